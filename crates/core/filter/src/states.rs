@@ -33,7 +33,7 @@ use core::net::IpAddr;
 use base::{Budget, Instant, Limit};
 use wire::checksum::Sum;
 
-pub use events::{Event, State, Told, Wanted, What, Why};
+pub use events::{Event, Reported, State, Wanted, What, Why};
 pub use fragments::{Datagram, FirstFragment, Fragments, Later, Verdict};
 pub use insert::{NewState, SourceLimits};
 pub use key::{Key, KeyHash, KeyV4, KeyV6};
@@ -109,7 +109,7 @@ pub struct States {
     ticks: Ticks,
     sources: Sources,
     events: Events,
-    /// What events have told of states that last.
+    /// What events have reported of states that last.
     reports: Reports,
     count: usize,
     /// Where the hand is that walks all states while timeouts shrink, and how far it may walk.

@@ -77,9 +77,10 @@ impl Exporter {
         self.clock = clock;
     }
 
-    /// Send all templates, and the names of interfaces. RFC 7011 8.1-a, 8.4-a.
+    /// Send all templates, and the names of interfaces if there are any. RFC 7011 8.1-a, 8.4-a.
     pub fn templates(&mut self, interfaces: &[Interface]) {
-        for template in Template::all() {
+        let is_used = |of: &Template| *of != Template::Interface || !interfaces.is_empty();
+        for template in Template::all().filter(is_used) {
             if !self.open.fits(set_of(template), template_len(template), self.most) {
                 self.finish();
             }

@@ -133,7 +133,7 @@ pub(crate) fn flow(
         Direction::Original => [state.in_port, state.out_port],
         Direction::Reply => [state.out_port, state.in_port],
     };
-    fields.u64(clock.millis(event.told.at.unwrap_or(state.created)));
+    fields.u64(clock.millis(event.reported.at.unwrap_or(state.created)));
     fields.u64(clock.millis(state.seen));
     fields.u64(bytes);
     fields.u64(packets);

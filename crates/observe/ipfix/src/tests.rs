@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use base::{Duration, Instant};
 use filter::firewall::{Event, RefusedFlow, Shortage};
-use filter::states::{Direction, Told, What, Why};
+use filter::states::{Direction, Reported, What, Why};
 use proptest::prelude::*;
 
 use crate::{Clock, Exporter, Interface};
@@ -56,10 +56,14 @@ fn a_flow_with_nat_has_both_directions_and_its_session() {
     (flow.packets, flow.bytes) = ([10, 8], [1_000, 90_000]);
     flow.created = AT - Duration::from_secs(10);
     flow.seen = AT - Duration::from_secs(2);
-    let event = |what, told| Event::Flow(filter::states::Event { at: AT, state: flow, what, told });
-    let told = Told { packets: [4, 0], bytes: [400, 0], at: Some(AT - Duration::from_secs(5)) };
-    let records =
-        decoded(&[event(What::Began, Told::default()), event(What::Ended(Why::Idle), told)]);
+    let event =
+        |what, reported| Event::Flow(filter::states::Event { at: AT, state: flow, what, reported });
+    let reported =
+        Reported { packets: [4, 0], bytes: [400, 0], at: Some(AT - Duration::from_secs(5)) };
+    let records = decoded(&[
+        event(What::Began, Reported::default()),
+        event(What::Ended(Why::Idle), reported),
+    ]);
     let [began, ended, there, back] = &records[..] else { panic!("{records:?}") };
     assert_eq!((number(began, 230), number(ended, 230)), (4, 5));
     for session in [began, ended] {
@@ -68,7 +72,7 @@ fn a_flow_with_nat_has_both_directions_and_its_session() {
         assert_eq!((number(session, 7), number(session, 227)), (4_000, 61_000));
         assert_eq!(number(session, 323), CLOCK.unix_ms);
     }
-    assert_eq!((number(there, 2), number(there, 1)), (6, 600), "without what was told");
+    assert_eq!((number(there, 2), number(there, 1)), (6, 600), "without what was reported");
     assert_eq!(number(there, 152), CLOCK.unix_ms - 5_000);
     assert_eq!(number(there, 153), CLOCK.unix_ms - 2_000);
     assert_eq!((number(there, 10), number(there, 14)), (2, 3));
@@ -89,8 +93,8 @@ fn a_direction_without_packets_has_no_record() {
     let mut flow =
         state(tuple("10.0.0.5:53", "10.0.0.6:53", 17), tuple("10.0.0.6:53", "10.0.0.5:53", 17));
     (flow.packets, flow.bytes) = ([1, 0], [60, 0]);
-    let (at, state, told) = (AT, flow, Told::default());
-    let event = filter::states::Event { at, state, what: What::Ended(Why::Evicted), told };
+    let (at, state, reported) = (AT, flow, Reported::default());
+    let event = filter::states::Event { at, state, what: What::Ended(Why::Evicted), reported };
     assert_eq!(event.new_counts(Direction::Reply), (0, 0));
     let records = decoded(&[Event::Flow(event)]);
     assert_eq!(records.len(), 1, "no NAT, no session: {records:?}");
@@ -148,8 +152,8 @@ fn templates_come_again_and_records_need_them() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// RFC 7011 3.1-a, 3.1-b, 3.1-c, 3.3.2-a, 3.3.2-b, 3.4.1-a, 3.4.1-b, 3.4.2-a, 7-a, 8-a, 10.3.3-a,
-    /// 10.3.3-b.
+    /// RFC 7011 3.1-a, 3.1-b, 3.1-c, 3.3.2-a, 3.3.2-b, 3.4.1-a, 3.4.1-b, 3.4.2-a, 7-a, 8-a,
+    /// 10.3.3-a, 10.3.3-b.
     #[test]
     fn every_event_is_read_as_it_was(
         all in proptest::collection::vec(events(), 0..60),

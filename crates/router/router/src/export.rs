@@ -11,7 +11,6 @@ use core::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::{Duration, Instant, Owner};
-use filter::Firewall;
 use filter::firewall::{Event, Exported};
 use ipfix::{Clock, Exporter, Interface};
 use stack::{MtuDiscovery, Stack, UdpError, UdpHandle, UdpOptions};
@@ -72,6 +71,9 @@ impl Export {
             if let Some(running) = self.running.take() {
                 running.end(stacks);
             }
+            if self.wanted.is_none() {
+                stacks.iter_mut().for_each(|stack| ask(stack, None));
+            }
             self.running = self.wanted.map(|settings| Running::new(settings, stacks.len(), now));
         }
         let Some(running) = &mut self.running else { return Instant::NEVER };
@@ -110,12 +112,12 @@ impl Running {
         }
     }
 
-    fn end(self, stacks: Stacks<'_, '_>) {
-        if let (Some(socket), Some(first)) = (self.socket, stacks.first_mut()) {
+    /// The firewalls go on: what they have reported of flows is not reported again, to no collector.
+    fn end(mut self, stacks: Stacks<'_, '_>) {
+        let Some(first) = stacks.first_mut() else { return };
+        self.send(first);
+        if let Some(socket) = self.socket {
             first.udp_close(socket);
-        }
-        for stack in stacks {
-            ask(stack, None);
         }
     }
 
@@ -127,13 +129,13 @@ impl Running {
         let Some(first) = stacks.first_mut() else { return };
         self.open(first, now);
         self.hear(first, now);
+        self.is_behind = false;
         let is_full = self.send(first);
-        if now >= self.templates_at {
+        if now >= self.templates_at && self.settings.names {
             let rows = first.ports_page(0, usize::MAX).rows;
             let name = |row: stack::snapshot::PortRow| Interface { port: row.id.0, name: row.name };
             self.interfaces = rows.into_iter().map(name).collect();
         }
-        self.is_behind = false;
         for (number, (stack, shard)) in stacks.iter_mut().zip(&mut self.shards).enumerate() {
             let Some(firewall) = stack.filter_mut() else { continue };
             firewall.note_exported(shard.exported);
@@ -192,6 +194,7 @@ impl Running {
                         room -= 1;
                     }
                     Err(UdpError::WouldBlock) => {
+                        self.is_behind |= room == 0;
                         exporter.put_back(message);
                         break;
                     }
@@ -233,7 +236,7 @@ impl Running {
 
 /// Have a firewall queue events, or no longer.
 fn ask(stack: &mut Stack, active: Option<Duration>) {
-    if stack.filter().map(Firewall::exports) == Some(active) {
+    if stack.filter().is_none_or(|firewall| firewall.exports() == active) {
         return;
     }
     let (budget, now) = (stack.budget().clone(), stack.now());
@@ -260,3 +263,6 @@ fn clock(now: Instant) -> Clock {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Clock { now, unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,29 +30,33 @@ const FILE: u64 = 300_000;
 /// nfcapd on the right, which writes to a folder of its own.
 struct Collector<'a> {
     scene: &'a Scene<'a>,
+    name: &'a str,
     running: Running,
     folder: PathBuf,
 }
 
 impl<'a> Collector<'a> {
-    fn start(scene: &'a Scene<'a>, name: &str) -> Result<Collector<'a>> {
+    fn start(scene: &'a Scene<'a>, name: &'a str) -> Result<Collector<'a>> {
         let folder = scene.bench.path(name);
         std::fs::create_dir(&folder)?;
         let mut nfcapd = scene.right.command("nfcapd");
         nfcapd.args(["-w", shown(&folder)?, "-p", "4739", "-t", "2"]);
         let running = scene.right.start(name, &mut nfcapd)?;
-        let said = scene.bench.path(&format!("{name}.err"));
-        until("nfcapd listens", LIMIT, || {
-            let said = std::fs::read_to_string(&said)? + &scene.right.printed(name);
-            Ok(said.contains("Startup nfcapd"))
-        })?;
-        Ok(Collector { scene, running, folder })
+        let collector = Collector { scene, name, running, folder };
+        until("nfcapd listens", LIMIT, || Ok(collector.said()?.contains("Startup nfcapd")))?;
+        Ok(collector)
+    }
+
+    /// What it has said so far.
+    fn said(&self) -> Result<String> {
+        let errors = self.scene.bench.path(&format!("{}.err", self.name));
+        Ok(std::fs::read_to_string(errors)? + &self.scene.right.printed(self.name))
     }
 
     /// The flows in the files that are complete; nfcapd completes one each two seconds.
     fn flows(&self) -> Result<Vec<Value>> {
         let mut nfdump = Command::new("nfdump");
-        nfdump.args(["-q", "-R", shown(&self.folder)?, "-o", "json"]);
+        nfdump.args(["-R", shown(&self.folder)?, "-o", "json"]);
         // There may be no file yet.
         let text = self.scene.bench.run(&mut nfdump, LIMIT).unwrap_or_default();
         Ok(serde_json::from_str(&text).unwrap_or_default())
@@ -147,6 +151,13 @@ pub(super) fn collected(bench: &Workbench) -> Result<()> {
     // Another reload ends it.
     scene.reload(&plain, DONE)?;
     ensure!(scene.times("ipfix: removed") == 1, "{}", scene.log());
+    // No record was lost on the way.
+    let said = collector.said()?;
+    ensure!(said.contains("Sequence Errors: 0"), "nfcapd said nothing of sequences: {said}");
+    let errors = said
+        .lines()
+        .find(|line| line.contains("Sequence Errors") && !line.contains("Sequence Errors: 0"));
+    ensure!(errors.is_none(), "{said}");
     drop((collector, server));
     let captured = capture.finish(bench)?;
     captured.is_sound()?;
@@ -154,6 +165,8 @@ pub(super) fn collected(bench: &Workbench) -> Result<()> {
         (captured.count("udp.port == 4739 && !icmp")?, captured.count("cflow && !icmp")?);
     ensure!(all > 0 && all == read, "tshark reads {read} of {all} messages");
     captured.has("cflow.natevent == 4")?;
+    let gaps = captured.count("cflow && !icmp && _ws.expert.message contains \"sequence\"")?;
+    ensure!(gaps == 0, "tshark misses records {gaps} times");
     scene.end()
 }
 

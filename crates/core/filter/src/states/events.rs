@@ -82,15 +82,15 @@ impl Why {
 pub enum What {
     /// It began.
     Began,
-    /// It lasts, and has had packets since the last event that told of it.
+    /// It lasts, and has had packets since the last event that reported it.
     Lasts,
     /// It ended.
     Ended(Why),
 }
 
-/// What earlier events have told of a state.
+/// What earlier events have reported of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// Packets by direction.
     pub packets: [u64; 2],
     /// Bytes by direction.
@@ -108,17 +108,17 @@ pub struct Event {
     pub state: State,
     /// What happened.
     pub what: What,
-    /// What [`What::Lasts`] has told of it before.
-    pub told: Told,
+    /// What [`What::Lasts`] has reported of it before.
+    pub reported: Reported,
 }
 
 impl Event {
-    /// Packets and bytes of a direction that no earlier event has told of.
+    /// Packets and bytes of a direction that no earlier event has reported.
     #[must_use]
     pub fn new_counts(&self, direction: Direction) -> (u64, u64) {
         let of = direction as usize;
-        let packets = self.state.packets[of].wrapping_sub(self.told.packets[of]);
-        (packets, self.state.bytes[of].wrapping_sub(self.told.bytes[of]))
+        let packets = self.state.packets[of].wrapping_sub(self.reported.packets[of]);
+        (packets, self.state.bytes[of].wrapping_sub(self.reported.bytes[of]))
     }
 }
 

@@ -9,7 +9,7 @@ use base::{Budget, DropReason, Instant, Limit};
 use wire::checksum::Sum;
 use wire::protocol;
 
-use super::events::{Event, Told, What, Why};
+use super::events::{Event, Reported, What, Why};
 use super::index::Entry;
 use super::key::Key;
 use super::pass::Transport;
@@ -103,8 +103,8 @@ impl States {
             self.over.push(&mut self.records, slot);
         }
         if self.events.wanted.begun {
-            let (state, told) = (self.state_at(slot, now), Told::default());
-            self.events.push(Event { at: now, state, what: What::Began, told });
+            let (state, reported) = (self.state_at(slot, now), Reported::default());
+            self.events.push(Event { at: now, state, what: What::Began, reported });
         }
         Ok(id)
     }

@@ -1,14 +1,14 @@
-//! Reports of states for flow export: events are asked for here, and states that last are told of
-//! from time to time, each with what it has counted since.
+//! Reports of states for flow export: events are asked for here, and states that last are
+//! reported from time to time, each with what it has counted since.
 //!
-//! Called by: the firewall, which takes the events. What was told of a state is kept beside its
+//! Called by: the firewall, which takes the events. What was reported of a state is kept beside its
 //! record, in chunks that are allocated with the first report of a state in them; without export
 //! there are none. RFC 5470 section 5.1 (active timeout). Limit: `filter_events`.
 
 use base::{Duration, Instant};
 
 use super::States;
-use super::events::{Event, Told, Wanted, What, Why};
+use super::events::{Event, Reported, Wanted, What, Why};
 use super::record::{Slot, flag, is_v6};
 use super::walk::Cursor;
 use super::wheel::{tick_of, ticks_of};
@@ -16,54 +16,54 @@ use super::wheel::{tick_of, ticks_of};
 /// States of a chunk.
 const CHUNK: usize = 256;
 
-/// A connection that is over is told of so many ticks after its last packet, one second, although
+/// A connection that is over is reported so many ticks after its last packet, one second, although
 /// its state stays for segments that come late.
 const OVER_TICKS: u32 = 15;
 
-/// What was told of a state; its packets are 0 before the first report.
+/// What was reported of a state; its packets are 0 before the first report.
 #[derive(Clone, Copy)]
-struct Reported {
+struct Entry {
     packets: [u64; 2],
     bytes: [u64; 2],
     tick: u32,
 }
 
-const UNTOLD: Reported = Reported { packets: [0; 2], bytes: [0; 2], tick: 0 };
+const NONE: Entry = Entry { packets: [0; 2], bytes: [0; 2], tick: 0 };
 
-type Chunk = Option<Box<[Reported; CHUNK]>>;
+type Chunk = Option<Box<[Entry; CHUNK]>>;
 
-/// What was told of states that last, by slot: IPv4, then IPv6.
+/// What was reported of states that last, by slot: IPv4, then IPv6.
 #[derive(Default)]
 pub(super) struct Reports([Vec<Chunk>; 2]);
 
 impl Reports {
-    fn get(&self, slot: Slot) -> Option<&Reported> {
+    fn get(&self, slot: Slot) -> Option<&Entry> {
         let at = slot as usize >> 1;
         let chunk = self.0[usize::from(is_v6(slot))].get(at / CHUNK)?.as_ref()?;
-        chunk.get(at % CHUNK).filter(|told| told.packets != [0; 2])
+        chunk.get(at % CHUNK).filter(|reported| reported.packets != [0; 2])
     }
 
-    fn set(&mut self, slot: Slot, told: Reported) {
+    fn set(&mut self, slot: Slot, entry: Entry) {
         let (chunks, at) = (&mut self.0[usize::from(is_v6(slot))], slot as usize >> 1);
         if chunks.len() <= at / CHUNK {
             chunks.resize_with(at / CHUNK + 1, || None);
         }
         if let Some(chunk) = chunks.get_mut(at / CHUNK) {
-            chunk.get_or_insert_with(|| Box::new([UNTOLD; CHUNK]))[at % CHUNK] = told;
+            chunk.get_or_insert_with(|| Box::new([NONE; CHUNK]))[at % CHUNK] = entry;
         }
     }
 
     /// Another state will have the slot.
     fn forget(&mut self, slot: Slot) {
         if self.get(slot).is_some() {
-            self.set(slot, UNTOLD);
+            self.set(slot, NONE);
         }
     }
 }
 
 impl States {
     /// Say which events are wanted, and how many may wait at most; the default of `wanted` forgets
-    /// those that wait, and what was told of states.
+    /// those that wait, and what was reported of states.
     pub fn want(&mut self, wanted: Wanted, most: usize) {
         self.events.want(wanted, most);
         if wanted == Wanted::default() {
@@ -89,7 +89,7 @@ impl States {
     }
 
     /// Look at up to `most` records from `cursor` on, and give `each` an event ([`What::Lasts`]) of
-    /// the states that had packets for `active` since they began or were told of last, and of
+    /// the states that had packets for `active` since they began or were reported last, and of
     /// connections that are over. Returns where to go on; `None` at the end.
     pub fn report_lasting(
         &mut self,
@@ -106,18 +106,18 @@ impl States {
             if !common.has(flag::LIVE) {
                 continue;
             }
-            let told = self.reports.get(slot);
-            let since = told.map_or(common.created, |told| told.tick);
+            let reported = self.reports.get(slot);
+            let since = reported.map_or(common.created, |reported| reported.tick);
             let is_over = common.phase.is_over()
                 && tick.wrapping_sub(common.seen) as i32 >= OVER_TICKS as i32;
             let is_due = is_over || tick.wrapping_sub(since) >= active;
-            if !is_due || told.is_some_and(|told| told.packets == common.packets) {
+            if !is_due || reported.is_some_and(|reported| reported.packets == common.packets) {
                 continue;
             }
-            let reported = Reported { packets: common.packets, bytes: common.bytes, tick };
-            let told = self.told(slot, now);
-            self.reports.set(slot, reported);
-            each(&Event { at: now, state: self.state_at(slot, now), what: What::Lasts, told });
+            let entry = Entry { packets: common.packets, bytes: common.bytes, tick };
+            let reported = self.reported(slot, now);
+            self.reports.set(slot, entry);
+            each(&Event { at: now, state: self.state_at(slot, now), what: What::Lasts, reported });
         }
         self.step(at).map(|_| at)
     }
@@ -125,16 +125,16 @@ impl States {
     /// A state ends whose end is wanted.
     #[cold]
     pub(super) fn report_end(&mut self, slot: Slot, why: Why, now: Instant) {
-        let (state, told) = (self.state_at(slot, now), self.told(slot, now));
+        let (state, reported) = (self.state_at(slot, now), self.reported(slot, now));
         self.reports.forget(slot);
-        self.events.push(Event { at: now, state, what: What::Ended(why), told });
+        self.events.push(Event { at: now, state, what: What::Ended(why), reported });
     }
 
-    fn told(&self, slot: Slot, now: Instant) -> Told {
-        self.reports.get(slot).map_or(Told::default(), |told| Told {
-            packets: told.packets,
-            bytes: told.bytes,
-            at: Some(States::time_of(told.tick, now)),
+    fn reported(&self, slot: Slot, now: Instant) -> Reported {
+        self.reports.get(slot).map_or(Reported::default(), |reported| Reported {
+            packets: reported.packets,
+            bytes: reported.bytes,
+            at: Some(States::time_of(reported.tick, now)),
         })
     }
 }

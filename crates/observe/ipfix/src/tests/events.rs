@@ -6,7 +6,7 @@ use base::{Duration, Instant};
 use filter::Tuple;
 use filter::firewall::{Event, RefusedFlow, Shortage};
 use filter::nat::BlockEvent;
-use filter::states::{Phase, State, Told, What, Why};
+use filter::states::{Phase, Reported, State, What, Why};
 use proptest::prelude::*;
 
 use super::AT;
@@ -84,17 +84,17 @@ fn any_flow() -> impl Strategy<Value = Event> {
         Just(What::Ended(Why::Killed)),
         Just(What::Ended(Why::Replaced))
     ];
-    let told = any::<(bool, u64)>();
-    (any_state(), what, told).prop_map(|(state, what, (is_told, at))| {
-        let told = match is_told {
-            false => Told::default(),
-            true => Told {
+    let reported = any::<(bool, u64)>();
+    (any_state(), what, reported).prop_map(|(state, what, (is_reported, at))| {
+        let reported = match is_reported {
+            false => Reported::default(),
+            true => Reported {
                 packets: state.packets.map(|all| all / 2),
                 bytes: state.bytes.map(|all| all / 2),
                 at: Some(Instant::from_nanos(at)),
             },
         };
-        Event::Flow(filter::states::Event { at: AT, state, what, told })
+        Event::Flow(filter::states::Event { at: AT, state, what, reported })
     })
 }
 

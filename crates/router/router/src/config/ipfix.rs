@@ -25,6 +25,9 @@ pub struct Ipfix {
     pub template: Duration,
     /// The observation domain of the first shard; the others follow.
     pub domain: u32,
+    /// Are names of interfaces sent? They are options records, which count in sequence numbers
+    /// (RFC 7011 section 3.1); nfcapd 1.7 does not count them, and reports records as missing.
+    pub names: bool,
 }
 
 /// `[ipfix]`; RFC 7011 10.3-a. Its records are of the states that rules make.
@@ -46,7 +49,8 @@ pub(super) fn read(file: &Section<'_>, has_rules: bool) -> Option<Ipfix> {
     let active = seconds(&section, "active", 120);
     let template = seconds(&section, "template", 60);
     let domain = section.number("domain", 1..=u32::MAX as usize).unwrap_or(1);
-    Some(Ipfix { collector: collector.filter(is_host)?, active, template, domain })
+    let names = section.flag("names").unwrap_or(false);
+    Some(Ipfix { collector: collector.filter(is_host)?, active, template, domain, names })
 }
 
 /// A time with its unit; `default` seconds if it is left out or wrong.

@@ -515,9 +515,10 @@ fn records_of_flows_go_to_a_collector() {
     let ipfix = right(&with("collector = \"192.0.2.9:4739\"\n")).ipfix.expect("a collector");
     let seconds = Duration::from_secs;
     assert_eq!((ipfix.active, ipfix.template, ipfix.domain), (seconds(120), seconds(60), 1));
-    let other =
-        "collector = \"[2001:db8::9]:4739\"\nactive = \"5m\"\ntemplate = \"9 s\"\ndomain = 7\n";
+    let other = "collector = \"[2001:db8::9]:4739\"\nactive = \"5m\"\ntemplate = \"9 s\"\n\
+                 domain = 7\nnames = true\n";
     let ipfix = right(&with(other)).ipfix.expect("a collector");
+    assert!(ipfix.names);
     assert_eq!((ipfix.active, ipfix.template, ipfix.domain), (seconds(300), seconds(9), 7));
     assert_eq!(right(&with_rules("[filter]\n")).ipfix, None);
 

@@ -1,4 +1,4 @@
-//! Events for flow export: their limit, and what is told of states that last.
+//! Events for flow export: their limit, and what is reported of states that last.
 
 use super::*;
 use crate::states::{Cursor, Event, Wanted, What, Why};
@@ -43,7 +43,7 @@ fn events_have_their_limit_and_say_why() {
 }
 
 #[test]
-fn each_packet_of_a_flow_that_lasts_is_told_once() {
+fn each_packet_of_a_flow_that_lasts_is_reported_once() {
     let mut world = World::new();
     world.states.want(Wanted { begun: false, ended: true }, 100);
     let ids: Vec<StateId> = (0..8).map(|n| world.udp(udp(n)).expect("room")).collect();
@@ -62,7 +62,7 @@ fn each_packet_of_a_flow_that_lasts_is_told_once() {
         assert_eq!(reports(&mut world), [], "once");
     }
     assert_eq!((packets, bytes), (4, 400));
-    // The others had their one packet told, and ended meanwhile with nothing more to tell.
+    // The others had their one packet reported, and ended meanwhile with nothing more to report.
     while let Some(event) = world.states.next_event() {
         assert_eq!((event.what, counts(&event)), (What::Ended(Why::Idle), [(0, 0); 2]));
     }
@@ -70,15 +70,15 @@ fn each_packet_of_a_flow_that_lasts_is_told_once() {
     world.states.kill(ids[3], Why::Killed, world.now);
     let ended = world.states.next_event().expect("an event");
     assert_eq!(counts(&ended), [(0, 0), (1, 100)]);
-    // Another state in its place has nothing told.
+    // Another state in its place has nothing reported.
     let next = world.udp(udp(77)).expect("room");
     world.states.kill(next, Why::Killed, world.now);
     let ended = world.states.next_event().expect("an event");
-    assert_eq!((counts(&ended), ended.told.at), ([(1, 100), (0, 0)], None));
+    assert_eq!((counts(&ended), ended.reported.at), ([(1, 100), (0, 0)], None));
 }
 
 #[test]
-fn a_connection_that_is_over_is_told_at_once() {
+fn a_connection_that_is_over_is_reported_at_once() {
     let mut world = World::new();
     let id = super::timers::established(&mut world, tcp(1), tcp(1).reversed());
     let reset = seg(RST, 1_001, 0, 0);

@@ -214,7 +214,7 @@ fn a_year_of_silence_is_one_step() {
     assert!(!world.lives(id));
     let id = world.udp(udp(1)).expect("room");
     assert_lives(&mut world, id, 30);
-    world.states.want(crate::states::Wanted { begun: false, ended: true }, 8);
+    world.states.want(crate::states::Wanted { begun: false, ended: true }, 10);
     let id = world.udp(udp(1)).expect("room");
     assert_lives(&mut world, id, 30);
     let event = world.states.next_event().expect("an event");
