@@ -1,15 +1,16 @@
 //! The rows of bench `filter`, in the words of the issue that asked for them. Called by `main.rs`.
 //! `rules` has the rules, ours and nft's; `memory` our router with known flows, `kernel` Linux with
-//! nft beside it, `flows` first packets of flows, `load` a reload and a flood of SYNs. A row for a
-//! feature that is not built yet says so and has no value.
+//! nft beside it, `flows` first packets of flows, `load` a reload and a flood of SYNs, `segments`
+//! super-segments through TAPs.
 
 mod flows;
 mod kernel;
 mod load;
 mod memory;
 mod rules;
+mod segments;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use lab::forward::{Rig, Shape, Transport};
 
 use crate::harness::{Bench, Better, Figure, Spec, spec};
@@ -138,7 +139,7 @@ pub const ROWS: &[Spec] = {
             0.5,
             0.62,
             "x",
-            super_segments,
+            segments::beside_veths,
         ),
         spec(
             "TCP through two TAPs with offloads, filter and NAT on / off",
@@ -146,7 +147,7 @@ pub const ROWS: &[Spec] = {
             0.9,
             0.97,
             "x",
-            super_segments,
+            segments::with_filter,
         ),
         spec(
             "no filter in the file: instructions per forwarded packet / the baseline of icount \
@@ -178,12 +179,4 @@ fn without_filter(_: &Bench) -> Result<Figure> {
 pub fn counted(is_masqueraded: bool) -> Result<Rig> {
     let shape = Shape { transport: Transport::Tcp, ..Shape::default() };
     memory::router(shape, Some(Rules { is_masqueraded, ..rules::stateful(100) }))
-}
-
-/// Needs two namespaces with a TAP each (`IFF_VNET_HDR`, TSO and checksum offload on), our router
-/// in a thread between them that forwards super-segments whole, iperf or a pair of sockets, and the
-/// CPU time of all threads; beside it the same sockets over two veth pairs with the kernel's
-/// router.
-fn super_segments(_: &Bench) -> Result<Figure> {
-    Err(anyhow!("not built yet"))
 }

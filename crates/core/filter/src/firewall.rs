@@ -37,8 +37,8 @@ pub use crate::states::Guess;
 use crate::nat::{Mappings, PoolUse, Shards};
 use crate::program::{Program, TooLarge};
 use crate::rules::Rules;
-use crate::states::{Cursor, Fragments, States, Timeouts};
-use counts::Counters;
+use crate::states::{self, Cursor, Fragments, States, Timeouts};
+use counts::{Counters, Names};
 use export::Export;
 use log::Log;
 use nats::Nats;
@@ -55,6 +55,8 @@ pub struct Published {
     pub timeouts: Timeouts,
     /// Larger than that of any rules before.
     pub generation: u32,
+    /// What pairs rules with those before, whose counters they continue.
+    names: Names,
 }
 
 impl Published {
@@ -68,7 +70,8 @@ impl Published {
         generation: u32,
     ) -> Result<Arc<Published>, TooLarge> {
         let program = Program::compile(&rules)?;
-        Ok(Arc::new(Published { rules, program, timeouts, generation }))
+        let names = Names::of(&rules);
+        Ok(Arc::new(Published { rules, program, timeouts, generation, names }))
     }
 }
 
@@ -92,6 +95,8 @@ pub struct Firewall {
     mappings_due: Instant,
     /// Somebody exports flows.
     export: Option<Box<Export>>,
+    /// Nothing is due before this time, except what a reload leaves to the sweep.
+    idle_until: Instant,
 }
 
 impl Firewall {
@@ -120,6 +125,7 @@ impl Firewall {
             sweep: None,
             mappings_due: now,
             export: None,
+            idle_until: now,
             published,
         }
     }
@@ -185,15 +191,18 @@ impl Firewall {
             return now;
         }
         let states = self.states.next_deadline(now, budget).unwrap_or(Instant::NEVER);
-        states.min(self.opened.next_deadline())
+        states.min(self.opened.next_deadline()).max(self.idle_until)
     }
 
     /// End what is over, and judge some idle states again: bounded work, once a turn.
     pub fn advance(&mut self, budget: &mut Budget, now: Instant) {
         const STATES_A_TURN: usize = 64;
         const MAPPINGS_EVERY: Duration = Duration::from_secs(1);
-        self.states.advance(now, STATES_A_TURN, budget);
-        self.sweep_stale(STATES_A_TURN, budget, now);
+        if now < self.idle_until && self.sweep.is_none() {
+            return;
+        }
+        let visited = self.states.advance(now, STATES_A_TURN, budget);
+        self.sweep_stale(budget, now);
         self.give_back_mappings(now);
         self.opened.expire(&mut self.mappings, now);
         if now >= self.mappings_due && !self.mappings.sweep(now, STATES_A_TURN) {
@@ -202,6 +211,8 @@ impl Firewall {
         if self.export.is_some() {
             self.count_lost_events(budget);
         }
+        let is_done = visited < STATES_A_TURN && now < self.mappings_due;
+        self.idle_until = if is_done { states::next_tick(now) } else { now };
     }
 
     /// Mappings of states that ended.

@@ -45,6 +45,8 @@ pub use sources::Rate;
 pub use timeouts::{Phase, Timeouts};
 pub use walk::Cursor;
 
+pub(crate) use wheel::next_tick;
+
 use events::Events;
 use index::{Entry, Index};
 use record::{Common, List, Records, Slot, flag, is_v6};
@@ -81,11 +83,6 @@ pub struct StateId {
     life: u8,
 }
 
-/// What the index has for a hash, before the key was compared. It holds until the next change of
-/// the table: after one, at worst the flow is looked for once more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Candidate(Option<Entry>);
-
 /// How a packet leaves that NAT translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
@@ -112,6 +109,8 @@ pub struct States {
     /// What events have reported of states that last.
     reports: Reports,
     count: usize,
+    /// How many states have ended.
+    ended: u64,
     /// Where the hand is that walks all states while timeouts shrink, and how far it may walk.
     hand: u64,
     hand_ticks: u32,
@@ -136,6 +135,7 @@ impl States {
             events: Events::default(),
             reports: Reports::default(),
             count: 0,
+            ended: 0,
             hand: 0,
             hand_ticks: tick_of(now),
             hand_rest: 0,
@@ -168,6 +168,20 @@ impl States {
         self.count == 0
     }
 
+    /// How many states have ended so far.
+    #[inline]
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// Does the state live?
+    #[inline]
+    #[must_use]
+    pub fn is_alive(&self, id: StateId) -> bool {
+        self.live(id).is_some()
+    }
+
     /// How many states wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -186,80 +200,29 @@ impl States {
         self.index.prefetch(hash);
     }
 
-    /// The state that the index has for this hash, most likely the one of the flow: its record is
-    /// prefetched.
-    #[inline(always)]
+    /// The state of a packet with this key, and the packet's direction. An ICMP error has the
+    /// direction opposite to the one of the packet that it quotes.
     #[must_use]
-    pub fn candidate(&self, hash: u64) -> Candidate {
-        let entry = self.index.candidate(hash);
-        if let Some(entry) = entry {
-            self.records.prefetch(entry.slot());
+    pub fn find(&self, key: &Key) -> Option<(StateId, Direction)> {
+        let hash = self.hash.of(key);
+        match key {
+            Key::V4(key) => self.index.find(hash, |entry| self.is_of_v4(key, entry)),
+            Key::V6(key) => self.index.find(hash, |entry| self.is_of_v6(key, entry)),
         }
-        Candidate(entry)
-    }
-
-    /// The state of an IPv4 packet with this key, and the packet's direction.
-    #[inline(always)]
-    #[must_use]
-    pub fn find_v4(
-        &self,
-        key: &KeyV4,
-        hash: u64,
-        candidate: Candidate,
-    ) -> Option<(StateId, Direction)> {
-        let entry = candidate.0?;
-        self.is_of_v4(key, entry)
-            .or_else(|| self.index.find(hash, |entry| self.is_of_v4(key, entry)))
-    }
-
-    /// The state of an IPv6 packet with this key, and the packet's direction.
-    #[inline(always)]
-    #[must_use]
-    pub fn find_v6(
-        &self,
-        key: &KeyV6,
-        hash: u64,
-        candidate: Candidate,
-    ) -> Option<(StateId, Direction)> {
-        let entry = candidate.0?;
-        self.is_of_v6(key, entry)
-            .or_else(|| self.index.find(hash, |entry| self.is_of_v6(key, entry)))
     }
 
     #[inline(always)]
     fn is_of_v4(&self, key: &KeyV4, entry: Entry) -> Option<(StateId, Direction)> {
         let slot = entry.slot();
         let record = self.records.v4.get(slot >> 1).filter(|_| !is_v6(slot))?;
-        let id = StateId { slot, life: record.common.life };
-        if record.key(0) == *key {
-            Some((id, Direction::Original))
-        } else {
-            (record.key(1) == *key).then_some((id, Direction::Reply))
-        }
+        Some((StateId { slot, life: record.common.life }, record.direction(key)?))
     }
 
     #[inline(always)]
     fn is_of_v6(&self, key: &KeyV6, entry: Entry) -> Option<(StateId, Direction)> {
         let slot = entry.slot();
         let record = self.records.v6.get(slot >> 1).filter(|_| is_v6(slot))?;
-        let id = StateId { slot, life: record.common.life };
-        if record.key(0) == *key {
-            Some((id, Direction::Original))
-        } else {
-            (record.key(1) == *key).then_some((id, Direction::Reply))
-        }
-    }
-
-    /// The state of a packet with this key, and the packet's direction. An ICMP error has the
-    /// direction opposite to the one of the packet that it quotes.
-    #[must_use]
-    pub fn find(&self, key: &Key) -> Option<(StateId, Direction)> {
-        let hash = self.hash.of(key);
-        let candidate = Candidate(self.index.candidate(hash));
-        match key {
-            Key::V4(key) => self.find_v4(key, hash, candidate),
-            Key::V6(key) => self.find_v6(key, hash, candidate),
-        }
+        Some((StateId { slot, life: record.common.life }, record.direction(key)?))
     }
 
     /// The record of a state that still lives.
@@ -345,6 +308,7 @@ impl States {
         self.over.remove(&mut self.records, slot);
         self.records.give_back(slot);
         self.count -= 1;
+        self.ended += 1;
     }
 
     /// The number that the caller gave to a state which has ended, and the address that its flow

@@ -5,6 +5,7 @@
 //! forwards packets one by one, and `burst.rs` plain ones together. RFC 1812, RFC 8200.
 
 mod adjacency;
+mod begin;
 mod burst;
 mod filtered;
 mod firewall;

@@ -1,11 +1,10 @@
 //! The counters of each rule. They are kept over reloads: rules with a label are known by it,
 //! others by their text.
 //!
-//! Called by: the firewall; `show filter` and the metrics read it.
+//! Called by: the firewall; `show filter` and the metrics read it. Names are hashed and sorted when
+//! rules are compiled, so that the forwarding thread reads no text: it walks two sorted lists.
 
-use std::collections::BTreeMap;
-
-use base::Instant;
+use base::{Instant, KeyedHash};
 
 use crate::rules::{Rule, Rules};
 
@@ -67,20 +66,63 @@ impl Counters {
         }
     }
 
-    /// The counters for new rules: those of a rule with the same name go on.
-    pub(super) fn moved(&self, from: &Rules, to: &Rules) -> Counters {
-        let mut named: BTreeMap<&str, Counts> = BTreeMap::new();
-        for (rule, counts) in from.filter.iter().zip(&self.counts) {
-            named.entry(name(rule)).or_insert(*counts);
+    /// The counters for new rules: those of a rule with the same name go on. It takes a few
+    /// microseconds for 1,000 rules.
+    pub(super) fn moved(&self, from: &Names, to: &Names) -> Counters {
+        let mut counts = vec![Counts::default(); to.rules + 1];
+        let mut old = from.sorted.iter().peekable();
+        for (hash, rule) in &to.sorted {
+            while old.next_if(|(of_old, _)| of_old < hash).is_some() {}
+            if let Some((_, before)) = old.next_if(|(of_old, _)| of_old == hash)
+                && let Some(place) = counts.get_mut(usize::from(*rule))
+            {
+                *place = self.counts.get(usize::from(*before)).copied().unwrap_or_default();
+            }
         }
-        let of = |rule: &Rule| named.remove(name(rule)).unwrap_or_default();
-        let mut counts: Vec<Counts> = to.filter.iter().map(of).collect();
-        counts.push(self.counts.last().copied().unwrap_or_default());
+        if let Some(default) = counts.last_mut() {
+            *default = self.counts.last().copied().unwrap_or_default();
+        }
         Counters { counts }
     }
 }
 
+/// What the rules of a list are known by over reloads.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// The hash of each name with the first rule that has it, by hash. Two names of one hash would
+    /// share counters: with 4,096 rules, once in 10^12 lists.
+    sorted: Vec<(u64, u16)>,
+    /// Rules in the list.
+    rules: usize,
+}
+
+impl Names {
+    pub(super) fn of(rules: &Rules) -> Names {
+        let numbered = (0u16..).zip(&rules.filter);
+        let mut sorted: Vec<(u64, u16)> =
+            numbered.map(|(number, rule)| (hash(name(rule)), number)).collect();
+        sorted.sort_unstable();
+        sorted.dedup_by_key(|(hash, _)| *hash);
+        Names { sorted, rules: rules.filter.len() }
+    }
+}
+
 /// What a rule is known by over reloads.
-pub(super) fn name(rule: &Rule) -> &str {
+fn name(rule: &Rule) -> &str {
     rule.label.as_deref().unwrap_or(&rule.text)
 }
+
+/// The operator writes names, so the key is no secret.
+fn hash(name: &str) -> u64 {
+    let key = KeyedHash::new(0, 0);
+    let word = |chunk: &[u8]| {
+        let mut word = [0; 8];
+        chunk.iter().zip(&mut word).for_each(|(from, to)| *to = *from);
+        u64::from_le_bytes(word)
+    };
+    let before = name.len() as u64;
+    name.as_bytes().chunks(8).fold(before, |before, chunk| key.hash([before, word(chunk)]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 
 use base::{Budget, DropReason, Instant};
 
-use super::arrive::Beginning;
+use super::arrive::{Beginning, Known};
 use super::change::Change;
 use super::nats::outbound;
 use super::{Firewall, log};
@@ -16,7 +16,7 @@ use crate::nat::{Mapped, MappingId, PoolId, Request, Sockets, SourceReport};
 use crate::packet::{Packet, ROUTER, Tuple, query_dst_port};
 use crate::program::{Verdict, passes_always};
 use crate::rules::{self, Action, Nat};
-use crate::states::{self, Key, NewState, SourceLimits};
+use crate::states::{self, Direction, Key, NewState, SourceLimits, StateId};
 use wire::protocol::{ICMP, ICMPV6};
 
 /// Where a packet goes.
@@ -39,6 +39,8 @@ pub struct Route<'a> {
 pub struct Passed {
     /// How it leaves.
     pub change: Change,
+    /// Its flow, which begins with it; `None` if it passes without a state.
+    pub flow: Option<Known>,
 }
 
 /// A packet that does not pass.
@@ -113,14 +115,10 @@ impl Firewall {
             let outcome = decided.map(|_| ()).map_err(|refusal| refusal.reason);
             self.log.add(log::Line { at: now, rule: verdict.rule, packet, outcome }, budget);
         }
-        let remembered = match &decided {
-            Ok(_) if verdict.stateful => self.states.find(&new.parsed.key),
-            _ => None,
-        };
-        let fragments = match (&decided, remembered) {
-            (Ok(_), Some((id, direction))) => states::Verdict::Pass(id, direction),
-            (Ok(_), None) => states::Verdict::PassAlone,
-            (Err(_), _) => states::Verdict::Drop,
+        let fragments = match &decided {
+            Ok(Passed { flow: Some(flow), .. }) => states::Verdict::Pass(flow.id, flow.direction),
+            Ok(_) => states::Verdict::PassAlone,
+            Err(_) => states::Verdict::Drop,
         };
         self.first_fragment(&new.parsed, fragments, budget, now)?;
         decided
@@ -154,17 +152,17 @@ impl Firewall {
         let tag = used.map_or(0, |id| self.nats.take(id));
         let outcome = self.insert(new, route, verdict, (&leaves, tag), budget, now);
         self.give_back_mappings(now);
-        if let Err(reason) = outcome {
-            self.note_stateless(reason, (&new.parsed.key.tuple(), &leaves), budget, now);
+        let id = outcome.inspect_err(|reason| {
+            self.note_stateless(*reason, (&new.parsed.key.tuple(), &leaves), budget, now);
             if let Some(id) = self.nats.give_back(tag) {
                 self.mappings.release(id, new.tuple.dst, now);
             }
-            return Err(reason.into());
-        }
+        })?;
         self.counters.begins(verdict.rule);
         let arrived = new.parsed.key.tuple();
         let change = if leaves == arrived { Change::None } else { Change::Packet(leaves) };
-        Ok(Passed { change })
+        let flow = Some(Known { id, direction: Direction::Original, change });
+        Ok(Passed { change, flow })
     }
 
     fn insert(
@@ -175,7 +173,7 @@ impl Firewall {
         (leaves, tag): (&Tuple, u32),
         budget: &mut Budget,
         now: Instant,
-    ) -> Result<(), DropReason> {
+    ) -> Result<StateId, DropReason> {
         let reply = Key::of(&leaves.reversed()).ok_or(DropReason::NatNoPort)?;
         let rule = verdict.rule.and_then(|rule| self.published.rules.filter.get(usize::from(rule)));
         let limits = SourceLimits {
@@ -196,7 +194,7 @@ impl Firewall {
             loose: verdict.loose || route.out_port == ROUTER,
             limits,
         };
-        self.states.insert(&state, budget, now).map(|_| ())
+        self.states.insert(&state, budget, now)
     }
 
     /// The source that a rule of NAT gives to a flow; `None` if it keeps its own.
@@ -299,7 +297,7 @@ impl Beginning {
 
 impl Passed {
     pub(super) fn unchanged() -> Passed {
-        Passed { change: Change::None }
+        Passed { change: Change::None, flow: None }
     }
 }
 

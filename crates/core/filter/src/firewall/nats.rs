@@ -33,7 +33,13 @@ impl Nats {
 
     /// Other rules: pools that they do not have are retired.
     pub(super) fn set(&mut self, rules: &Rules, mappings: &mut Mappings) {
-        self.pools = rules.nat.iter().map(|rule| pool(rule, mappings)).collect();
+        let mut before = None;
+        let pool_of = |rule| {
+            let pool = pool(rule, before, mappings);
+            before = pool.or(before);
+            pool
+        };
+        self.pools = rules.nat.iter().map(pool_of).collect();
         let keep: Vec<PoolId> = self.pools.iter().copied().flatten().chain(self.hairpin).collect();
         mappings.keep_pools(&keep);
         self.outsides = out_ports(rules, |nat| !matches!(nat, Nat::Keep));
@@ -114,7 +120,7 @@ fn out_ports(rules: &Rules, is_meant: impl Fn(&Nat) -> bool) -> Vec<u16> {
     all
 }
 
-fn pool(rule: &NatRule, mappings: &mut Mappings) -> Option<PoolId> {
+fn pool(rule: &NatRule, before: Option<PoolId>, mappings: &mut Mappings) -> Option<PoolId> {
     let Nat::Source { target, ports, filtering, block } = rule.nat else { return None };
     let addresses = match target {
         Target::Port => Addresses::OfPort,
@@ -132,7 +138,7 @@ fn pool(rule: &NatRule, mappings: &mut Mappings) -> Option<PoolId> {
         well_known: is_spare(target),
         ..Pool::new(addresses)
     };
-    mappings.add_pool(pool).ok()
+    mappings.add_pool_behind(pool, before).ok()
 }
 
 /// Are the addresses not the router's own, so that ports below 1024 are free for mappings?

@@ -45,6 +45,13 @@ impl Flow {
     }
 }
 
+impl From<&Known> for Flow {
+    fn from(known: &Known) -> Flow {
+        let Known { id, direction, change } = *known;
+        Flow { id, direction, is_translated: change != Change::None }
+    }
+}
+
 /// A segment of TCP in a plain packet.
 #[inline(always)]
 fn segment(bytes: &[u8]) -> Option<Segment> {
@@ -73,15 +80,41 @@ impl Firewall {
         self.states.guess(hash)
     }
 
-    /// Pass an IPv4 packet of `len` bytes, which [`Firewall::look`] found plain, with its hash and
-    /// guess, if the present rules have
-    /// judged its flow and `accepts` the destination that it leaves with. `None`, with nothing
+    /// Fetch what a flow will need that begins with a plain packet.
+    #[inline]
+    pub fn fetch_beginning(&self, packet: &[u8]) {
+        let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+        let key = match is_v6 {
+            false => packet.first_chunk().map(|head| Key::V4(key_v4(head))),
+            true => packet.first_chunk().map(|head| Key::V6(key_v6(head))),
+        };
+        if let Some(key) = key {
+            self.states.fetch_source(&key);
+        }
+    }
+
+    /// Does the state of a flow live?
+    #[inline]
+    #[must_use]
+    pub fn lives(&self, flow: &Flow) -> bool {
+        self.states.is_alive(flow.id)
+    }
+
+    /// How many states have ended so far.
+    #[inline(always)]
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.states.ended()
+    }
+
+    /// Pass an IPv4 packet of `len` bytes, which [`Firewall::look`] found plain, if the present rules
+    /// have judged its flow and `accepts` the destination that it leaves with. `None`, with nothing
     /// changed, if it does not pass as a packet of a known flow.
     #[inline(always)]
     pub fn pass_v4(
         &mut self,
         packet: &[u8],
-        found: (u64, Guess),
+        found: Guess,
         (len, now): (u16, Instant),
         tally: &mut Tally,
         accepts: impl FnOnce(Ipv4Addr) -> bool,
@@ -100,7 +133,7 @@ impl Firewall {
     pub fn pass_v6(
         &mut self,
         packet: &[u8],
-        found: (u64, Guess),
+        found: Guess,
         (len, now): (u16, Instant),
         tally: &mut Tally,
         accepts: impl FnOnce(Ipv6Addr) -> bool,

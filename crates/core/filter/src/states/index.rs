@@ -200,7 +200,7 @@ impl Index {
     }
 
     /// The first answer of `check` to the entries whose tags fit.
-    #[cold]
+    #[inline]
     pub(super) fn find<T>(
         &self,
         hash: u64,

@@ -179,6 +179,7 @@ impl States {
             let oldest = self.over.oldest().or_else(|| self.waiting.oldest());
             let oldest = oldest.filter(|_| limit > 0).ok_or(DropReason::FilterStateLimit)?;
             self.remove(oldest, Why::Evicted, now);
+            self.fetch_victims();
         }
         if self.waiting.len() >= (limit / 2).max(1)
             && let Some(oldest) = self.waiting.oldest()
@@ -186,6 +187,28 @@ impl States {
             self.remove(oldest, Why::Evicted, now);
         }
         if self.count >= limit { Err(DropReason::FilterStateLimit) } else { Ok(()) }
+    }
+
+    /// Fetch what the next evictions will read: for the next one all that its record names, since
+    /// the eviction before has fetched the record, and the record of the one behind it. In a flood
+    /// each SYN evicts a state that nobody has touched for seconds.
+    fn fetch_victims(&self) {
+        let next = self.over.oldest().or_else(|| self.waiting.oldest());
+        let Some(next) = next else { return };
+        self.index.prefetch(States::hash_of(self.hash, &self.records, Entry::new(next, 0)));
+        let [source, _] = self.owners(next);
+        self.sources.prefetch(source);
+        let common = self.records.at(next);
+        let [later, earlier] = common.wheel;
+        for neighbour in [later, earlier, common.pair[1]] {
+            self.records.prefetch_if_any(neighbour);
+        }
+    }
+
+    /// Fetch what a new state with this key will need beside its bucket.
+    #[inline]
+    pub fn fetch_source(&self, key: &Key) {
+        self.sources.prefetch(Who::source(key.source(), matches!(key, Key::V6(_))));
     }
 
     /// Write the record of a new state.

@@ -72,7 +72,7 @@ impl States {
     pub fn pass_v4(
         &mut self,
         key: &KeyV4,
-        (_, Guess(guess)): (u64, Guess),
+        Guess(guess): Guess,
         packet: &Plain<'_>,
         accepts: impl FnOnce(Ipv4Addr) -> bool,
     ) -> Option<PassedPlain> {
@@ -100,7 +100,7 @@ impl States {
     pub fn pass_v6(
         &mut self,
         key: &KeyV6,
-        (_, Guess(guess)): (u64, Guess),
+        Guess(guess): Guess,
         packet: &Plain<'_>,
         accepts: impl FnOnce(Ipv6Addr) -> bool,
     ) -> Option<PassedPlain> {
@@ -195,7 +195,7 @@ fn judged(
 impl RecordV4 {
     /// The direction of a packet with this key, if it is one of the flow.
     #[inline(always)]
-    fn direction(&self, key: &KeyV4) -> Option<Direction> {
+    pub(super) fn direction(&self, key: &KeyV4) -> Option<Direction> {
         if self.key(0) == *key {
             Some(Direction::Original)
         } else {
@@ -213,7 +213,7 @@ impl RecordV4 {
 
 impl RecordV6 {
     #[inline(always)]
-    fn direction(&self, key: &KeyV6) -> Option<Direction> {
+    pub(super) fn direction(&self, key: &KeyV6) -> Option<Direction> {
         if self.key(0) == *key {
             Some(Direction::Original)
         } else {

@@ -349,6 +349,14 @@ impl Records {
         }
     }
 
+    /// [`Records::prefetch`] for a word that may name no record.
+    pub(super) fn prefetch_if_any(&self, slot: Slot) {
+        // A head of the wheel has the highest bit too.
+        if slot >> 31 == 0 {
+            self.prefetch(slot);
+        }
+    }
+
     /// Take a record for a state with these keys, of one version; `None` if there is no room.
     pub(super) fn take(&mut self, original: Key, reply: Key) -> Option<Slot> {
         match (original, reply) {

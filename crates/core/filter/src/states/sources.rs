@@ -86,11 +86,20 @@ impl Sources {
         Sources { places: Vec::new(), hash: KeyHash::new(secret), forgotten: 0 }
     }
 
-    fn set(&mut self, who: Who) -> Option<&mut [Counted; WAYS]> {
+    fn at(&self, who: Who) -> usize {
         let rest = u64::from(who.rule) << 32 | u64::from(who.generation);
         let hash = self.hash.of_words(who.addr, rest);
-        let at = ((hash >> 32) * self.places.len() as u64) >> 32;
-        self.places.get_mut(at as usize)
+        (((hash >> 32) * self.places.len() as u64) >> 32) as usize
+    }
+
+    fn set(&mut self, who: Who) -> Option<&mut [Counted; WAYS]> {
+        let at = self.at(who);
+        self.places.get_mut(at)
+    }
+
+    /// Fetch the places that a source may have.
+    pub(super) fn prefetch(&self, who: Who) {
+        self.places.get(self.at(who)).map(mbuf::prefetch);
     }
 
     fn find(&mut self, who: Who) -> Option<&mut Counted> {

@@ -55,6 +55,28 @@ impl States {
         self.step(at).map(|_| at)
     }
 
+    /// Look at up to `most` records from `cursor` on, and give `each` the states among them that
+    /// rules of another generation have judged. Returns where to go on; `None` at the end.
+    pub fn stale(
+        &self,
+        cursor: Cursor,
+        most: usize,
+        generation: u32,
+        mut each: impl FnMut(StateId),
+    ) -> Option<Cursor> {
+        let mut at = cursor;
+        for _ in 0..most {
+            let (slot, next) = self.step(at)?;
+            at = next;
+            if let Some(id) = self.id_at(slot)
+                && self.records.at(slot).generation != generation
+            {
+                each(id);
+            }
+        }
+        self.step(at).map(|_| at)
+    }
+
     /// Look at up to `most` records from `cursor` on, and end the states for which `is_meant` says
     /// so. Returns where to go on, `None` at the end; and how many it has ended.
     pub fn kill_if(

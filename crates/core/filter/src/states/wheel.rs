@@ -24,6 +24,11 @@ pub(super) const fn tick_of(now: Instant) -> u32 {
     (now.as_nanos() >> TICK_SHIFT) as u32
 }
 
+/// When the next tick begins: no state is due before.
+pub(crate) const fn next_tick(now: Instant) -> Instant {
+    Instant::from_nanos(((now.as_nanos() >> TICK_SHIFT) + 1) << TICK_SHIFT)
+}
+
 /// Ticks after which a span that began within a tick is certainly over.
 pub(super) fn ticks_of(span: Duration) -> u32 {
     let ticks = span.as_nanos().div_ceil(1 << TICK_SHIFT) + 1;

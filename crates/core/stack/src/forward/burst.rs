@@ -13,18 +13,18 @@ use arrayvec::{ArrayVec, IntoIter};
 use base::{Counter, Duration, Instant, LinkKind, MacAddr, Mtu};
 use device::vlan::Tag;
 use device::{BURST, Burst};
-use filter::firewall::Flow;
 use inet::NextHop;
 use inet::route::{GroupIndex, MAIN_TABLE, SourceCheck, View};
 use mbuf::Mbuf;
 use wire::ether;
 
 use super::adjacency::{Adjacency, Link, Slot, tagged};
-use super::filtered::{Context, Passed};
+use super::begin::{Said, Verdicts};
+use super::filtered::Context;
 use super::leave::leave;
 use super::look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
 use super::plain::Ingress;
-use super::{Bursts, merge, offloads, plain};
+use super::{Bursts, firewall, merge, offloads, plain};
 use crate::stack::Stack;
 
 /// The egress of a flow.
@@ -89,12 +89,16 @@ impl Bursts {
             let keeps_sources = ingress.check != SourceCheck::Off;
             let (mac, locals) = (ingress.link.1, &self.locals);
             let context = Context { mac, locals, view: &view, now, keeps_sources };
-            let passed = seen.look_filtered::<AT>(frames, &mut firewall, &context);
+            let mut verdicts = seen.look_filtered::<AT>(frames, &mut firewall, &context);
             self.look_up(stack, &view, &seen, &mut egresses);
             check_sources(ingress, &view, &seen, &mut egresses);
             drop(view);
             stack.firewall = Some(firewall);
-            let burst = (&seen.frames, &mut egresses, &passed);
+            if verdicts.asks {
+                let out_port = |number| self.port_of(&egresses, number);
+                verdicts.ask::<AT>(stack, ingress.port, (&*frames, &mut seen), out_port);
+            }
+            let burst = (&seen.frames, &mut egresses, &verdicts);
             return self.send::<AT, true>(stack, ingress, frames, burst);
         }
         let view = stack.routes.view();
@@ -107,7 +111,7 @@ impl Bursts {
             check_sources(ingress, &view, &seen, &mut egresses);
         }
         drop(view);
-        let burst = (&seen.frames, &mut egresses, &Passed::new());
+        let burst = (&seen.frames, &mut egresses, &Verdicts::none());
         self.send::<AT, false>(stack, ingress, frames, burst)
     }
 
@@ -193,12 +197,12 @@ impl Bursts {
         stack: &mut Stack,
         ingress: &Ingress,
         frames: &mut Burst,
-        (seen, egresses, passed): (&ArrayVec<Seen, BURST>, &mut Egresses, &Passed),
+        (seen, egresses, verdicts): (&ArrayVec<Seen, BURST>, &mut Egresses, &Verdicts),
     ) -> u64 {
         let (mut bytes, mut forwarded) = (0, 0);
         // Bytes are counted without tags, as in the host's path.
         let tag_len = if AT == TAGGED { Tag::LEN as u64 } else { 0 };
-        let mut generation = self.generation;
+        let (mut generation, said) = (self.generation, verdicts.said.as_slice());
         // Only the long way sends frames by the port that they came by: their source may get a
         // redirect.
         let redirects = stack.forwarding.sends_redirects() && AT != BARE;
@@ -212,10 +216,12 @@ impl Bursts {
             let found = slot.zip(adjacency);
             let alike = found.map_or(0, |(slot, a)| alike(egresses, slot, a.mtu, seen));
             let (now, later) = seen.split_at(alike);
-            let plain = adjacency.filter(|_| alike > 0);
-            let from = passed.len().saturating_sub(seen.len());
+            let from = said.len().saturating_sub(seen.len());
+            // Nothing leaves untranslated because its state has ended meanwhile.
+            let are_gone = |count| FILTERED && verdicts.are_gone(stack, from..from + count);
+            let plain = adjacency.filter(|_| alike > 0 && !are_gone(alike));
             if FILTERED && let Some(adjacency) = plain {
-                translate::<AT>(stack, adjacency.port(), &passed[from..from + alike], &mut rest);
+                translate::<AT>(stack, adjacency.port(), &said[from..from + alike], &mut rest);
             }
             if let Some(left) = plain.and_then(|a| leave::<AT>(stack, a, now, &mut rest)) {
                 bytes += left - alike as u64 * tag_len;
@@ -224,9 +230,11 @@ impl Bursts {
                 continue;
             }
             let merging = found.filter(|(_, a)| a.merges());
+            let merging =
+                merging.filter(|_| !(FILTERED && verdicts.are_gone(stack, from..said.len())));
             if FILTERED && let Some((slot, a)) = merging {
                 let count = self::alike(egresses, slot, a.path_mtu, seen);
-                translate::<AT>(stack, a.port(), &passed[from..from + count], &mut rest);
+                translate::<AT>(stack, a.port(), &said[from..from + count], &mut rest);
             }
             if let Some((slot, a)) = merging
                 && let Some((left, count)) =
@@ -249,8 +257,8 @@ impl Bursts {
             }
             let Some(m) = rest.next() else { break };
             let len = m.len() as u64 - tag_len;
-            let known = if FILTERED { passed.get(from).copied().flatten() } else { None };
-            match take_long_way(stack, ingress, m, known) {
+            let said = if FILTERED { said.get(from).copied() } else { None };
+            match take_long_way(stack, ingress, m, said.unwrap_or(Said::Nothing)) {
                 Some(m) => frames.push(m),
                 None => bytes += len,
             }
@@ -265,20 +273,25 @@ impl Bursts {
     }
 }
 
-/// A frame takes the long way, without its tag; the firewall has passed it if it is of a `known`
-/// flow. It is returned if it is for the host.
-fn take_long_way(
-    stack: &mut Stack,
-    ingress: &Ingress,
-    mut m: Mbuf,
-    known: Option<Flow>,
-) -> Option<Mbuf> {
+/// A frame takes the long way, without its tag, or is dropped if the firewall said so. It is
+/// returned if it is for the host.
+fn take_long_way(stack: &mut Stack, ingress: &Ingress, mut m: Mbuf, said: Said) -> Option<Mbuf> {
     if let Some(tag) = ingress.tag {
         tag.strip_from(&mut m);
     }
-    match known {
-        Some(flow) => plain::take_passed(stack, ingress.port, ingress.link, m, &flow),
-        None => plain::take(stack, ingress.port, ingress.link, m),
+    let lives = |flow| stack.firewall.as_ref().is_some_and(|firewall| firewall.lives(flow));
+    match said {
+        Said::Passes(flow) if !lives(&flow) => plain::take(stack, ingress.port, ingress.link, m),
+        Said::Passes(flow) => plain::take_passed(stack, ingress.port, ingress.link, m, Some(&flow)),
+        Said::PassesAlone => plain::take_passed(stack, ingress.port, ingress.link, m, None),
+        Said::Nothing | Said::Asks => plain::take(stack, ingress.port, ingress.link, m),
+        Said::Drops(reason, report) => {
+            m.set_in_port(ingress.port);
+            firewall::tell(stack, &m, ingress.link.0.header_len(), report);
+            stack.core.drops.count(reason);
+            stack.core.cx.pool.free(m);
+            None
+        }
     }
 }
 
@@ -287,21 +300,30 @@ fn take_long_way(
 fn translate<const AT: usize>(
     stack: &Stack,
     port: u16,
-    flows: &[Option<Flow>],
+    said: &[Said],
     frames: &mut IntoIter<Mbuf, BURST>,
 ) {
     let is_there = stack.ports.get(port).is_some_and(|port| !port.gone);
     let Some(firewall) = stack.firewall.as_deref().filter(|_| is_there) else { return };
-    for (m, flow) in frames.as_mut_slice().iter_mut().zip(flows) {
-        if let Some(flow) = flow.filter(|flow| flow.is_translated)
+    for (m, said) in frames.as_mut_slice().iter_mut().zip(said) {
+        if let Said::Passes(flow) = said
+            && flow.is_translated
             && let Some(packet) = m.as_mut_slice().and_then(|frame| frame.get_mut(AT..))
         {
-            firewall.translate(&flow, packet);
+            firewall.translate(flow, packet);
         }
     }
 }
 
 impl Bursts {
+    /// The port that the flow of that number leaves by.
+    fn port_of(&self, egresses: &Egresses, number: u8) -> Option<u16> {
+        let number = usize::from(number);
+        let egress = egresses.get(number / FIRST_V6)?.get(number % FIRST_V6)?;
+        let (Egress::Found(slot) | Egress::New(slot)) = egress else { return None };
+        self.adjacencies.at(*slot).map(Adjacency::port)
+    }
+
     /// How a frame leaves by another port than number `never_by`.
     fn adjacency_of(&self, all: &mut Egresses, seen: Seen, never_by: u32) -> Option<&Adjacency> {
         let slot = egress_of(all, seen.number)?.of_next_packet()?;

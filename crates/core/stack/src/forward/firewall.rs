@@ -13,7 +13,7 @@ mod sockets;
 use core::net::{IpAddr, SocketAddr};
 
 use base::{DropReason, IpVersion, Owner};
-use filter::firewall::{Arrival, Change, Local, Refusal, Route};
+use filter::firewall::{Arrival, Beginning, Change, Local, Passed, Refusal, Route};
 use filter::nat::{Sockets, SourceReport};
 use filter::packet::{ROUTER, Tuple};
 use filter::states::{Datagram, Segment as SeenSegment};
@@ -116,6 +116,20 @@ pub(super) fn decided(
         Arrival::Early(_) => return Err(DropReason::FilterFragment),
         Arrival::Begins(new) => new,
     };
+    match asked(stack, new, out_port) {
+        Ok(passed) => Ok(passed.change),
+        Err(Refusal { reason, report }) => {
+            tell(stack, m, at, report);
+            Err(reason)
+        }
+    }
+}
+
+/// Ask the rules about a packet that leaves by port `out_port`.
+///
+/// # Errors
+/// Why it may not, and what its source is told ([`tell`]).
+pub(super) fn asked(stack: &mut Stack, new: &Beginning, out_port: u16) -> Result<Passed, Refusal> {
     let tuple = new.packet(out_port).tuple;
     let is_own_flow = out_port == ROUTER && is_own_flow(stack, &tuple);
     let Stack { core, ports, connections, listeners, udp, pings, firewall, .. } = stack;
@@ -130,13 +144,9 @@ pub(super) fn decided(
         is_own_flow,
     };
     let cx = &mut core.cx;
-    let Some(firewall) = firewall else { return Ok(Change::None) };
-    match firewall.decide(new, &route, &mut cx.budget, cx.now) {
-        Ok(passed) => Ok(passed.change),
-        Err(Refusal { reason, report }) => {
-            tell(stack, m, at, report);
-            Err(reason)
-        }
+    match firewall {
+        Some(firewall) => firewall.decide(new, &route, &mut cx.budget, cx.now),
+        None => Ok(Passed { change: Change::None, flow: None }),
     }
 }
 
@@ -171,7 +181,7 @@ fn is_own_flow(stack: &mut Stack, tuple: &Tuple) -> bool {
 }
 
 /// Tell the source of a packet that it is refused. RFC 5508 REQ-8, RFC 6888 REQ-11B.
-fn tell(stack: &mut Stack, m: &Mbuf, at: usize, report: SourceReport) {
+pub(super) fn tell(stack: &mut Stack, m: &Mbuf, at: usize, report: SourceReport) {
     match report {
         SourceReport::Nothing => {}
         SourceReport::Rejected => reject(stack, m, at),

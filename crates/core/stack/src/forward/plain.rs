@@ -99,16 +99,19 @@ fn release(stack: &mut Stack, datagram: &Datagram) {
     }
 }
 
-/// [`take`] for a packet that the firewall has passed as one of `flow`.
+/// [`take`] for a packet that the firewall has passed, as one of `flow` or without a state.
 pub(super) fn take_passed(
     stack: &mut Stack,
     port_id: u16,
     (link, _): (LinkKind, MacAddr),
     m: Mbuf,
-    flow: &Flow,
+    flow: Option<&Flow>,
 ) -> Option<Mbuf> {
-    let known = stack.firewall.as_ref().map(|firewall| firewall.known_flow(flow));
-    routed(stack, port_id, link.header_len(), m, known.map(Arrival::Known))
+    let arrival = stack.firewall.as_ref().map(|firewall| match flow {
+        Some(flow) => Arrival::Known(firewall.known_flow(flow)),
+        None => Arrival::Passes,
+    });
+    routed(stack, port_id, link.header_len(), m, arrival)
 }
 
 /// A frame that is not sent to us alone: rules are asked if it carries a packet to a group.

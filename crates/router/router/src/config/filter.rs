@@ -332,8 +332,9 @@ impl Running {
     }
 
     /// Free rules that run no longer; it takes time, and no stack should wait for it.
+    /// Other shards have rules until they follow the first one; those are freed the next time.
     pub(crate) fn free(&mut self) {
-        self.retired.clear();
+        self.retired.retain(|rules| Arc::strong_count(rules) > 1);
     }
 
     /// The next generation, if a stack has rules of `generation`.

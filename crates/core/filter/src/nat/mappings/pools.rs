@@ -38,13 +38,26 @@ impl Mappings {
     /// # Errors
     /// [`InvalidPool`]; nothing changed then.
     pub fn add_pool(&mut self, pool: Pool) -> Result<PoolId, InvalidPool> {
+        self.add_pool_behind(pool, None)
+    }
+
+    /// [`Mappings::add_pool`], which looks first behind the pool of the rule before: a reload of
+    /// thousands of rules then finds each pool at once.
+    pub(crate) fn add_pool_behind(
+        &mut self,
+        pool: Pool,
+        before: Option<PoolId>,
+    ) -> Result<PoolId, InvalidPool> {
         if !self.shards.all_have(pool.ports.0, pool.ports.1) {
             return Err(InvalidPool::Ports);
         }
         if pool.block != 0 && !self.admits_block(&pool) {
             return Err(InvalidPool::Block);
         }
-        if let Some(at) = self.pools.iter().position(|slot| slot.pool == pool) {
+        let likely = before.map_or(0, |before| usize::from(before.0) + 1);
+        let is_it = |slot: &Slot| slot.pool == pool;
+        let likely = self.pools.get(likely).is_some_and(is_it).then_some(likely);
+        if let Some(at) = likely.or_else(|| self.pools.iter().position(is_it)) {
             if let Some(slot) = self.pools.get_mut(at) {
                 slot.is_retired = false;
             }

@@ -105,11 +105,11 @@ fn prefetching_changes_nothing() {
     let key = udp(1);
     let hash = world.states.hasher().of(&key);
     world.states.prefetch(hash);
-    let _ = world.states.candidate(hash);
+    let _ = world.states.guess(hash);
     assert_eq!(world.states.find(&key), None);
     let id = world.udp(key).expect("room");
     world.states.prefetch(hash);
-    let _ = world.states.candidate(hash);
+    let _ = world.states.guess(hash);
     assert_eq!(world.states.find(&key), Some((id, Direction::Original)));
 }
 

@@ -4,6 +4,7 @@
 //! A run without optimisation sends fewer packets.
 
 use base::{Counter, DropReason, Duration, Instant, Switch};
+use filter::firewall::Counts;
 use wire::tcp::Flags;
 
 use super::{B, HOSTS, MACS, Router, packets, published};
@@ -15,13 +16,16 @@ const EACH: usize = 4_000;
 /// Packets of a burst, at most.
 const BURST: u32 = 48;
 
-const RULES: [&str; 6] = [
+const RULES: [&str; 9] = [
     "pass in lan out wan",
     "pass in lan\npass in wan udp 1024-40000",
     "block to 198.51.100.9 tcp 80\npass tcp\nreject udp 53\npass icmp echo-request",
     "pass in lan tcp {80, 443} states 40 per source\npass in wan stateless udp",
     "pass in lan out wan loose",
     "reject in wan tcp\npass new 50/s",
+    "block in wan tcp 80\npass udp 443\npass stateless",
+    "pass tcp flags S/SA\npass in lan stateless tcp\npass in lan udp 53 stateless log\npass udp",
+    "pass in lan out wan stateless\npass in wan out lan udp stateless",
 ];
 const NATS: [&str; 4] = [
     "",
@@ -76,7 +80,8 @@ fn visible(router: &Router) -> [Vec<u64>; 3] {
     let counters = Counter::ALL.iter().filter(|&&counter| counter != Counter::ForwardedInBursts);
     let counters = counters.map(|&counter| router.stack.counters().of(counter)).collect();
     let rules = router.stack.filter().map_or(&[][..], |firewall| firewall.counts());
-    let rules = rules.iter().flat_map(|c| [c.packets, c.bytes, c.flows]).collect();
+    let last = |c: &Counts| c.last_hit.map_or(0, Instant::as_nanos);
+    let rules = rules.iter().flat_map(|c| [c.packets, c.bytes, c.flows, last(c)]).collect();
     [drops, counters, rules]
 }
 
