@@ -159,18 +159,14 @@ pub(super) fn bytes_v6(_: &Bench) -> Result<Figure> {
     bytes(true)
 }
 
-/// Datagrams of 1,000 flows, which two shards can share.
+/// Datagrams of 1,000 flows of 100 hosts: a shard has the flows of an inside host.
 fn shared() -> Shape {
-    Shape { flows: 1_000, ..Shape::default() }
+    Shape { flows: 1_000, hosts: 100, ..Shape::default() }
 }
 
 /// The flows begin with the first round, and go in one direction.
 fn two_shards(seconds: f64) -> Result<Measurement> {
-    let mut shards = Memory::of_shards(shared(), 2)?;
-    for shard in &mut shards {
-        let published = masqueraded(100).published(1)?;
-        shard.rig().with_stack(|stack| stack.set_filter(Some(published)));
-    }
+    let shards = Memory::of_shards(shared(), 2, Some(masqueraded(100).published(1)?))?;
     let begin = Barrier::new(shards.len());
     let costs = std::thread::scope(|scope| {
         let measure = |(core, mut memory): (usize, Memory)| {

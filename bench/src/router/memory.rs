@@ -74,7 +74,7 @@ fn shared() -> Shape {
 
 /// Two shards, each with its generator, sink and core; their rates are added.
 fn two_shards(seconds: f64) -> Result<Measurement> {
-    let shards = Memory::of_shards(shared(), 2)?;
+    let shards = Memory::of_shards(shared(), 2, None)?;
     let begin = Barrier::new(shards.len());
     let costs = std::thread::scope(|scope| {
         let measure = |(core, mut memory): (usize, Memory)| {

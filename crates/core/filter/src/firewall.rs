@@ -11,6 +11,7 @@ mod arrive;
 mod change;
 mod counts;
 mod decide;
+mod elsewhere;
 mod error;
 mod export;
 mod log;
@@ -28,12 +29,14 @@ pub use arrive::{Arrival, Beginning, Known, Local, redirected};
 pub use change::Change;
 pub use counts::Counts;
 pub use decide::{Passed, Refusal, Route};
+pub use elsewhere::Directed;
 pub use export::{Event, Exported, RefusedFlow, Shortage};
 pub use log::Line;
 pub use quick::{Flow, Tally};
 
 pub use crate::states::Guess;
 
+use crate::homes::{Homes, OfRules};
 use crate::nat::{Mappings, PoolUse, Shards};
 use crate::program::{Program, TooLarge};
 use crate::rules::Rules;
@@ -42,6 +45,7 @@ use counts::{Counters, Names};
 use export::Export;
 use log::Log;
 use nats::Nats;
+pub(crate) use nats::inbound;
 use opened::Opened;
 
 /// Rules with what they were compiled to, for all shards.
@@ -57,6 +61,7 @@ pub struct Published {
     pub generation: u32,
     /// What pairs rules with those before, whose counters they continue.
     names: Names,
+    pub(crate) homes: Option<OfRules>,
 }
 
 impl Published {
@@ -70,8 +75,8 @@ impl Published {
         generation: u32,
     ) -> Result<Arc<Published>, TooLarge> {
         let program = Program::compile(&rules)?;
-        let names = Names::of(&rules);
-        Ok(Arc::new(Published { rules, program, timeouts, generation, names }))
+        let (names, homes) = (Names::of(&rules), OfRules::new(&rules));
+        Ok(Arc::new(Published { rules, program, timeouts, generation, names, homes }))
     }
 }
 
@@ -82,9 +87,13 @@ pub struct Firewall {
     generation: u32,
     states: States,
     fragments: Fragments,
+    /// Where the fragments of a datagram go, if there are several shards.
+    directed: Fragments,
     mappings: Mappings,
     nats: Nats,
     opened: Opened,
+    /// Where packets go, if there are several shards.
+    homes: Option<Arc<Homes>>,
     counters: Counters,
     log: Log,
     /// Keys the identifications of translated datagrams.
@@ -116,9 +125,11 @@ impl Firewall {
             counters: Counters::of(&published.rules),
             states: States::new(&published.timeouts, [a, b], now),
             fragments: Fragments::new([b ^ c, a ^ d]),
+            directed: Fragments::new([b ^ d, a ^ c]),
             mappings,
             nats,
             opened: Opened::default(),
+            homes: None,
             log: Log::default(),
             generation: 0,
             key: KeyedHash::new(a ^ c, b ^ d),

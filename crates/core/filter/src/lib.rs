@@ -6,6 +6,7 @@
 //! flow asks. RFC 4787, 5382, 5508, 6888, 7857, 6296, 4890.
 
 pub mod firewall;
+pub mod homes;
 pub mod nat;
 pub mod packet;
 pub mod program;
@@ -15,6 +16,7 @@ pub mod states;
 pub mod text;
 
 pub use firewall::{Firewall, Published};
+pub use homes::Homes;
 pub use packet::{Packet, ROUTER, Tuple};
 pub use program::{Program, Verdict, explain, passes_always};
 pub use rules::{Action, Rules};

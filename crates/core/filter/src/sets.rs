@@ -35,8 +35,26 @@ impl Set {
         set
     }
 
+    /// This set with more networks.
+    #[must_use]
+    pub fn with(&self, networks: &[Cidr]) -> Set {
+        self.joined(&Set::new(&self.name, networks))
+    }
+
+    /// This set with the networks of another one.
+    #[must_use]
+    pub fn joined(&self, other: &Set) -> Set {
+        let mut set = self.clone();
+        set.v4.extend(&other.v4);
+        set.v6.extend(&other.v6);
+        join(&mut set.v4, |last| last.checked_add(1));
+        join(&mut set.v6, |last| last.checked_add(1));
+        set
+    }
+
     /// Is `addr` in one of the networks?
     #[must_use]
+    #[inline]
     pub fn contains(&self, addr: IpAddr) -> bool {
         match addr {
             IpAddr::V4(a) => within(&self.v4, a.to_bits()),
@@ -147,6 +165,13 @@ pub const BUILT_IN: &[BuiltIn] = &[
         networks: BOGONS,
     },
 ];
+
+/// The networks of `@private`.
+pub(crate) fn private() -> impl Iterator<Item = Cidr> {
+    let set = BUILT_IN.iter().find(|set| set.name == "private");
+    let networks = set.map_or(&[][..], |set| set.networks);
+    networks.iter().filter_map(|network| network.parse().ok())
+}
 
 /// IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 section 2.2).
 const SPECIAL: &[&str] = &[

@@ -7,6 +7,7 @@
 mod adjacency;
 mod begin;
 mod burst;
+mod elsewhere;
 mod filtered;
 mod firewall;
 mod ingress;

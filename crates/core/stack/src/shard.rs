@@ -30,6 +30,7 @@
 //! ```
 
 mod device;
+pub(crate) mod homes;
 mod ports;
 mod published;
 mod steering;
@@ -125,6 +126,12 @@ impl Shard {
     /// Which shard of its group this is.
     pub fn index(&self) -> usize {
         self.stack.shard_index()
+    }
+
+    /// Where a frame goes that comes by a port: by the hash of its flow, or by the rules of NAT
+    /// that are set ([`Stack::set_filter`]).
+    pub fn home(&self, port: PortId, frame: &[u8]) -> Home {
+        homes::home(&self.stack, port.0, frame)
     }
 
     /// The hash, for senders that have a queue for each shard.

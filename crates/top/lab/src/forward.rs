@@ -16,10 +16,12 @@ pub mod packets;
 mod tests;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use base::{Cidr, DropReason, Instant, Limit, LinkKind, MacAddr, Mtu};
 use device::mem::{self, Mem};
 use device::{Burst, Device, vlan};
+use filter::Published;
 use mbuf::Pool;
 pub use packets::Transport;
 use packets::frames;
@@ -83,6 +85,8 @@ pub struct Shape {
     /// Flows: as many prefixes have packets as there are flows, the flows of one prefix go to
     /// different hosts.
     pub flows: u32,
+    /// Hosts that they come from, 1 to 200.
+    pub hosts: u32,
     /// The direction in which they go.
     pub direction: Direction,
     /// What the packets carry.
@@ -101,6 +105,7 @@ impl Default for Shape {
             sizes: SMALL,
             routes: 1,
             flows: 1,
+            hosts: 1,
             direction: Direction::There,
             transport: Transport::Udp,
             states: None,
@@ -265,17 +270,23 @@ impl Rig {
     }
 
     /// A router of `count` shards, each with its own queues, generator and sink: the frames of a
-    /// side are those of the flows that belong to the shard. `None` if frames or links of this
-    /// shape cannot be made, or if a shard has no flow.
-    pub fn of_shards(shape: Shape, count: usize) -> Option<Vec<Rig>> {
+    /// side are those of the flows that belong to the shard by these rules, or without any. `None`
+    /// if frames or links of this shape cannot be made, or if a shard has no flow.
+    pub fn of_shards(
+        shape: Shape,
+        count: usize,
+        rules: Option<Arc<Published>>,
+    ) -> Option<Vec<Rig>> {
         let wires = || (0..count).map(|_| wire(shape)).unzip::<_, _, Vec<_>, Vec<_>>();
         let ((near, inside), (outside, far)) = (wires(), wires());
-        let shards = shards([inside, outside], shape)?;
-        let rig = |((shard, near), far): ((Shard, Mem), Mem)| {
+        let mut shards = shards([inside, outside], shape)?;
+        shards.first_mut()?.enter().set_filter(rules);
+        let rig = |((mut shard, near), far): ((Shard, Mem), Mem)| {
             let mut sides = [Generator::new(shape, 0)?, Generator::new(shape, 1)?];
-            let (steering, home) = (shard.steering(), Home::Shard(shard.index()));
+            drop(shard.enter());
+            let home = Home::Shard(shard.index());
             for (side, generator) in sides.iter_mut().enumerate() {
-                generator.frames.retain(|f| steering.home(LinkKind::Ethernet, f) == home);
+                generator.frames.retain(|f| shard.home(PortId(side as u16), f) == home);
                 if generator.frames.is_empty() && shape.direction.has_source(side) {
                     return None;
                 }

@@ -31,6 +31,8 @@ pub enum Arrival {
     Passes,
     /// A fragment of this datagram, whose first fragment has not come: hold it for a while.
     Early(Datagram),
+    /// A fragment of a datagram that another shard judges: hand it to that one.
+    Elsewhere(usize),
 }
 
 /// A packet of a known flow.
@@ -79,7 +81,7 @@ impl Arrival {
         match self {
             Arrival::Known(known) => known.change.dst(),
             Arrival::Begins(new) => new.is_redirected.then_some(new.tuple.dst),
-            Arrival::Passes | Arrival::Early(_) => None,
+            Arrival::Passes | Arrival::Early(_) | Arrival::Elsewhere(_) => None,
         }
     }
 }
@@ -102,6 +104,18 @@ impl Beginning {
     #[must_use]
     pub fn reflects_at(&self) -> Option<u16> {
         self.reflects_at
+    }
+
+    /// Does it have another destination than it came with?
+    #[must_use]
+    pub fn is_redirected(&self) -> bool {
+        self.is_redirected
+    }
+
+    /// Is it the first fragment of a datagram?
+    #[must_use]
+    pub fn is_fragment(&self) -> bool {
+        self.parsed.piece.is_some()
     }
 
     /// Is it an ICMP error that quotes a packet of no known flow?
@@ -220,6 +234,7 @@ impl Firewall {
                 Ok(Arrival::Known(self.known(id, direction, false)))
             }
             Later::As(Verdict::PassAlone) => Ok(Arrival::Passes),
+            Later::As(Verdict::Elsewhere(shard)) => Ok(Arrival::Elsewhere(usize::from(shard))),
             Later::As(Verdict::Drop) => Err(DropReason::FilterFragment),
             Later::Unknown => Ok(Arrival::Early(datagram)),
         }

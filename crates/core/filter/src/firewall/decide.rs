@@ -226,7 +226,9 @@ impl Firewall {
             }
             None => (*packet, route.port_address),
         };
-        let Some(rule) = self.published.program.judge_source(&packet) else { return Ok(None) };
+        let Some(rule) = self.published.program.judge_source(&packet) else {
+            return self.hairpin(new, route, budget, now);
+        };
         let Some(nat) = self.published.rules.nat.get(usize::from(rule)) else { return Ok(None) };
         match &nat.nat {
             Nat::Source { .. } => {
@@ -237,8 +239,25 @@ impl Firewall {
                 let addr = outbound(nat, tuple.src).ok_or(DropReason::NatNoPort)?;
                 Ok(Some(Source { addr, port: tuple.src_port, mapping: None }))
             }
-            Nat::Keep | Nat::Dest { .. } => Ok(None),
+            Nat::Keep | Nat::Dest { .. } => self.hairpin(new, route, budget, now),
         }
+    }
+
+    /// The source of a flow that no rule translates: another one if its answers would come to
+    /// another shard. Between two hosts of the inside an outside address is what RFC 4787 REQ-9
+    /// asks for.
+    fn hairpin(
+        &mut self,
+        new: &Beginning,
+        route: &Route<'_>,
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<Option<Source>, Refusal> {
+        if !new.is_redirected || self.has_answers(&new.tuple, route.out_port, new) {
+            return Ok(None);
+        }
+        let pool = self.nats.hairpin(&mut self.mappings).ok_or(DropReason::NatNoPort)?;
+        self.mapped(pool, &new.tuple, (route.port_address, route), budget, now).map(Some)
     }
 
     pub(super) fn mapped(

@@ -147,7 +147,7 @@ fn is_spare(target: Target) -> bool {
 }
 
 /// The inside address behind an outside one, by a rule that exchanges networks.
-pub(super) fn inbound(nat: &Nat, addr: IpAddr) -> Option<IpAddr> {
+pub(crate) fn inbound(nat: &Nat, addr: IpAddr) -> Option<IpAddr> {
     match (nat, addr) {
         (Nat::Both { inside, outside }, _) => OneToOne::new(*inside, *outside).ok()?.inbound(addr),
         (Nat::Prefix { inside, outside }, IpAddr::V6(addr)) => {

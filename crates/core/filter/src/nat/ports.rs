@@ -35,6 +35,39 @@ impl Shards {
     /// One shard that has all ports.
     pub const ALONE: Shards = Shards { index: 0, count: 1, run_bits: 12 };
 
+    /// Shard `index` of `count`, where each shard has at least eight runs of ports, of 4,096 at
+    /// most. `None` as for [`Shards::new`].
+    #[must_use]
+    pub fn of_count(index: usize, count: usize) -> Option<Shards> {
+        let runs = count.checked_mul(8)?.checked_next_power_of_two()?;
+        let run = (1_usize << 16).checked_div(runs)?.clamp(WORD as usize, 4_096);
+        Shards::new(index, count, run as u16)
+    }
+
+    /// Which shard this one is.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        usize::from(self.index)
+    }
+
+    /// How many shards there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// The longest block that a source can get here.
+    #[must_use]
+    pub fn block_max(&self) -> u16 {
+        self.run_len()
+    }
+
+    /// The least number of ports in a row of which each shard has some, whichever they are.
+    #[must_use]
+    pub fn range_min(&self) -> u32 {
+        u32::from(self.run_len()) * u32::from(self.count)
+    }
+
     /// Shard `index` of `count`, where blocks of a source have up to `block` ports. All shards need
     /// the same `count` and `block`. `None` if `index` is not below `count`, or if there are more
     /// shards than runs of ports.
@@ -93,7 +126,8 @@ impl Shards {
     }
 
     /// Has each shard one of the ports from `first` to `last`?
-    pub(super) fn all_have(&self, first: u16, last: u16) -> bool {
+    #[must_use]
+    pub fn all_have(&self, first: u16, last: u16) -> bool {
         let shard = |index| Shards { index, ..*self };
         (0..self.count).all(|index| shard(index).range(first, last).is_some())
     }

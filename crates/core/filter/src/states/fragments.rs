@@ -37,6 +37,8 @@ pub enum Verdict {
     Pass(StateId, Direction),
     /// It passed without a state.
     PassAlone,
+    /// It went to this shard, which judges it.
+    Elsewhere(u16),
     /// It was dropped.
     Drop,
 }

@@ -3,8 +3,8 @@
 //!
 //! Called by: `burst.rs`. It does what the long way does (`plain.rs`, `firewall.rs`) before the
 //! packet is sent, and the packet then leaves with its burst. Left to the long way are packets
-//! whose destination is translated, since they have another route, and all behind a packet that
-//! takes the long way. docs/decisions/0134.
+//! whose destination is translated, since they have another route, flows that may be another shard's, and
+//! all packets behind one that takes the long way. docs/decisions/0134, 0135.
 
 use core::ops::Range;
 
@@ -112,10 +112,11 @@ fn asked(
             return Some((Said::Passes(Flow::from(&known)), !has_other));
         }
         Ok(Some(Arrival::Passes)) => return Some((Said::PassesAlone, true)),
-        Ok(Some(Arrival::Early(_)) | None) => return None,
+        Ok(Some(Arrival::Early(_) | Arrival::Elsewhere(_)) | None) => return None,
         Err(reason) => return Some((Said::Drops(reason, SourceReport::Nothing), false)),
     };
-    if Arrival::Begins(new).routed_to().is_some() {
+    let is_of_shards = stack.firewall.as_ref().is_some_and(|firewall| firewall.homes().is_some());
+    if is_of_shards || Arrival::Begins(new).routed_to().is_some() {
         return None;
     }
     Some(match firewall::asked(stack, &new, out_port) {

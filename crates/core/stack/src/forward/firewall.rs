@@ -113,7 +113,7 @@ pub(super) fn decided(
     let new = match arrival {
         Arrival::Known(known) => return Ok(known.change),
         Arrival::Passes => return Ok(Change::None),
-        Arrival::Early(_) => return Err(DropReason::FilterFragment),
+        Arrival::Early(_) | Arrival::Elsewhere(_) => return Err(DropReason::FilterFragment),
         Arrival::Begins(new) => new,
     };
     match asked(stack, new, out_port) {

@@ -10,6 +10,7 @@ use device::Burst;
 
 use super::plain::{self, Ingress};
 use crate::shard;
+use crate::shard::homes::{self, Step};
 use crate::stack::Stack;
 
 /// The frames of a burst.
@@ -48,6 +49,9 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     let tag = port.own_tag.filter(|_| in_bursts && port.taps.is_empty());
     // Taps see a frame at its own shard, once; the state of a flow is there too.
     let is_unsteered = port.outbox.is_some() && port.taps.is_empty() && stack.firewall.is_none();
+    if port.outbox.is_some() && stack.firewall.is_some() {
+        return filtered(stack, port_id, frames, in_bursts);
+    }
     let (handed_over, count) = match tag {
         Some(_) => (0, port.device.rx_burst_tagged(pool, frames)),
         None if is_unsteered => port.device.rx_burst_unsteered(pool, frames),
@@ -70,6 +74,32 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     let bytes = divert(stack, &ingress, frames);
     let elsewhere = if frames.is_empty() { 0 } else { shard::steer(stack, port_id, frames) };
     Some(Received { count: count - elsewhere, bytes, link })
+}
+
+/// [`burst`] of a shard with rules: it forwards no frames but those of its flows.
+#[inline(never)]
+fn filtered(
+    stack: &mut Stack,
+    port_id: u16,
+    frames: &mut Burst,
+    in_bursts: bool,
+) -> Option<Received> {
+    let port = stack.ports.get_mut(port_id)?;
+    let (handed_over, count) = port.device.rx_burst_unsteered(&mut stack.core.cx.pool, frames);
+    if count == 0 {
+        return None;
+    }
+    homes::steer(stack, port_id, frames, handed_over);
+    let port = stack.ports.get_mut(port_id)?;
+    // Taps have seen those that come a second time.
+    let (again, new): (Burst, Burst) =
+        core::mem::take(frames).into_iter().partition(|m| homes::step(m) != Step::First);
+    stack.is_overrun = port.received(count, &new, stack.core.cx.now);
+    frames.extend(again.into_iter().chain(new));
+    let link = (port.limits.link, port.mac);
+    let ingress = Ingress { port: port_id, link, in_bursts, tag: None, check: port.source_check };
+    let count = frames.len();
+    Some(Received { count, bytes: divert(stack, &ingress, frames), link })
 }
 
 /// A burst whose first frames other shards handed over: they stay here. Returns how many of the

@@ -15,17 +15,19 @@ use inet::ether::{Carries, ether_input};
 use inet::forward::{self as transit, Piece, Transit};
 use inet::icmp::{Report, Unreachable};
 use inet::route::SourceCheck;
-use inet::{NoRoute, Sender};
+use inet::{NextHop, NoRoute, Sender};
 use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
+use super::elsewhere::{self, Elsewhere};
 use super::firewall::{self, Arrived};
 use super::offloads::{self, Offload};
 use super::{redirect_out, source};
 use crate::for_us::offer;
 use crate::next_hop::no_route;
 use crate::port::Port;
+use crate::shard::homes::{self, Step};
 use crate::stack::Stack;
 use crate::{icmp, pace, resolve, shard};
 use filter::firewall::{Arrival, Change, Flow};
@@ -57,7 +59,7 @@ pub(super) fn take(
         return admitted(stack, port_id, m);
     }
     if stack.firewall.is_none() {
-        return routed(stack, port_id, at, m, None);
+        return routed(stack, port_id, (at, Step::First), m, None);
     }
     if stack.ports.get(port_id).is_some_and(|port| port.offers.is_some())
         && is_offer(stack, port_id, &m, at)
@@ -65,15 +67,20 @@ pub(super) fn take(
         return Some(m);
     }
     let first = firewall::awaited(stack, &m, at);
-    let left = match firewall::arrive(stack, port_id, &m, at) {
-        Ok(Some(Arrival::Early(datagram))) => {
-            m.set_in_port(port_id);
+    let step = elsewhere::step(stack, &m);
+    m.set_in_port(port_id);
+    let left = match elsewhere::arrive(stack, port_id, &m, (at, step)) {
+        Ok((_, Some(Elsewhere { to, is_directed }))) => {
+            homes::hand(stack, port_id, m, to, is_directed);
+            None
+        }
+        Ok((Some(Arrival::Early(datagram)), None)) => {
             let (cx, drops) = (&mut stack.core.cx, &mut stack.core.drops);
             let kept = (&mut cx.budget, drops, &mut cx.pool);
             stack.forwarding.held.hold(datagram, m, cx.now, kept);
             None
         }
-        Ok(arrived) => routed(stack, port_id, at, m, arrived),
+        Ok((arrived, None)) => routed(stack, port_id, (at, step), m, arrived),
         Err(reason) => {
             stack.core.drops.count(reason);
             stack.core.cx.pool.free(m);
@@ -111,7 +118,7 @@ pub(super) fn take_passed(
         Some(flow) => Arrival::Known(firewall.known_flow(flow)),
         None => Arrival::Passes,
     });
-    routed(stack, port_id, link.header_len(), m, arrival)
+    routed(stack, port_id, (link.header_len(), Step::Last), m, arrival)
 }
 
 /// A frame that is not sent to us alone: rules are asked if it carries a packet to a group.
@@ -136,7 +143,7 @@ fn admitted(stack: &mut Stack, port_id: u16, mut m: Mbuf) -> Option<Mbuf> {
 fn routed(
     stack: &mut Stack,
     port_id: u16,
-    at: usize,
+    (at, step): (usize, Step),
     mut m: Mbuf,
     arrived: Arrived,
 ) -> Option<Mbuf> {
@@ -160,6 +167,10 @@ fn routed(
     }
     if is_for_host || elsewhere.is_some() {
         m.set_in_port(port_id);
+        if let Some(to) = elsewhere::of_host(stack, &m, step, &arrived) {
+            homes::hand(stack, port_id, m, to, false);
+            return None;
+        }
         if let Err(reason) = firewall::admits_to_host(stack, &mut m, at, &arrived) {
             stack.core.drops.count(reason);
             stack.core.cx.pool.free(m);
@@ -175,7 +186,9 @@ fn routed(
         Some(port) if !is_link_local(dst) => {
             let packet = m.as_slice().get(at..).unwrap_or_default();
             let is_of_the_link = dst.is_ipv6() && transit::is_neighbour_discovery(packet);
-            if !is_of_the_link && shard::is_foreign(stack, port_id, m.as_slice()) {
+            // With rules it was handed over before.
+            let may_be_foreign = !is_of_the_link && stack.firewall.is_none();
+            if may_be_foreign && shard::is_foreign(stack, port_id, m.as_slice()) {
                 return Some(m);
             }
             m.set_in_port(port.0);
@@ -186,7 +199,7 @@ fn routed(
                 Ok(())
             }
         }
-        _ => forward(stack, m, at, &arrived),
+        _ => forward(stack, m, (at, step), &arrived),
     };
     if let Err(reason) = fate {
         stack.core.drops.count(reason);
@@ -222,7 +235,7 @@ fn is_link_local(addr: IpAddr) -> bool {
 }
 
 /// Send a packet, whose IP header begins at `at` in `m`, to its next hop.
-fn forward(stack: &mut Stack, m: Mbuf, at: usize, arrived: &Arrived) -> Fate {
+fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arrived) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();
     let found = transit::examine(packet);
     if found == Err(DropReason::IpLinkLocal) {
@@ -272,6 +285,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize, arrived: &Arrived) -> Fate {
             return Err(no_route(why));
         }
     };
+    let Some(m) = elsewhere::kept(stack, m, arrived, step, hop.port) else { return Ok(()) };
     let change = match arrived {
         Some(arrival) => firewall::decided(stack, &m, at, arrival, hop.port)?,
         None => Change::None,
@@ -292,13 +306,19 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize, arrived: &Arrived) -> Fate {
     // A host behind a translated address has no other way to it.
     let is_translated = change != Change::None;
     if hop.port == m.in_port() && stack.forwarding.sends_redirects() && !is_translated {
-        let first = offloads::first(stack, &m, packet);
-        let packet = first.as_ref().map_or(packet, Mbuf::as_slice);
-        redirect_out::output(stack, &m, packet, &transit, &hop);
-        stack.core.cx.pool.free_all(first.into_iter());
+        redirect(stack, &m, packet, &transit, &hop);
     }
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
     send(stack, m, at, &transit, (dst, &change), mtu, &egress)
+}
+
+/// Tell the source of a packet that goes back by its own port about the next hop.
+#[cold]
+fn redirect(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, hop: &NextHop) {
+    let first = offloads::first(stack, m, packet);
+    let packet = first.as_ref().map_or(packet, Mbuf::as_slice);
+    redirect_out::output(stack, m, packet, transit, hop);
+    stack.core.cx.pool.free_all(first.into_iter());
 }
 
 /// The error for the source of a packet without a route.

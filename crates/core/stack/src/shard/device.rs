@@ -55,18 +55,40 @@ impl Outbox {
         }
     }
 
+    /// The hash of the shards.
+    pub(super) fn steering(&self) -> &Steering {
+        &self.steering
+    }
+
+    /// Where a frame goes by the hash of its flow.
+    pub(super) fn home(&self, frame: &[u8]) -> Home {
+        self.steering.home(self.link, frame)
+    }
+
     /// Is a frame one of another shard's flows?
     pub(super) fn is_foreign(&self, frame: &[u8]) -> bool {
-        matches!(self.steering.home(self.link, frame), Home::Shard(to) if to != self.index)
+        matches!(self.home(frame), Home::Shard(to) if to != self.index)
     }
 
     /// Hand over the frames from `from` on that are not this shard's; `false` if all of them are.
     #[inline(always)]
     pub(super) fn steer(&self, pool: &mut Pool, into: &mut Burst, from: usize) -> bool {
+        self.steer_by(pool, into, from, |frame| self.home(frame))
+    }
+
+    /// [`Outbox::steer`] by other homes.
+    #[inline(always)]
+    pub(super) fn steer_by(
+        &self,
+        pool: &mut Pool,
+        into: &mut Burst,
+        from: usize,
+        home: impl Fn(&[u8]) -> Home,
+    ) -> bool {
         let mut homes: ArrayVec<Home, BURST> = ArrayVec::new();
         let mut is_foreign = false;
         for m in &into[from..] {
-            let home = self.steering.home(self.link, m.as_slice());
+            let home = home(m.as_slice());
             is_foreign |= home != Home::Shard(self.index);
             homes.push(home);
         }

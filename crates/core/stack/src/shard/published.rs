@@ -12,11 +12,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{MacAddr, Switches};
-use filter::Published as Rules;
+use filter::{Homes, Published as Rules};
 use inet::neighbour::State as NeighbourState;
 use inet::route::Restricted;
 use inet::{Address, Rule};
 
+use super::homes;
 use crate::handles::PortId;
 use crate::local::LocalAddrs;
 use crate::stack::Stack;
@@ -39,6 +40,8 @@ struct State {
     rules: Vec<Rule>,
     restricted: Arc<Restricted>,
     filter: Option<Arc<Rules>>,
+    /// Where packets go while rules of NAT are set.
+    homes: Option<Arc<Homes>>,
 }
 
 /// Values that change when the first shard's state changes.
@@ -60,7 +63,11 @@ impl Published {
     }
 
     /// The state of the first shard.
-    pub(super) fn publish(&self, stack: &Stack) {
+    pub(super) fn publish(&self, stack: &mut Stack) {
+        let homes = homes::made(stack);
+        if let Some(firewall) = stack.filter_mut() {
+            firewall.set_homes(homes.clone());
+        }
         let addresses = stack.ports.iter().map(|port| {
             let usable = port.addresses.iter().filter(|a| a.is_usable()).copied();
             (port.id, usable.collect(), port.local.clone())
@@ -75,6 +82,7 @@ impl Published {
             rules: stack.routes.rules().to_vec(),
             restricted: Arc::clone(stack.routes.restricted_part()),
             filter: stack.filter().map(|filter| Arc::clone(filter.published())),
+            homes,
         };
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -100,6 +108,9 @@ impl Published {
         let has = stack.filter().map(|filter| Arc::as_ptr(filter.published()));
         if has != state.filter.as_ref().map(Arc::as_ptr) {
             stack.set_filter(state.filter.clone());
+        }
+        if let Some(firewall) = stack.filter_mut() {
+            firewall.set_homes(state.homes.clone());
         }
         let known = stack.neighbours.rows().filter(|row| row.state == NeighbourState::Static);
         let known: Vec<_> = known.map(|row| (PortId(row.port), row.ip)).collect();

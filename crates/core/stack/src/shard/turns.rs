@@ -14,6 +14,7 @@ use inet::route::Reader;
 use mbuf::Mbuf;
 use wire::ether;
 
+use super::homes;
 use super::published::{self, Published, Stamp};
 use super::steering::{Home, Membership, Steering};
 use crate::stack::Stack;
@@ -142,8 +143,11 @@ pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
 /// Hand a forwarded packet, in the frame that it came in, to the first shard, which alone can find
 /// its route. `false`, and the frame is freed, if that is not possible.
 #[cold]
-pub(crate) fn to_first(stack: &mut Stack, m: Mbuf) -> bool {
+pub(crate) fn to_first(stack: &mut Stack, mut m: Mbuf) -> bool {
     let outbox = stack.ports.get(m.in_port()).and_then(|port| port.outbox.as_ref());
+    if stack.firewall.is_some() {
+        homes::mark_for_good(&mut m);
+    }
     let pool = &mut stack.core.cx.pool;
     match outbox {
         Some(outbox) => outbox.send(0, m, pool),

@@ -6,7 +6,7 @@ mod errors;
 mod export;
 mod hairpin;
 mod mappings;
-mod packets;
+pub(super) mod packets;
 
 use std::sync::Arc;
 

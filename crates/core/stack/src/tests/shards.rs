@@ -2,6 +2,7 @@
 
 mod equal;
 mod host;
+mod nat;
 mod policy;
 mod threads;
 mod transit;

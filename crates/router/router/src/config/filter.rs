@@ -97,10 +97,6 @@ pub(super) fn read(
         nat.needed("rules", "'source out wan to port'");
         written.nat = text(nat, "rules");
         places.nat = nat.get("rules");
-        if process.shards > 1 {
-            let what = "NAT needs one shard: remove shards, or remove [nat]";
-            file.log.note(nat.at, what);
-        }
     }
     written.sets = sets(file, &mut places);
     let names: Vec<&str> = ports.keys().map(String::as_str).collect();
@@ -117,6 +113,8 @@ pub(super) fn read(
             return None;
         }
     };
+    let misfits = filter::homes::misfits(&rules, shards);
+    misfits.iter().for_each(|mistake| places.note(mistake, file.log));
     if machine.is_asked()
         && let Err(why) = Program::compile(&rules)
     {

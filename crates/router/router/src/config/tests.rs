@@ -477,10 +477,13 @@ fn mistakes_in_rules_have_their_place_in_the_file() {
 }
 
 #[test]
-fn rules_need_forwarding_and_nat_needs_one_shard() {
-    let nat = "[nat]\nrules = 'source out wan to port'\n";
-    let two = format!("shards = 2\n{}", with_rules(nat));
-    says(&two, "9:1", &["one shard"]);
+fn rules_need_forwarding_and_nat_ports_for_each_shard() {
+    let two =
+        |rules: &str| format!("shards = 2\n{}", with_rules(&format!("[nat]\nrules = '{rules}'\n")));
+    assert_eq!(right(&two("source out wan to port block 4096")).process.shards, 2);
+    says(&two("source out wan to port ports 41000-41999"), "10:10", &["range of 8192"]);
+    let many = two("source out wan to port block 4096").replace("shards = 2", "shards = 8");
+    says(&many, "10:10", &["block 1024"]);
     let host = format!("forwarding = false\n{}", with_rules("[filter]\n"));
     says(&host, "9:1", &["remove forwarding = false"]);
 }

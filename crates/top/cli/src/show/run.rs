@@ -91,7 +91,42 @@ fn sums(stacks: &[Value]) -> Map<String, Value> {
             host.insert(section, Value::Object(all.collect()));
         }
     }
+    for (section, counts) in ROWS {
+        let section = name_of(section);
+        if let Some(rows) = rows_of_all(stacks, &section, counts) {
+            host.insert(section, Value::Array(rows));
+        }
+    }
     host
+}
+
+/// Sections whose rows are the same in all shards, and the columns that add up.
+const ROWS: [(Section, &[&str]); 2] =
+    [(Section::Filter, &["packets", "bytes", "flows"]), (Section::Nat, &["sources", "mappings"])];
+
+/// The rows of a section with the counts of all shards; the last hit is the latest one.
+fn rows_of_all(stacks: &[Value], section: &str, counts: &[&str]) -> Option<Vec<Value>> {
+    let of_shards: Vec<&Vec<Value>> = stacks.iter().filter_map(|s| s[section].as_array()).collect();
+    let mut all = (*of_shards.first()?).clone();
+    for (at, row) in all.iter_mut().enumerate() {
+        let Some(row) = row.as_object_mut() else { continue };
+        let column = |name: &str| {
+            of_shards
+                .iter()
+                .filter_map(|rows| rows.get(at)?.get(name)?.as_u64())
+                .collect::<Vec<_>>()
+        };
+        for &name in counts {
+            let values = column(name);
+            if !values.is_empty() {
+                row.insert(name.to_owned(), json!(values.iter().sum::<u64>()));
+            }
+        }
+        if let Some(last) = column("last_hit_ms").into_iter().min() {
+            row.insert("last_hit_ms".to_owned(), json!(last));
+        }
+    }
+    Some(all)
 }
 
 /// The sections of a stack that are asked for.
@@ -183,6 +218,26 @@ mod tests {
         assert!(
             sums(&[json!({ "name": "router" })]).is_empty(),
             "a section that was not asked for"
+        );
+    }
+
+    #[test]
+    fn rules_of_shards_count_together() {
+        let shard = |packets: u64, last: u64| {
+            let rule = json!({ "rule": 1, "packets": packets, "bytes": 1, "last_hit_ms": last });
+            let never = json!({ "text": "default", "packets": 0, "last_hit_ms": null });
+            json!({ "filter": [rule, never], "nat": [{ "sources": packets }, { "sources": null }] })
+        };
+        let all = sums(&[shard(3, 9), shard(4, 2)]);
+        assert_eq!(all["filter"][0]["packets"], 7);
+        assert_eq!(
+            (&all["filter"][0]["bytes"], &all["filter"][0]["last_hit_ms"]),
+            (&2.into(), &2.into())
+        );
+        assert_eq!(all["filter"][1]["last_hit_ms"], Value::Null);
+        assert_eq!(
+            (&all["nat"][0]["sources"], &all["nat"][1]["sources"]),
+            (&7.into(), &Value::Null)
         );
     }
 

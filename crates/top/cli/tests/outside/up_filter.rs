@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     ("up_filters_and_translates_by_its_rules", &[Need::PING], filters),
     ("up_filters_on_trial_and_ends_states", &[], trial),
     ("up_filters_with_two_shards", &[], shards),
+    ("up_translates_with_two_shards", &[], nat_of_shards),
 ];
 
 /// How long an answer is waited for that may not come.
@@ -211,5 +212,40 @@ fn shards() {
     assert_eq!(count(0) + count(1), 16, "{document}");
     assert!(count(0) > 0 && count(1) > 0, "each has some: {document}");
     assert!(world.behind.inside(|| connect("192.0.2.1:7008")).expect("it ran").is_err());
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+/// NAT with two shards: many clients on one address, and a server behind a port.
+fn nat_of_shards() {
+    let world = World::with_files(&format!("shards = 2\n{CONFIG}{RULES}"), &[("bad.txt", "")]);
+    serve("192.0.2.1:7007");
+    let mut all: Vec<TcpStream> = Vec::new();
+    for n in 2..10 {
+        let _ = n == 2 || world.behind.ip(&format!("addr add 198.51.100.{n}/24 dev ws1"));
+        let route = format!("route replace default via 198.51.100.1 src 198.51.100.{n}");
+        assert!(world.behind.ip(&route));
+        let four = || (0..4).filter_map(|_| connect("192.0.2.1:7007").ok()).collect::<Vec<_>>();
+        all.extend(world.behind.inside(four).expect("it ran"));
+    }
+    assert_eq!(all.len(), 32, "{}", world.log());
+    for one in &mut all {
+        assert_eq!(line(one).expect("it says so"), "192.0.2.2", "masquerade");
+        assert!(echoes(one), "{}", world.log());
+    }
+    world.behind.inside(|| serve("198.51.100.2:443")).expect("it ran");
+    for _ in 0..16 {
+        let mut web = connect("192.0.2.2:8443").expect("it is translated");
+        assert_eq!(line(&mut web).expect("it says so"), "192.0.2.1");
+        assert!(echoes(&mut web), "{}", world.log());
+    }
+    let document: Value = serde_json::from_str(&world.show_json("nat")).expect("JSON");
+    let sources = |of: &Value| of["nat"][0]["sources"].as_u64().unwrap_or(0);
+    let each = [0, 1].map(|shard| sources(&document["stacks"][shard]));
+    assert_eq!(each[0] + each[1], 8, "{document}");
+    assert!(each[0] > 0 && each[1] > 0, "each has some: {document}");
+    assert_eq!(sources(&document["host"]), 8, "{document}");
+    let (code, said) = world.tool("states kill dport 7007");
+    assert!(code == 0 && said.starts_with("32 "), "{said}");
+    assert!(!all.iter_mut().take(2).any(echoes), "{}", world.log());
     assert_eq!(world.end(Signal::TERM), 0);
 }

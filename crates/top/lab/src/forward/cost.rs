@@ -3,9 +3,11 @@
 //!
 //! Called by: `wirespeed lab forward`, the benchmarks.
 
+use std::sync::Arc;
 use std::time::Instant as Clock;
 
 use base::Instant;
+use filter::Published;
 
 use super::{Alone, ROUND, Rig, Shape};
 use crate::Error;
@@ -91,18 +93,17 @@ impl Memory {
         Ok(Memory { rig, alone, clock: Clock::now() })
     }
 
-    /// The router, to change it.
-    pub fn rig(&mut self) -> &mut Rig {
-        &mut self.rig
-    }
-
     /// The shards of a router of a shape, each to be measured on a thread of its own.
     ///
     /// # Errors
     /// If frames have no room for their headers, or if there are fewer flows than shards.
-    pub fn of_shards(shape: Shape, count: usize) -> Result<Vec<Memory>, Error> {
+    pub fn of_shards(
+        shape: Shape,
+        count: usize,
+        rules: Option<Arc<Published>>,
+    ) -> Result<Vec<Memory>, Error> {
         let made = || lost(format!("no router of {count} shards of {shape:?}"));
-        let rigs = Rig::of_shards(shape, count).ok_or_else(made)?;
+        let rigs = Rig::of_shards(shape, count, rules).ok_or_else(made)?;
         let memory = |rig| {
             let alone = Alone::new(shape).ok_or_else(made)?;
             Ok(Memory { rig, alone, clock: Clock::now() })

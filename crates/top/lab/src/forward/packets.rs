@@ -48,7 +48,7 @@ impl Flow {
         let routes = shape.routes.max(1);
         let nth = n / routes;
         let beyond = in_prefix(prefix(shape.v6, n % routes), nth);
-        let near = addr(shape.v6, 2, 9);
+        let near = addr(shape.v6, 2, 9 + (n % shape.hosts.clamp(1, 200)) as u8);
         let port = 1_024 + ((nth % 250 * 240 + nth / 250) % 60_000) as u16;
         let (mut addrs, mut ports) = ([near, beyond], [port, 9]);
         if side != 0 {

@@ -92,7 +92,7 @@ fn counts_are_read_with_their_suffix() {
 #[test]
 fn each_shard_forwards_the_frames_of_its_own_flows() {
     let shape = Shape { flows: 100, direction: Direction::Both, ..Shape::default() };
-    let mut rigs = Rig::of_shards(shape, 2).expect("made");
+    let mut rigs = Rig::of_shards(shape, 2, None).expect("made");
     let mut flows = 0;
     for rig in &mut rigs {
         flows += rig.sides[0].frames.len();
@@ -101,7 +101,7 @@ fn each_shard_forwards_the_frames_of_its_own_flows() {
         assert_eq!((rig.drain(), rig.lost()), (240, None));
     }
     assert_eq!(flows, 100);
-    assert!(Rig::of_shards(Shape::default(), 2).is_none(), "one flow is of one shard");
+    assert!(Rig::of_shards(Shape::default(), 2, None).is_none(), "one flow is of one shard");
 }
 
 #[test]

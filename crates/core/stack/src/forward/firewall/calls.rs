@@ -21,7 +21,7 @@ impl Stack {
     pub fn set_filter(&mut self, rules: Option<Arc<Published>>) {
         let now = self.core.cx.now;
         let (index, count) = (self.shard_index(), self.steering().count());
-        let shards = Shards::new(index, count, Shards::BLOCK_MAX).unwrap_or(Shards::ALONE);
+        let shards = Shards::of_count(index, count).unwrap_or(Shards::ALONE);
         match (rules, &mut self.firewall) {
             (None, firewall) => *firewall = None,
             (Some(rules), Some(firewall)) => firewall.publish(rules),

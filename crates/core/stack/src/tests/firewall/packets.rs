@@ -8,7 +8,7 @@ use wire::tcp::Flags;
 
 use crate::tests::craft::transport_sum;
 
-type End<'a> = (&'a str, u16);
+pub(in crate::tests) type End<'a> = (&'a str, u16);
 
 fn octets(text: &str) -> [u8; 4] {
     match text.parse() {
@@ -35,13 +35,13 @@ fn packet(src: &str, dst: &str, protocol: u8, place: u16, data: &[u8]) -> Vec<u8
 }
 
 /// Compute the header's checksum.
-pub(super) fn fix(packet: &mut [u8]) {
+pub(in crate::tests) fn fix(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let sum = Ladder::best().sum(&packet[..20]).field();
     packet[10..12].copy_from_slice(&sum);
 }
 
-pub(super) fn udp(from: End<'_>, to: End<'_>, data: &[u8]) -> Vec<u8> {
+pub(in crate::tests) fn udp(from: End<'_>, to: End<'_>, data: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [from.1, to.1, 8 + data.len() as u16, 0] {
         bytes.extend(word.to_be_bytes());
@@ -52,7 +52,13 @@ pub(super) fn udp(from: End<'_>, to: End<'_>, data: &[u8]) -> Vec<u8> {
     packet(from.0, to.0, UDP, 0, &bytes)
 }
 
-pub(super) fn tcp(from: End<'_>, to: End<'_>, seq: u32, ack: u32, flags: Flags) -> Vec<u8> {
+pub(in crate::tests) fn tcp(
+    from: End<'_>,
+    to: End<'_>,
+    seq: u32,
+    ack: u32,
+    flags: Flags,
+) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(from.1.to_be_bytes());
     bytes.extend(to.1.to_be_bytes());
@@ -65,7 +71,7 @@ pub(super) fn tcp(from: End<'_>, to: End<'_>, seq: u32, ack: u32, flags: Flags) 
 }
 
 /// An echo request or reply.
-pub(super) fn echo(kind: u8, from: &str, to: &str, id: u16) -> Vec<u8> {
+pub(in crate::tests) fn echo(kind: u8, from: &str, to: &str, id: u16) -> Vec<u8> {
     let [high, low] = id.to_be_bytes();
     let mut bytes = vec![kind, 0, 0, 0, high, low, 0, 1];
     let sum = Ladder::best().sum(&bytes).field();
@@ -108,7 +114,7 @@ pub(super) fn ends_v6(packet: &[u8]) -> [(IpAddr, u16); 2] {
 }
 
 /// "Port unreachable" from `src` about a packet.
-pub(super) fn unreachable(src: &str, dst: &str, quoted: &[u8]) -> Vec<u8> {
+pub(in crate::tests) fn unreachable(src: &str, dst: &str, quoted: &[u8]) -> Vec<u8> {
     let mut bytes = vec![3, 3, 0, 0, 0, 0, 0, 0];
     bytes.extend(&quoted[..28]);
     let sum = Ladder::best().sum(&bytes).field();
@@ -117,7 +123,7 @@ pub(super) fn unreachable(src: &str, dst: &str, quoted: &[u8]) -> Vec<u8> {
 }
 
 /// The packet in fragments of `each` bytes of data, a multiple of 8.
-pub(super) fn fragments(whole: &[u8], each: usize) -> Vec<Vec<u8>> {
+pub(in crate::tests) fn fragments(whole: &[u8], each: usize) -> Vec<Vec<u8>> {
     let data = &whole[20..];
     let text = |at: usize| {
         let [a, b, c, d] = [whole[at], whole[at + 1], whole[at + 2], whole[at + 3]];
@@ -132,7 +138,7 @@ pub(super) fn fragments(whole: &[u8], each: usize) -> Vec<Vec<u8>> {
 }
 
 /// All checksums of a whole packet are right.
-pub(super) fn check(packet: &[u8]) {
+pub(in crate::tests) fn check(packet: &[u8]) {
     let ladder = Ladder::best();
     assert!(ladder.sum(&packet[..20]).is_whole(), "IP header");
     let addr =

@@ -98,12 +98,14 @@ impl Trial {
             networks: stack.budget().of(Limit::FilterSetNetworks),
         };
         let source = Source { rules, nat, default, sets };
-        let rules = text::parse_within(most, &source, &ports, &file).map_err(|mistakes| {
+        let mistakes = |mistakes: Vec<text::Mistake>| {
             let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
             wrong(lines.join("\n"))
-        })?;
-        if !rules.nat.is_empty() && stack.steering().count() > 1 {
-            return Err(wrong("NAT needs one shard".to_owned()));
+        };
+        let rules = text::parse_within(most, &source, &ports, &file).map_err(mistakes)?;
+        let misfits = ::filter::homes::misfits(&rules, stack.steering().count());
+        if !misfits.is_empty() {
+            return Err(mistakes(misfits));
         }
         if !stack.forwarding() {
             return Err(wrong("rules are asked while packets are forwarded".to_owned()));
