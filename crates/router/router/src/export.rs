@@ -112,7 +112,7 @@ impl Running {
         }
     }
 
-    /// The firewalls go on: what they have reported of flows is not reported again, to no collector.
+    /// The firewalls go on, so that what they have reported is not reported to another collector.
     fn end(mut self, stacks: Stacks<'_, '_>) {
         let Some(first) = stacks.first_mut() else { return };
         self.send(first);

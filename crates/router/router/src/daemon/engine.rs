@@ -254,6 +254,11 @@ impl Engine {
         self.texts.serve_at(None);
         self.control.end_feed();
         let applied = &mut self.applied;
+        // Events that wait are encoded by the first turn and sent by the second.
+        for _ in 0..2 {
+            self.shards.with_stacks(|stacks| applied.turn_export(stacks))?;
+            applied.encode_export();
+        }
         self.shards.with_stacks(|stacks| applied.stop(stacks[0]))?;
         let until = Monotone::now() + Span::from(patience);
         let waits = |stack: &mut Stack| {

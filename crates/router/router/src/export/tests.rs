@@ -34,9 +34,9 @@ impl World {
         self.export.set(Some(Ipfix { collector, active, template, domain, names }));
     }
 
-    /// Turns for so long.
-    fn wait(&mut self, span: Duration) {
-        let until = self.now + span;
+    /// Turns for so many seconds.
+    fn wait(&mut self, seconds: u64) {
+        let until = self.now + Duration::from_secs(seconds);
         while self.now < until {
             self.now = self.now + EVERY;
             self.router.stack.poll(self.now);
@@ -79,29 +79,27 @@ impl World {
     }
 }
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// RFC 7011 8.1-a, 8.4-a.
 #[test]
 fn a_collector_gets_templates_and_then_records() {
     let mut world = World::new();
     let socket = world.bind(4_739);
     world.to(SocketAddr::new(world.host.addr, 4_739));
-    world.wait(SECOND);
+    world.wait(1);
     let first = world.received(socket);
     assert_eq!((first.len(), &first[0][..2]), (1, &[0, 10][..]), "templates alone");
     assert_eq!(first[0][12..16], [0, 0, 0, 7]);
     world.flows(3);
-    world.wait(SECOND * 4);
+    world.wait(4);
     let records = world.received(socket);
     assert!(!records.is_empty() && records.iter().all(|message| message[17] != 2));
     let exported = world.exported();
     assert_eq!((exported.records, exported.unsent, exported.errors), (1 + 3, 0, 0));
-    world.wait(SECOND * 60);
+    world.wait(60);
     let again = world.received(socket);
     assert!(again.iter().any(|message| message[17] == 2), "templates come again");
     world.export.set(None);
-    world.wait(SECOND);
+    world.wait(1);
     assert_eq!(world.router.stack.filter().and_then(|one| one.exports()), None);
 }
 
@@ -110,19 +108,19 @@ fn nothing_waits_for_a_collector_that_is_away() {
     let mut world = World::new();
     world.to(SocketAddr::new(world.host.addr, 4_739));
     world.flows(3);
-    world.wait(SECOND * 4);
+    world.wait(4);
     let gone = world.exported();
     assert!(gone.errors > 0 && gone.records >= 3, "{gone:?}");
     // Templates follow its errors, so that it can read what comes when it is back.
     let socket = world.bind(4_739);
-    world.wait(SECOND * 2);
+    world.wait(2);
     assert!(world.received(socket).iter().any(|message| message[17] == 2));
 
     // A flood while there is no route: all is lost by name, and memory is bounded.
     world.to("203.0.113.9:4739".parse().expect("an address"));
-    world.wait(SECOND);
+    world.wait(1);
     world.flows(2_000);
-    world.wait(SECOND * 5);
+    world.wait(5);
     let exported = world.exported();
     assert_eq!(exported.datagrams, 0);
     assert!(exported.unsent >= 2_000, "{exported:?}");
