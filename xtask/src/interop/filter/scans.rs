@@ -28,8 +28,11 @@ reject in wan udp 55
 block  in wan udp 56
 ";
 
-/// The state of each port by nmap's scan.
-const SCANS: [(&str, &str, &[(u16, &str)]); 3] = [
+/// Ports with the states that nmap prints.
+type Expected = &'static [(u16, &'static str)];
+
+/// nmap's scans, the ports, and the state of each.
+const SCANS: [(&str, &str, Expected); 3] = [
     (
         "-sS",
         "80-84",
