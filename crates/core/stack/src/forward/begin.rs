@@ -102,24 +102,27 @@ fn asked(
     at: usize,
     (in_port, out_port): (u16, u16),
 ) -> Option<(Said, bool)> {
-    let new = match firewall::arrive(stack, in_port, m, at) {
-        Ok(Some(Arrival::Begins(new))) => new,
-        // A packet before it in the burst began its flow. With another destination it has another
-        // route.
-        Ok(Some(Arrival::Known(known))) => {
-            let dst = m.as_slice().get(at..).and_then(destination);
-            let has_other = known.change.dst().is_some_and(|new| Some(new) != dst);
-            return Some((Said::Passes(Flow::from(&known)), !has_other));
-        }
-        Ok(Some(Arrival::Passes)) => return Some((Said::PassesAlone, true)),
-        Ok(Some(Arrival::Early(_) | Arrival::Elsewhere(_)) | None) => return None,
+    let arrived = match firewall::arrive(stack, in_port, m, at) {
+        Ok(arrived) => arrived?,
         Err(reason) => return Some((Said::Drops(reason, SourceReport::Nothing), false)),
     };
+    let new = match &arrived {
+        Arrival::Begins(new) => new,
+        // A packet before it in the burst began its flow. With another destination it has another
+        // route.
+        Arrival::Known(known) => {
+            let dst = m.as_slice().get(at..).and_then(destination);
+            let has_other = known.change.dst().is_some_and(|new| Some(new) != dst);
+            return Some((Said::Passes(Flow::from(known)), !has_other));
+        }
+        Arrival::Passes => return Some((Said::PassesAlone, true)),
+        Arrival::Early(_) | Arrival::Elsewhere(_) => return None,
+    };
     let is_of_shards = stack.firewall.as_ref().is_some_and(|firewall| firewall.homes().is_some());
-    if is_of_shards || Arrival::Begins(new).routed_to().is_some() {
+    if is_of_shards || arrived.routed_to().is_some() {
         return None;
     }
-    Some(match firewall::asked(stack, &new, out_port) {
+    Some(match firewall::asked(stack, new, out_port) {
         Ok(Passed { flow: Some(known), .. }) => (Said::Passes(Flow::from(&known)), true),
         Ok(_) => (Said::PassesAlone, true),
         Err(Refusal { reason, report }) => (Said::Drops(reason, report), false),
