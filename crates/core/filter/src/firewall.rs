@@ -209,6 +209,9 @@ impl Firewall {
     pub fn advance(&mut self, budget: &mut Budget, now: Instant) {
         const STATES_A_TURN: usize = 64;
         const MAPPINGS_EVERY: Duration = Duration::from_secs(1);
+        if self.export.is_some() {
+            self.count_lost_events(budget);
+        }
         if now < self.idle_until && self.sweep.is_none() {
             return;
         }
@@ -218,9 +221,6 @@ impl Firewall {
         self.opened.expire(&mut self.mappings, now);
         if now >= self.mappings_due && !self.mappings.sweep(now, STATES_A_TURN) {
             self.mappings_due = now + MAPPINGS_EVERY;
-        }
-        if self.export.is_some() {
-            self.count_lost_events(budget);
         }
         let is_done = visited < STATES_A_TURN && now < self.mappings_due;
         self.idle_until = if is_done { states::next_tick(now) } else { now };
