@@ -198,7 +198,9 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
                 Content::Pieces { whole, .. } => matches!(**whole, Content::Other(..)),
                 _ => false,
             };
-            is_other && *d.kernel == Outcome::Nothing && matches!(d.ours, Outcome::Error(_))
+            let is_rejected = d.drops.contains(&DropReason::FilterRule);
+            let is_told = matches!(d.ours, Outcome::Error(_));
+            is_other && is_rejected && is_told && *d.kernel == Outcome::Nothing
         },
     },
     Difference {
