@@ -166,7 +166,7 @@ pub(super) fn collected(bench: &Workbench) -> Result<()> {
     let (all, read) =
         (captured.count("udp.port == 4739 && !icmp")?, captured.count("cflow && !icmp")?);
     ensure!(all > 0 && all == read, "tshark reads {read} of {all} messages");
-    captured.has("cflow.natevent == 4")?;
+    captured.has("cflow.nat_event == 4")?;
     let gaps = captured.count("cflow && !icmp && _ws.expert.message contains \"sequence\"")?;
     ensure!(gaps == 0, "tshark misses records {gaps} times");
     scene.end()
