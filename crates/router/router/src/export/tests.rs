@@ -38,7 +38,7 @@ impl World {
     fn wait(&mut self, seconds: u64) {
         let until = self.now + Duration::from_secs(seconds);
         while self.now < until {
-            self.now = self.now + EVERY;
+            self.now += EVERY;
             self.router.stack.poll(self.now);
             self.export.turn(&mut [&mut self.router.stack]);
             self.export.encode();
