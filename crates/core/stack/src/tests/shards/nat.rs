@@ -60,9 +60,10 @@ fn random_talk(random: &mut Random) -> Talk {
             (host(far, random.below(6)), port(random))
         }
     };
-    // Whether an identifier at our address is that of a mapping depends on the ports that were kept.
+    // Whether an identifier at our address is that of a mapping depends on the ports kept.
     let own_port = match from {
-        _ if from == WAN || to.0 == OURS => 20_000 + random.below(9) as u16,
+        _ if to.0 == OURS => 21_000 + random.below(9) as u16,
+        WAN => 20_000 + random.below(9) as u16,
         _ => [1_000, 5_000, 40_000, 50_000][random.below(4)] + random.below(3) as u16,
     };
     Talk { kind, at: from, from: (host(from, random.below(12)), own_port), to }
