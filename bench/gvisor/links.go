@@ -1,7 +1,6 @@
-// The links that may join the two stacks. All of them leave every checksum to the stacks,
-// because that is what the benchmark compares; gVisor's own veth pair is left out because it
-// tells the receiver that checksums need no verifying.
-// Called by main.go only.
+// The links that may join the two stacks. All of them leave every checksum to the stacks, because
+// that is what the benchmark compares; gVisor's own veth pair is left out because it tells the
+// receiver not to verify checksums. Called by main.go only.
 
 package main
 
@@ -23,9 +22,9 @@ const (
 // queuePackets is deep enough that a full window never overflows it.
 const queuePackets = 16384
 
-// batchPipe is gVisor's pipe with its software segmentation: TCP hands down up to 64 KB at
-// once and the stack cuts it into MTU-sized packets just above the link, so that routing and
-// locking are paid once a batch. The packets on the link are the same.
+// batchPipe is gVisor's pipe with its software segmentation: TCP hands down up to 64 KB at once and
+// the stack cuts it into MTU-sized packets just above the link, so that routing and locking are
+// paid once per batch. The packets on the link are the same.
 type batchPipe struct {
 	*pipe.Endpoint
 }

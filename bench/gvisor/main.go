@@ -1,8 +1,8 @@
-// gvisor-bench moves bytes between two gVisor netstacks in one process and prints one line
-// of JSON: {"bytes", "wall_s", "cpu_s", "segments", "retransmits", "settings"}.
-// wirespeed-bench builds and runs it; it can be run by hand to sweep the settings.
-// Checksums are made and verified by the stacks; the application copies at both ends.
-// CPU time is that of the whole process, garbage collector included, while bytes move.
+// gvisor-bench moves bytes between two gVisor netstacks in one process and prints one line of JSON:
+// {"bytes", "wall_s", "cpu_s", "segments", "retransmits", "settings"}. wirespeed-bench builds and
+// runs it; it can be run by hand to sweep the settings. The stacks compute and verify checksums;
+// the application copies at both ends. CPU time is that of the whole process, garbage collector
+// included, while bytes move.
 
 package main
 
@@ -31,7 +31,7 @@ var (
 	link    = flag.String("link", "pipe", "pipe or channel")
 	gso     = flag.Bool("gso", false, "software segmentation above the link")
 	buffer  = flag.Int("buffer", 4<<20, "send and receive buffer, bytes")
-	unit    = flag.Int("unit", 128<<10, "bytes a write and a read")
+	unit    = flag.Int("unit", 128<<10, "bytes of each write and read")
 	control = flag.String("cc", "cubic", "congestion control: reno or cubic")
 	gogc    = flag.Int("gogc", 400, "garbage collector percentage")
 )
@@ -63,7 +63,7 @@ func main() {
 	}
 }
 
-// run joins two stacks, connects them and moves bytes for the time asked.
+// run joins two stacks, connects them and moves bytes for the requested time.
 func run() (*result, error) {
 	linkA, linkB, err := newLink(*link, uint32(*mtu), *gso)
 	if err != nil {
@@ -112,7 +112,7 @@ func run() (*result, error) {
 	return out, nil
 }
 
-// move writes for the time asked and reads until end of file.
+// move writes for the requested time and reads until end of file.
 func move(writer *gonet.TCPConn, reader io.ReadCloser) (*result, error) {
 	data := make([]byte, *unit)
 	for i := range data {

@@ -1,9 +1,9 @@
-//! The rows of bench `core`: this stack beside smoltcp, gVisor and the kernel. Names of rows are
-//! the words of the issue that asked for them. Called by `main.rs`. Each row is a small function:
-//! `ours.rs` measures this stack, `peers` the other one, and `harness.rs` takes the ratio from
-//! pairs of runs. Unless a row says otherwise, a ratio is our Gb a CPU-second over theirs. A peer
-//! runs with the best of several settings; trial runs before the pairs find them, and the row's
-//! note names them.
+//! The rows of bench `core`: this stack compared with smoltcp, gVisor and the kernel. Names of rows
+//! are the words of the issue that asked for them. Called by `main.rs`. Each row is a small
+//! function: `ours.rs` measures this stack, `peers` the other one, and `harness.rs` takes the ratio
+//! from pairs of runs. Unless a row says otherwise, a ratio is our Gb a CPU-second over theirs. A
+//! peer runs with the best of several settings; trial runs before the pairs find them, and the
+//! row's note names them.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -19,7 +19,7 @@ use crate::peers::latency::{Waiting, ping_pong};
 use crate::peers::{Kind, Veth, gvisor, smoltcp};
 use crate::{hot, ours};
 
-/// The rows, each with what it must reach and what it aims at.
+/// The rows, each with the value that it must reach and the value that it aims at.
 pub const ROWS: &[Spec] = {
     use Better::{Higher, Lower};
     &[
@@ -148,14 +148,14 @@ fn super_segments_veth(b: &Bench) -> Result<Figure> {
     })?;
     let theirs = |seconds| veth.bulk(b.cores, Kernel::bulk(best), seconds);
     let mut figure = b.ratio(Measurement::gbit_per_cpu_s, ours, theirs)?;
-    let also = "; the link does the checksums on both sides; our figure if our stack does them: ";
+    let also = "; on both sides the link does the checksums; our figure if our stack does them: ";
     figure.note = format!("{}{also}{made:.4}", figure.note);
     Ok(figure)
 }
 
 fn one_big_write(b: &Bench) -> Result<Figure> {
-    // Both write from the same megabyte of memory: it costs more to read all of it than the same
-    // part again and again.
+    // Both sides write from the same megabyte of memory: reading all of it costs more than reading
+    // one part again and again.
     let shape = Bulk { payload: 1 << 20, ..Bulk::default() };
     let big = ours_bulk(Bulk { write: 1 << 20, ..shape });
     let small = ours_bulk(Bulk { write: 16 << 10, ..shape });
@@ -180,7 +180,7 @@ fn ping_pong_spinning(b: &Bench) -> Result<Figure> {
     against_ping_pong(b, &Waiting::spinning(b.cores))
 }
 
-/// A row's ratio is theirs over ours here, because a lower latency is better.
+/// The ratio of these rows is theirs over ours, because a lower latency is better.
 fn against_ping_pong(b: &Bench, candidates: &[Waiting]) -> Result<Figure> {
     ours::ping_pong(64, b.trial_s)?;
     let best = best_of(candidates, 3, Better::Lower, |waiting| {
@@ -221,7 +221,8 @@ fn checksum_hot(b: &Bench) -> Result<Figure> {
 
 fn copy_and_sum_hot(b: &Bench) -> Result<Figure> {
     let from = pattern(hot::BYTES);
-    // Both copy the same bytes; the destination is far from the source in its page.
+    // Both sides copy the same bytes. The destination's offset in its page is far from the
+    // source's.
     let memory = RefCell::new(vec![0_u8; 2 * hot::BYTES]);
     let page_offset = |at: *const u8| at as usize % 4096;
     let apart = (page_offset(from.as_ptr()) + 6144 - page_offset(memory.borrow().as_ptr())) % 4096;

@@ -1,6 +1,6 @@
-//! A path with delay in virtual time, for the row that shows the effect of the send-space estimate
-//! (`Switch::SendSpace`).
-//! Called by `ours.rs`. Each frame arrives a fixed time after it was sent; nothing is lost.
+//! A path with delay in virtual time, for the row about the send-space estimate
+//! (`Switch::SendSpace`). Called by `ours.rs`. Each frame arrives a fixed time after it was sent;
+//! nothing is lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -72,11 +72,12 @@ impl Device for Delayed {
     }
 }
 
-/// Measured virtual time, in seconds.
+/// How long is measured, in seconds of virtual time.
 const SECONDS: u64 = 30;
 
-/// A 2,048-byte send buffer into a 32 KB window, a round trip of 10 ms, ACKs delayed by 200 ms, no
-/// tail loss probes: returns the bytes a second that the receiver's application gets.
+/// Bytes a second that the receiver's application gets from a sender with a send buffer of 2,048
+/// bytes. The window is 32 KB, the round trip 10 ms, ACKs are delayed by 200 ms, and there are no
+/// tail loss probes.
 pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
     let clock_ns = Arc::new(AtomicU64::new(1));
     let (there, back): (Line, Line) = Default::default();
@@ -87,8 +88,8 @@ pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
         incoming: incoming.clone(),
     };
     let mut config = PairConfig::new([3, 4]);
-    // When the send-space estimate was new, senders had no tail loss probes; a probe would draw the
-    // delayed ACK.
+    // Without the estimate the sender waits for the delayed ACK. A tail loss probe would cause the
+    // ACK earlier, and hide the effect.
     config.stack.switches = switches.with(Switch::TailProbe, false);
     let mut client = end(&config, side(&there, &back), 1);
     config.stack.switches = switches;

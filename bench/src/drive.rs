@@ -1,6 +1,6 @@
 //! Two of our stacks in memory, driven by one thread, for `ours.rs` and the instruction counts. An
 //! application at each end has its own buffer: data is copied in and copied out. Called by
-//! `ours.rs` and `icount.rs`. This file knows no rows.
+//! `ours.rs` and `icount.rs`. This file does not depend on the rows.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -19,9 +19,9 @@ pub struct Bulk {
     pub mtu: usize,
     /// IPv6 instead of IPv4.
     pub v6: bool,
-    /// Bytes the application hands to one write.
+    /// Bytes that the application passes to one write.
     pub write: usize,
-    /// Bytes of the memory that writes take their data from, one part after the other.
+    /// Bytes of the memory from which writes take their data, one part after the other.
     pub payload: usize,
     /// The link takes super-segments of up to 64 KB, as a device with TSO does.
     pub super_segments: bool,
@@ -187,13 +187,14 @@ impl Drive {
         self.read(s)
     }
 
-    /// Every flow sends one segment in its turn; the receiver reads where its events say so. The
-    /// frames on the wire are handed over a burst at a time, as in an event loop.
+    /// Every flow sends one segment in its turn; the receiver reads the flows for which it has
+    /// events. The wire passes the frames on a burst at a time, as in an event loop.
     pub fn flows_turn(&mut self, segment: usize) -> Result<()> {
         for first in (0..self.flows.len()).step_by(device::BURST) {
             let last = (first + device::BURST).min(self.flows.len());
             for &(c, _) in &self.flows[first..last] {
-                // A flow that is pushed back gets its turn next time; a failed one is an error.
+                // A flow whose write would block sends in the next turn; a flow that failed is an
+                // error.
                 match self.client.stack.tcp_write(c, &self.data[..segment]) {
                     Ok(_) | Err(stack::CallError::WouldBlock) => {}
                     Err(error) => bail!("write: {error:?}"),
@@ -216,7 +217,7 @@ impl Drive {
     }
 
     /// Every flow carries a message of `size` bytes to the server and goes idle: delayed ACKs are
-    /// sent, and nothing is in flight. In virtual time.
+    /// sent, and nothing is in flight. The time is virtual.
     pub fn settle_all(&mut self, size: usize) -> Result<()> {
         const LONGER_THAN_ANY_ACK_DELAY_NS: u64 = 500_000_000;
         for first in (0..self.flows.len()).step_by(device::BURST) {
@@ -277,7 +278,7 @@ impl Drive {
         self.server.stack.counters().of(Counter::TcpSegmentsIn)
     }
 
-    /// Retransmissions and drops at both ends, for a note.
+    /// The number of retransmissions and drops at both ends, for a note.
     pub fn troubles(&self) -> u64 {
         let of = |end: &End| {
             end.stack.counters().of(Counter::TcpRetransmits) + end.stack.drops().total()

@@ -1,7 +1,7 @@
 //! Forwards packets for `cargo xtask icount`, which counts the instructions that a packet costs.
-//! Called by `icount.rs`, in virtual time. Only instructions inside [`counted_turn`] count: in it
-//! the router takes bursts of plain packets from one wire in memory and puts them onto another. The
-//! cost of these devices is included.
+//! Called by `icount.rs`. It runs in virtual time. Only instructions inside [`counted_turn`] count:
+//! there the router takes bursts of plain packets from one wire in memory and puts them onto
+//! another. The cost of these devices is included.
 
 use anyhow::{Context, Result, ensure};
 use base::Instant;
@@ -21,7 +21,7 @@ pub fn packets(shape: Shape, count: u64) -> Result<()> {
     by(Rig::new(shape).context("making a router for packets of this shape")?, count)
 }
 
-/// The same by a router that was made before.
+/// Like [`packets`], with a router that was made before.
 ///
 /// # Errors
 /// If the router forwards fewer packets than it was offered.

@@ -1,6 +1,7 @@
-//! Runs the rows of a bench, and measures a ratio from pairs of runs: our stack and the other one
-//! in turn. Called by `core.rs` and the other benches, which say what each row measures, and by
-//! `main.rs`, which runs them. This file knows no stacks. `report.rs` has the shape of the JSON.
+//! Runs the rows of a bench, and measures ratios from pairs of runs, in which our stack and the
+//! other one take turns. Called by `core.rs` and the other benches, which say what each row
+//! measures, and by `main.rs`, which runs the rows. This file does not depend on the stacks.
+//! `report.rs` has the shape of the JSON.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub enum Better {
     Lower,
 }
 
-/// A line of an issue's table, word for word, and how to measure it.
+/// A line of an issue's table, word for word, and how to measure its value.
 #[derive(Clone, Copy)]
 pub struct Spec {
     /// The text of the line.
@@ -57,7 +58,7 @@ pub struct Figure {
     pub value: f64,
     /// The ratio of each pair of runs, or the only value.
     pub samples: Vec<f64>,
-    /// Settings of both sides and their figures.
+    /// The settings and the figures of both sides.
     pub note: String,
 }
 
@@ -66,7 +67,7 @@ pub struct Figure {
 pub struct Row {
     /// The text of the line.
     pub case: &'static str,
-    /// Null if it could not be measured; the note says why.
+    /// The row's value; null if it could not be measured, and then the note says why.
     pub value: Option<f64>,
     /// `x` for a ratio.
     pub unit: &'static str,
@@ -76,7 +77,7 @@ pub struct Row {
     pub aim: Option<f64>,
     /// Which direction is better.
     pub better: Better,
-    /// Whether it was measured and reaches `must`.
+    /// Whether the row was measured and reaches `must`.
     pub ok: bool,
     /// One value a pair.
     pub samples: Vec<f64>,
@@ -117,8 +118,8 @@ pub struct Learned {
 }
 
 impl Bench {
-    /// The usual shape of a run. It has many short pairs rather than a few long ones: other load on
-    /// the machine then spoils some of them, and not the median.
+    /// The usual settings of a run: many short pairs rather than a few long ones. Other load on the
+    /// machine then spoils some of the pairs, but not the median.
     pub fn new(quick: bool) -> Result<Bench> {
         let (pairs, seconds, trial_s) = if quick { (7, 0.2, 0.15) } else { (25, 0.4, 0.4) };
         let cores = Cores::allowed()?;
@@ -152,8 +153,8 @@ impl Bench {
         }
     }
 
-    /// A ratio, first over second, by `figure` of each. The first runs once before its pairs: that
-    /// warms it up, and fails at once if it cannot be measured.
+    /// The ratio of `figure` of the first side over that of the second. Each side runs once before
+    /// the pairs: this warms it up, and fails at once if the side cannot be measured.
     pub fn ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
@@ -174,8 +175,9 @@ impl Bench {
         self.ratio_of(5 * self.pairs, self.seconds / 5.0, figure, first, second)
     }
 
-    /// [`Bench::close_ratio`] of work within a cache, whose speed other load on the machine changes
-    /// from one second to the next: both halves of a pair of 10 ms mostly run at the same speed.
+    /// [`Bench::close_ratio`] of work within a cache, whose speed changes with other load on the
+    /// machine from one second to the next: the halves of a pair take 10 ms, so that they mostly
+    /// run at the same speed.
     pub fn hot_ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
@@ -218,8 +220,8 @@ impl Bench {
     }
 }
 
-/// `n` ratios, first over second. The two run in turn and the order changes from pair to pair, so
-/// that a machine that slows down favours neither.
+/// `n` ratios, first over second. The two run in turn, and the order changes from pair to pair, so
+/// that a machine that slows down favours neither side.
 pub fn paired(
     n: usize,
     mut first: impl FnMut() -> Result<f64>,
@@ -273,6 +275,7 @@ pub fn best_of<T: Copy + std::fmt::Debug>(
             best = Some((value, candidate));
         }
     }
-    best.map(|(_, candidate)| candidate)
-        .ok_or_else(|| failed.unwrap_or_else(|| anyhow!("there is nothing to try here")))
+    best.map(|(_, candidate)| candidate).ok_or_else(|| {
+        failed.unwrap_or_else(|| anyhow!("there are no settings to try on this machine"))
+    })
 }

@@ -1,5 +1,5 @@
 //! Measures the speed of a function that passes over 8 KB of memory again and again, so that the
-//! memory stays in the cache. Called by `core.rs`, for the rows about checksums.
+//! memory stays in the cache. Called by `core.rs`, for the rows about checksums and copies.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -8,7 +8,8 @@ use anyhow::Result;
 
 use crate::measure::{Measurement, thread_cpu_s};
 
-/// Bytes of a pass: half of the smallest usual first-level cache.
+/// Bytes of a pass. Source and destination of a copy together take half of the smallest usual
+/// first-level cache, 32 KB.
 pub const BYTES: usize = 8 << 10;
 
 /// Passes between two readings of the clock.

@@ -1,6 +1,6 @@
 //! The program `wirespeed-icount`, whose instructions `cargo xtask icount` counts under valgrind.
-//! It runs in virtual time and is the same in every run. `wirespeed-icount list` prints the cases;
-//! if only the instructions inside one function count, its name follows after a tab.
+//! It runs in virtual time and does the same in every run. `wirespeed-icount list` prints the
+//! cases; if only the instructions inside one function count, its name follows after a tab.
 //! `wirespeed-icount CASE N` does N units of a case: segments, writes, round trips or ACKs.
 
 use anyhow::{Context, Result, bail};
@@ -74,13 +74,14 @@ fn recorded(bytes: &[u8], ids: Ids, n: u64) -> Result<()> {
     recorded::replay(&Recording::parse(bytes)?, ids, n).map(|_| ())
 }
 
-/// The recorded flows in the order of a sender without GSO: they alternate at every segment.
+/// The recorded flows as a sender without GSO would send them: the flow changes at every segment.
 fn by_segment(n: u64) -> Result<()> {
     let recording = Recording::parse(FLOWS)?.by_segment();
     recorded::replay(&recording, Ids::AsRecorded, n).map(|_| ())
 }
 
-/// One segment of each flow: written, sent, received, read, acknowledged, and the ACK received.
+/// A turn in which each flow has one segment: it is written, sent, received, read, acknowledged,
+/// and the ACK is received.
 fn flows(n: u64) -> Result<()> {
     let shape = Bulk { flows: 32, ..Bulk::default() };
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;

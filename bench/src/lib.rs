@@ -2,9 +2,9 @@
 //! run.
 //!
 //! `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `filter`, `rpc`, `lab`, `build`
-//! and `strangers` (bench `peers`) hold the rows of these benches, `ours` our side of `core`'s,
-//! `peers` the other sides. `harness` measures a row and `report` prints it. The stack uses nothing
-//! from here; people run it by `cargo xtask bench NAME`.
+//! and `strangers` (bench `peers`) have the rows of these benches. `ours` has our side of the rows
+//! of `core`, `peers` the other sides. `harness` measures a row and `report` prints it. The stack
+//! does not depend on this crate; `cargo xtask bench NAME` runs it.
 
 pub mod build;
 pub mod core;

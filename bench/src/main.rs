@@ -1,8 +1,8 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
-//! `ip`, `router`, `filter`, `rpc`, `lab`, `build`, and `peer` for one side alone. Called by `cargo
-//! xtask bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0
-//! measured, 1 nothing could be measured or `--check` found a missed must, 2 usage, 130 Ctrl-C in
-//! `build`.
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`, `ip`,
+//! `router`, `filter`, `rpc`, `lab`, `build`, and `peer` for one side alone. Called by `cargo xtask
+//! bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0 if rows
+//! were measured, 1 if nothing could be measured or with `--check` a row missed its `must`, 2 for a
+//! usage error, 130 after Ctrl-C in `build`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use wirespeed_bench::rpc;
 use wirespeed_bench::strangers;
 use wirespeed_bench::tcp;
 
-/// wirespeed and its peers, side by side in one run.
+/// Measures wirespeed and its peers side by side in one run.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -56,17 +56,18 @@ enum Command {
     Devices(Options),
     /// IP and UDP: both versions, fragments, gaps, broadcasts.
     Ip(Options),
-    /// Forwarding: packets a second, beside Linux's, under overload and while routes change.
+    /// Forwarding: packets a second, compared with Linux, under overload and while routes change.
     Router(Options),
-    /// The firewall: packets of known and of new flows, beside nft's, NAT, reloads, floods.
+    /// The firewall: packets of known and of new flows, compared with nft; NAT, reloads, floods.
     Filter(Options),
-    /// ONC RPC: calls by the bytes of their argument, beside libtirpc, and on a shared cable.
+    /// ONC RPC: calls by the bytes of their argument, compared with libtirpc, and on a shared
+    /// cable.
     Rpc(Options),
-    /// The lab: what it costs to look at a stack, and whether its figures add up.
+    /// The lab: the cost of sampling a stack, and whether the samples add up.
     Lab(Options),
-    /// What a build takes and gives: seconds from nothing, size, speed beside fat LTO.
+    /// The build: seconds from nothing, size, and speed compared with fat LTO.
     Build(Options),
-    /// Peers that are not ours: Linux on the fast path, bottlenecks shared with it, the bytes.
+    /// Foreign peers: Linux's traffic on the fast path, bottlenecks shared with Linux, byte passes.
     Peers(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
@@ -109,7 +110,7 @@ struct Options {
     /// One JSON document on standard output; the table goes to standard error.
     #[arg(long)]
     json: bool,
-    /// Seven short pairs a row instead of 25; in `tcp` fewer seeds; in `build` no whole tests.
+    /// Seven short pairs a row instead of 25; in `tcp` fewer seeds; in `build` no test suites.
     #[arg(long)]
     quick: bool,
     /// Exit with status 1 if a row misses the value that it must reach.
@@ -129,7 +130,7 @@ struct PeerOptions {
     name: String,
     /// bulk-1500, bulk-65535; for kernel: loopback, veth-gso, small-writes, blocking, spinning.
     case: String,
-    /// How long each run moves bytes.
+    /// How long each run transfers, in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
 }
@@ -212,13 +213,13 @@ fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCod
     Ok(if measured && !missed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A recording for `icount`, and what is in it.
+/// Make a recording for `icount`, and print a summary of it.
 fn record(what: &str, file: &Path, segments: usize) -> Result<()> {
     let kind = match what {
         "v4" => Kind { v6: false, flows: 1 },
         "v6" => Kind { v6: true, flows: 1 },
         "flows" => Kind { v6: false, flows: 16 },
-        other => bail!("no recording '{other}': there are v4, v6 and flows"),
+        other => bail!("no recording '{other}'; there are: v4, v6, flows"),
     };
     let recording = recorded::record(kind, segments)?;
     eprintln!("{}", recording.summary());
@@ -226,7 +227,7 @@ fn record(what: &str, file: &Path, segments: usize) -> Result<()> {
     Ok(())
 }
 
-/// Our side of one case, alone.
+/// Run our side of one case alone.
 fn ours(case: &str, seconds: f64, write: Option<usize>) -> Result<()> {
     let bench = Bench::new(false)?;
     pin(&[bench.cores.first])?;
@@ -257,7 +258,7 @@ fn ours(case: &str, seconds: f64, write: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// Every setting of one peer in one case.
+/// Run one case with every setting of one peer.
 fn peer(options: &PeerOptions) -> Result<()> {
     let bench = Bench::new(false)?;
     let (cores, seconds) = (bench.cores, options.seconds);

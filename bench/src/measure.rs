@@ -1,8 +1,8 @@
 //! One measurement, of this stack or of a peer, and the means to take it: pinning of threads, CPU
 //! clocks. Every module of `peers` returns measurements; `core.rs` turns pairs of them into ratios.
-//! A CPU-second is user plus system time of the threads that carry the bytes. It includes
-//! softirq work unless the kernel was built to account that separately
-//! (CONFIG_IRQ_TIME_ACCOUNTING), which favours the kernel, never us.
+//! A CPU-second is user plus system time of the threads that carry the bytes. It includes softirq
+//! work, unless the kernel was built to account softirqs separately (CONFIG_IRQ_TIME_ACCOUNTING);
+//! that favours the kernel, never us.
 
 use anyhow::{Context, Result, ensure};
 use nix::time::{ClockId, clock_gettime};
@@ -48,12 +48,12 @@ impl Measurement {
     }
 }
 
-/// The cores this process may use.
+/// The cores that this process may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Cores {
-    /// Where single-threaded work and one-core placements run.
+    /// The core for single-threaded work and for both ends on one core.
     pub first: usize,
-    /// The second core, where the machine gives us one.
+    /// The second core, if the process may use one.
     pub second: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ impl Cores {
     }
 }
 
-/// Pins the calling thread; threads and processes it starts later inherit that.
+/// Pins the calling thread to these cores; threads and processes that it starts later inherit this.
 pub fn pin(cores: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for &core in cores {
@@ -101,7 +101,7 @@ pub fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// The bytes every writer sends: they do not repeat within a segment.
+/// The bytes that every writer sends. They do not repeat within a segment.
 pub fn pattern(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(len + 8);

@@ -1,6 +1,6 @@
-//! Network namespaces without a name: they live as long as this process holds them, and disappear
-//! with their contents when it ends, however it ends. The machine's own network is not touched.
-//! Called by `peers/mod.rs` and `outside`. Needs CAP_SYS_ADMIN and iproute2.
+//! Network namespaces without a name: they last as long as this process has them open, and the
+//! kernel removes them with their contents when it ends, however it ends. The machine's own network
+//! does not change. Called by `peers/mod.rs` and `outside`. It needs CAP_SYS_ADMIN and iproute2.
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -116,7 +116,7 @@ pub fn checksum_byte_loop(data: &[u8]) -> Result<u16> {
 }
 
 /// Copies `from` to `to` (same length) and returns the checksum, as the stack does on this machine:
-/// in one pass over the data, where that is faster than two.
+/// in one pass over the data if that is faster than two.
 pub fn copy_and_sum(to: &mut [u8], from: &[u8]) -> Result<u16> {
     Ok(Ladder::best().copy_sum(from, to).0)
 }

@@ -1,8 +1,8 @@
-//! A connection of our stack with many segments outstanding, and a peer that this file imitates and
-//! that acknowledges them. It shows what an ACK costs its receiver, and whether the cost grows with
-//! the window. Called by `icount.rs`, in virtual time. Only [`Outstanding::counted_poll`] is
-//! counted, which is the poll that takes one ACK. The cost includes the segments that this poll
-//! sends.
+//! A connection of our stack with many segments outstanding, and a peer, imitated by this file,
+//! that acknowledges them. It shows what an ACK costs the sender that receives it, and whether the
+//! cost grows with the window. Called by `icount.rs`; the time is virtual. Only
+//! [`Outstanding::counted_poll`] is counted, which is the poll that processes one ACK. The cost
+//! includes the segments that this poll sends.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
@@ -21,9 +21,9 @@ pub const COUNTED: &str = "counted_poll";
 
 /// Payload of a segment with timestamps, MTU 1500.
 const MSS: u32 = 1448;
-/// Segments that an ACK covers, as delayed ACKs do.
+/// Segments that an ACK covers, as with delayed ACKs.
 const SEGMENTS_PER_ACK: u32 = 2;
-/// The first of this many segments is lost.
+/// One of this many segments is lost, the first.
 const LOST_EVERY: u32 = 10;
 const ROUND_TRIP_NS: u64 = 10_000_000;
 
@@ -36,7 +36,8 @@ pub struct Outstanding {
     now: Instant,
     ours: SocketAddrV4,
     peer: SocketAddrV4,
-    /// The peer's next sequence number, the next one it expects, and the highest it has seen.
+    /// The peer's next sequence number, the next one that it expects, and the highest that it has
+    /// seen.
     seq: SeqNumber,
     una: SeqNumber,
     nxt: SeqNumber,
@@ -48,7 +49,7 @@ impl Outstanding {
     /// A connection with this many full segments sent and not acknowledged.
     ///
     /// # Errors
-    /// If they cannot be sent.
+    /// If the segments cannot be sent.
     pub fn new(segments: u32) -> Result<Outstanding> {
         let mem = mem::Config {
             link: LinkKind::Ip,
@@ -109,7 +110,7 @@ impl Outstanding {
         Ok(())
     }
 
-    /// Send and acknowledge a window after the other, so that the congestion window grows, until
+    /// Send and acknowledge one window after the other, so that the congestion window grows, until
     /// this many segments are outstanding.
     fn fill(&mut self, segments: u32) -> Result<()> {
         for _ in 0..200 {
@@ -140,7 +141,7 @@ impl Outstanding {
             };
             self.stack.flush();
             if self.drain().is_none() && wrote == 0 {
-                // Paced segments leave only when time passes.
+                // Segments that are paced leave only when time passes.
                 self.now += base::Duration::from_nanos(ROUND_TRIP_NS / 10);
                 self.stack.poll(self.now);
                 if self.drain().is_none() {
@@ -150,7 +151,7 @@ impl Outstanding {
         }
     }
 
-    /// Take the segments that the stack has sent; returns the last.
+    /// Take the segments that the stack has sent. Returns the last one.
     fn drain(&mut self) -> Option<Seen> {
         let (mut burst, mut last) = (Burst::new(), None);
         while self.wire.rx_burst(&mut self.pool, &mut burst) > 0 {
@@ -194,7 +195,7 @@ impl Outstanding {
         Ok(())
     }
 
-    /// The stack takes the peer's segment.
+    /// The stack processes the peer's segment.
     #[inline(never)]
     pub fn counted_poll(&mut self) {
         self.stack.poll(self.now);
@@ -205,8 +206,8 @@ impl Outstanding {
     }
 }
 
-/// `count` ACKs of two segments each; after each of them two more are sent, so the number of
-/// outstanding segments stays the same.
+/// Process `count` ACKs of two segments each. Each ACK releases two more segments, so that the
+/// number of outstanding segments stays the same.
 ///
 /// # Errors
 /// If that number changes.
@@ -224,9 +225,9 @@ pub fn acks(segments: u32, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// `count` duplicate ACKs, each of which reports one more segment by SACK. Every tenth segment of
-/// the window is lost. After four tenths of the window a new connection begins. Retransmissions are
-/// lost too.
+/// Process `count` duplicate ACKs, each of which reports one more segment by SACK. Every tenth
+/// segment of the window is lost. After four tenths of the window a new connection begins.
+/// Retransmissions are lost too.
 ///
 /// # Errors
 /// If the state cannot be made.
@@ -243,7 +244,7 @@ pub fn sacks(segments: u32, count: u64) -> Result<()> {
             runs.truncate(run as usize);
             runs.push((left_edge, left_edge + (place + 1) * MSS));
             let mut sack = SackBlocks::EMPTY;
-            // The newest block first, then those before it (RFC 2018 section 4).
+            // The newest block is first, then those before it (RFC 2018 section 4).
             for &(left_edge, right_edge) in runs.iter().rev().take(3) {
                 sack.push(left_edge, right_edge);
             }

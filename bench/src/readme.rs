@@ -1,6 +1,5 @@
 //! The table of figures in README.md, made from the rows of bench `core`: `--readme FILE` replaces
-//! the text between its markers. A row that was not measured is shown as `-`, not with an old
-//! figure.
+//! the text between its markers. A row that was not measured gets `-`, not an old figure.
 //!
 //! Called by: `main.rs`.
 
@@ -52,7 +51,7 @@ pub fn table(report: &Report) -> String {
         text.push_str(&format!("| {what} | {beside} | {} {counts} |\n", value(case)));
     }
     let m = &report.machine;
-    // Major and minor version: the rest is the distributor's.
+    // Only the major and minor version: the rest is the distribution's.
     let kernel = m.kernel.split('.').take(2).collect::<Vec<_>>().join(".");
     text.push_str(&format!(
         "\nBytes per CPU-second, both ends on one core, checksums on, copies included; \

@@ -1,6 +1,6 @@
 //! Writes the report of a bench: one JSON document for programs, of the same shape for every bench,
-//! or a table for people. Called by `main.rs`. This file knows rows and the machine, not what they
-//! measure.
+//! or a table for people. Called by `main.rs`. This file depends on rows and the machine, not on
+//! what rows measure.
 
 use std::fs;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// The machine of a run; without it figures cannot be compared.
+/// The machine of a run. Figures cannot be compared without it.
 #[derive(Serialize)]
 pub struct Machine {
     /// The processor's name.
@@ -59,14 +59,14 @@ impl Machine {
 }
 
 impl Report {
-    /// Writes the one JSON document.
+    /// Writes the report as one JSON document.
     pub fn json(&self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer(&mut *out, self)?;
         writeln!(out)
     }
 
-    /// Writes the table: for each row its value, what it must reach and what it aims at, then its
-    /// note.
+    /// Writes the table: for each row its value, the values that it must reach and aims at, then
+    /// its note.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
         let m = &self.machine;
         let [one, five, fifteen] = m.load_average;
@@ -118,7 +118,7 @@ impl Report {
     }
 }
 
-/// A figure with two decimals or fewer: the larger it is the fewer.
+/// A figure with at most two decimals, with fewer if the figure is larger.
 pub(crate) fn short(value: f64) -> String {
     let text = match value.abs() {
         v if v >= 1000.0 => format!("{value:.0}"),

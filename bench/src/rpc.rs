@@ -1,7 +1,7 @@
 //! The rows of bench `rpc`: how long an empty procedure takes, by the bytes of its argument, with
-//! our RPC at both ends and with libtirpc as the server; and libtirpc over loopback beside our RPC
-//! in memory. Called by `main.rs`. The calls are those of `lab elbow`. The rows with libtirpc need
-//! cc, libtirpc-dev and root. `rpc/nfs.rs` has the rows of NFS.
+//! our RPC at both ends and with libtirpc as the server; and libtirpc over loopback compared with
+//! our RPC in memory. Called by `main.rs`. The calls are those of `lab elbow`. The rows with
+//! libtirpc need cc, libtirpc-dev and root. `rpc/nfs.rs` has the rows of NFS.
 
 mod nfs;
 
@@ -17,7 +17,7 @@ use crate::measure::{Measurement, median, pin, thread_cpu_s};
 use crate::peers::kernel::Placement;
 use nfs::{Action, Ours};
 
-/// The rows, each with what it must reach and what it aims at.
+/// The rows, each with the value that it must reach and the value that it aims at.
 pub const ROWS: &[Spec] = {
     use Better::{Higher, Lower};
     &[
@@ -133,7 +133,7 @@ fn said(curve: &Curve) -> Result<(f64, String)> {
     Ok((ratio, words))
 }
 
-/// Measures the largest ratio of a point to the line in several runs; the value is the median.
+/// Measures the largest ratio of a point to the line in several runs. The value is their median.
 fn worst(b: &Bench, over: Over, transport: Transport) -> Result<Figure> {
     let (runs, averages) = if b.is_quick { (1, 10) } else { (5, 20) };
     let (mut samples, mut notes) = (Vec::new(), Vec::new());
@@ -152,8 +152,8 @@ fn worst(b: &Bench, over: Over, transport: Transport) -> Result<Figure> {
     Ok(Figure { value, samples, note })
 }
 
-/// [`worst`] over a TAP. Trial runs find on which cores calls are shorter, one for both ends or
-/// two; then all sizes are measured there.
+/// [`worst`] over a TAP. Trial runs find out whether calls are faster with both ends on one core or
+/// on two; then all sizes are measured on those cores.
 fn over_tap(b: &Bench, transport: Transport) -> Result<Figure> {
     const LIKE: f64 = 4_096.0;
     let trial = |placement| {
@@ -166,7 +166,10 @@ fn over_tap(b: &Bench, transport: Transport) -> Result<Figure> {
     let placement = best_of(&Placement::all(b.cores), 1, Better::Lower, trial)?;
     let mut figure = on(b, placement, || worst(b, Over::Tap, transport))?;
     let words = words(placement);
-    figure.note = format!("{words} in all runs, the client sleeps at the TAP; {}", figure.note);
+    figure.note = format!(
+        "{words} in all runs; a client without work sleeps until the TAP has a frame; {}",
+        figure.note
+    );
     Ok(figure)
 }
 
@@ -194,7 +197,7 @@ impl Theirs {
         Ok(Theirs { peer, words: words(placement) })
     }
 
-    /// The placement with the better figure, and a new server there.
+    /// A new server in the placement with the better figure.
     fn best(
         b: &Bench,
         better: Better,
@@ -232,7 +235,7 @@ impl Theirs {
     }
 }
 
-/// Run something with this thread, and what it starts, on the cores of a placement.
+/// Run `what` on the cores of a placement, with all threads and processes that it starts.
 fn on<T>(b: &Bench, placement: Placement, what: impl FnOnce() -> Result<T>) -> Result<T> {
     let (client, server) = placement.split(b.cores)?;
     pin(&[client, server])?;
@@ -248,8 +251,8 @@ fn cpu_s_of(process: u32) -> Result<f64> {
     Ok(ns * 1e-9)
 }
 
-/// The median of one of our calls without argument. Eight are timed together, because reading the
-/// clock costs time too.
+/// The median time of one of our calls without argument. Eight are timed together, because reading
+/// the clock costs time too.
 fn our_latency(seconds: f64) -> Result<Measurement> {
     const AT_A_TIME: u32 = 8;
     let mut pair = Memory::new(Transport::Tcp)?;
@@ -327,7 +330,8 @@ fn one_cable(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// In virtual time: the same figure on every machine. The smaller of the two programs' ratios.
+/// The smaller of the two programs' ratios. It runs in virtual time: the figure is the same on
+/// every machine.
 fn telnet() -> Result<Figure> {
     let (mut samples, mut notes) = (Vec::new(), Vec::new());
     for (prints, program) in [(false, "prints nothing"), (true, "prints the line")] {

@@ -1,4 +1,4 @@
-//! Tests of the harness and the report: shapes and rules, never times.
+//! Tests of the harness and the report: their shapes and rules, not measured times.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ fn figure(value: f64) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note: "how".into() })
 }
 
-/// In a thread of its own, because a row pins the thread that measures it.
+/// Measure a row in a thread of its own, because measuring pins the thread.
 fn row(better: Better, run: fn(&Bench) -> Result<Figure>) -> Row {
     let measure = move || Bench::new(true).unwrap().row(&spec(better, run));
     std::thread::spawn(measure).join().unwrap()
@@ -150,8 +150,8 @@ fn small_helpers() {
     assert!(nothing.gbit_per_cpu_s().is_err() && nothing.units_per_cpu_s().is_err());
 }
 
-/// A peer that is not optimised would flatter us: `smoltcp` and the crates that it is made of, and
-/// those by which the kernel's rows make their calls.
+/// A peer that is not optimised would make us look better. These are `smoltcp` with its
+/// dependencies, and the crates by which the rows about the kernel make system calls.
 #[test]
 fn peers_are_optimised_as_their_users_build_them() {
     const PEERS: [&str; 8] = [

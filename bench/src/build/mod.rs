@@ -1,7 +1,7 @@
 //! The rows of bench `build`, in the words of the issue that asked for them. Called by `main.rs`.
-//! They are about those who build the project: how fast its default release profile is beside the
-//! profile `dist` (this file), how long builds and tests take from nothing, and how large the
-//! results are (`nothing.rs`). `process.rs` runs the commands.
+//! They are about those who build the project: how fast its default release profile is compared
+//! with the profile `dist` (this file), how long builds and tests take from nothing, and how large
+//! the results are (`nothing.rs`). `process.rs` runs the commands.
 
 mod nothing;
 mod process;
@@ -86,14 +86,14 @@ pub const ROWS: &[Spec] = {
 
 /// The workspace of this crate.
 fn root() -> Result<&'static Path> {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace's folder")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("finding the workspace's folder")
 }
 
 /// The target folder that this program was built into.
 fn target() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("where this program is")?;
+    let own = std::env::current_exe().context("finding this program")?;
     let folder = own.parent().and_then(Path::parent);
-    Ok(folder.context("a program is in a folder of a profile")?.to_owned())
+    Ok(folder.context("finding the target folder")?.to_owned())
 }
 
 /// Builds the program `wirespeed` in a profile, into the target folder, on both cores.
@@ -124,13 +124,14 @@ fn speed(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// Gigabits a CPU-second of both ends, by the program's own document.
+/// Gigabits a CPU-second of both ends, from the JSON document that the program prints.
 fn ttcp(b: &Bench, program: &Path, seconds: u32) -> Result<f64> {
     let mut command = Command::new(program);
     command.args(["ttcp", "--json", "--seconds", &seconds.to_string()]);
     let ran = process::run(&mut command, &[b.cores.first])?.succeeded()?;
     let document: Value = serde_json::from_str(&ran.stdout).context("reading what ttcp printed")?;
-    let figure = document["gbit_per_cpu_s"].as_f64().context("ttcp says no gbit_per_cpu_s")?;
+    let figure =
+        document["gbit_per_cpu_s"].as_f64().context("ttcp's document has no gbit_per_cpu_s")?;
     ensure!(figure > 0.0, "ttcp moved nothing");
     Ok(figure)
 }

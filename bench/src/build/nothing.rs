@@ -1,6 +1,6 @@
-//! Rows of bench `build` that begin with nothing: a cold build and the size of its program, the
-//! tests and `.ci/run` in a clean clone, and the crates that an embedder compiles. Called by
-//! `mod.rs`.
+//! Rows of bench `build` that begin with nothing: a cold build and the size of the program that it
+//! makes, the tests and `.ci/run` in a clean clone, and the crates that an embedder compiles.
+//! Called by `mod.rs`.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -16,18 +16,18 @@ use crate::harness::{Bench, Figure};
 use crate::report::Machine;
 
 thread_local! {
-    /// Bytes of the program of the cold build, if this run made one.
+    /// Bytes of the program that the cold build made, if this run had a cold build.
     static SIZE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// The two cores of the rows in seconds.
+/// The two cores for the rows whose figure is in seconds.
 fn two_cores(b: &Bench) -> Result<Vec<usize>> {
     let cores = b.cores.both();
-    ensure!(cores.len() == 2, "one core is allowed to this program, and the row is about two");
+    ensure!(cores.len() == 2, "this program may use only one core, but the row is about two");
     Ok(cores)
 }
 
-/// Crates are downloaded before a row is timed.
+/// Download crates before a row is timed.
 fn fetch(b: &Bench, workspace: &Path, manifests: &[&str]) -> Result<()> {
     for manifest in manifests {
         let mut command = cargo(workspace, &target()?);
@@ -37,7 +37,7 @@ fn fetch(b: &Bench, workspace: &Path, manifests: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// README's first command with an empty target folder.
+/// The time of README's first command with an empty target folder.
 pub(super) fn cold_build(b: &Bench) -> Result<Figure> {
     let (cores, root) = (two_cores(b)?, root()?);
     fetch(b, root, &["Cargo.toml"])?;
@@ -61,7 +61,7 @@ fn load() -> f64 {
     Machine::now().load_average[0]
 }
 
-/// Megabytes of the program that users build.
+/// The size in megabytes of the program that users build.
 pub(super) fn size(b: &Bench) -> Result<Figure> {
     let (bytes, of) = match SIZE.get() {
         Some(bytes) => (bytes, "of the cold build"),
@@ -72,7 +72,7 @@ pub(super) fn size(b: &Bench) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// The tests that README names.
+/// The time of the tests that README names.
 pub(super) fn tests(b: &Bench) -> Result<Figure> {
     in_a_clone(b, "cargo xtask test", |clone, target| {
         let mut command = cargo(clone, target);
@@ -81,7 +81,7 @@ pub(super) fn tests(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// All that guards main.
+/// The time of all checks that guard main.
 pub(super) fn ci(b: &Bench) -> Result<Figure> {
     in_a_clone(b, ".ci/run", |clone, target| {
         let mut command = Command::new(clone.join(".ci/run"));
@@ -121,7 +121,8 @@ fn in_a_clone(
     Ok(Figure { value: ran.seconds, samples: vec![ran.seconds], note })
 }
 
-/// Crates below the façade with sockets and nothing else.
+/// The number of crates that a program compiles that uses the crate `wirespeed` with sockets and no
+/// other feature.
 pub(super) fn crates(b: &Bench) -> Result<Figure> {
     let mut command = cargo(root()?, &target()?);
     command.args(["tree", "--locked", "--package", "wirespeed", "--no-default-features"]);
@@ -137,7 +138,7 @@ pub(super) fn crates(b: &Bench) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// Names and versions in the lines of `cargo tree --prefix none`, each once.
+/// The different names and versions in the lines of `cargo tree --prefix none`.
 fn distinct(tree: &str) -> BTreeSet<(&str, &str)> {
     tree.lines()
         .filter_map(|line| {

@@ -1,8 +1,8 @@
-//! Runs the commands of bench `build`: on given cores, in folders that are removed afterwards, and
-//! ended by Ctrl-C. Called by `mod.rs` and `nothing.rs`.
+//! Runs the commands of bench `build` on given cores, in folders that are removed afterwards.
+//! Ctrl-C ends them. Called by `mod.rs` and `nothing.rs`.
 //!
-//! A command is a process group of its own, so that all of it ends together. Its output goes to
-//! files, because processes that it leaves behind would hold a pipe open.
+//! A command is a process group of its own, so that all its processes can be ended together. Its
+//! output goes to files, because processes that the command leaves behind would hold a pipe open.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::measure::pin;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// How often a command is looked at.
+/// Time between two checks whether a command has ended.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a command has to end after Ctrl-C before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// A folder below the system's folder for temporary files, removed with all that is in it.
+/// A folder below the system's folder for temporary files, removed on drop with all its contents.
 pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Scratch {
@@ -53,7 +53,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A process that was just killed may still make a file.
+        // A process that was just killed may still make a file in the folder: then removing fails,
+        // and is tried again.
         let mut outcome = fs::remove_dir_all(&self.0);
         for _ in 0..5 {
             if outcome.is_err() && self.0.exists() {
@@ -107,12 +108,12 @@ pub(super) struct Ran {
     stderr: String,
     /// Wall time.
     pub(super) seconds: f64,
-    /// Processor time of all its processes.
+    /// Processor time of all the command's processes.
     pub(super) cpu_s: f64,
 }
 
 impl Ran {
-    /// An error with the end of its output, unless it succeeded.
+    /// An error with the last lines of the output, unless the command succeeded.
     pub(super) fn succeeded(self) -> Result<Ran> {
         let said = [last(&self.stderr, 3), last(&self.stdout, 3)].concat().join("; ");
         let Ran { shown, status, seconds, .. } = &self;
@@ -121,7 +122,7 @@ impl Ran {
     }
 }
 
-/// The last lines of a text that have something in them.
+/// The last lines of a text that are not empty.
 fn last(text: &str, lines: usize) -> Vec<&str> {
     let mut lines: Vec<&str> =
         text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(lines).collect();
@@ -157,7 +158,7 @@ fn wait(mut child: Child, interrupted: &AtomicBool) -> Result<ExitStatus> {
             if asked.is_none() && !interrupted() {
                 return Ok(status);
             }
-            // Whatever of the group is still there.
+            // End the processes of the group that are still running.
             let _ = kill_process_group(group, Signal::KILL);
             bail!("interrupted");
         }
@@ -183,7 +184,7 @@ fn shown(command: &Command) -> String {
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
-/// Processor time of the children that have ended, and of theirs, in seconds.
+/// Processor time in seconds of the children that have ended, and of their own children.
 fn children_cpu_s() -> Result<f64> {
     let used = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
     let micros = used.user_time().num_microseconds() + used.system_time().num_microseconds();
@@ -223,7 +224,7 @@ mod tests {
         out.read_line(&mut line).expect("a line");
         let why = wait(child, &AtomicBool::new(true)).expect_err("interrupted");
         assert_eq!(why.to_string(), "interrupted");
-        // The sleep held the other end.
+        // The background sleep held the pipe's other end: it has ended too.
         line.clear();
         assert_eq!(out.read_line(&mut line).expect("the end"), 0);
     }
@@ -244,7 +245,7 @@ mod tests {
         let of = |name: &str| command.get_envs().find(|(key, _)| *key == name);
         let target = of("CARGO_TARGET_DIR").and_then(|(_, value)| value);
         assert_eq!(target, Some(OsStr::new("/t")));
-        // Cargo sets it for every test.
+        // Cargo sets this variable for every test.
         assert_eq!(of("CARGO_MANIFEST_DIR"), Some((OsStr::new("CARGO_MANIFEST_DIR"), None)));
     }
 }

@@ -1,6 +1,6 @@
-//! Our packet filters against libpcap's interpreter, over one matching packet in the cache. Called
-//! by the table. libpcap compiles the text, so that both run the same instructions; its side is
-//! `bpf_filter`, the innermost function that it exports.
+//! Compares our packet filters with libpcap's interpreter, on one matching packet in the cache.
+//! Called by the table. libpcap compiles the text of the filter, so that both sides run the same
+//! instructions. libpcap's side is `bpf_filter`, the innermost function that it exports.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const SNAPLEN: u32 = 262_144;
 /// Runs between two readings of the clock, whose cost is then negligible.
 const BATCH: u64 = 4096;
 
-/// Both sides of a row, and the packet.
+/// The filters of both sides, and the packet.
 struct Sides {
     libpcap: Libpcap,
     filter: Filter,
@@ -29,14 +29,17 @@ impl Sides {
         let libpcap = Libpcap::load()?;
         let program = Program::new(&libpcap.compile(TEXT, linktype::ETHERNET, SNAPLEN)?)?;
         let sides = Sides { libpcap, filter: Filter::new(program), frame: request() };
-        ensure!(sides.filter.is_compiled(), "there is no compiler for this machine");
+        ensure!(sides.filter.is_compiled(), "our filter compiler does not support this machine");
         let (packet, program) = (Packet::whole(&sides.frame), sides.filter.program());
         let answers = [
             sides.libpcap.interpret(program, &packet),
             program.run(&packet),
             sides.filter.run(&packet),
         ];
-        ensure!(answers == [SNAPLEN; 3], "the packet does not match everywhere: {answers:?}");
+        ensure!(
+            answers == [SNAPLEN; 3],
+            "the packet does not match in all three filters: {answers:?}"
+        );
         Ok(sides)
     }
 
@@ -82,16 +85,16 @@ fn request() -> [u8; 64] {
     frame
 }
 
-/// libpcap's interpreter over our machine code.
+/// The time of libpcap's interpreter divided by that of our machine code.
 pub(super) fn compiled(b: &Bench) -> Result<Figure> {
-    let sides = Sides::new().context("a filter of both sides")?;
+    let sides = Sides::new().context("making the filters of both sides")?;
     let ours = |seconds| Ok(sides.runs("our JIT", seconds, |packet| sides.filter.run(packet)));
     Ok(sides.noted(b.hot_ratio(ns_a_packet, |seconds| sides.theirs(seconds), ours)?))
 }
 
-/// libpcap's interpreter over ours.
+/// The time of libpcap's interpreter divided by that of our interpreter.
 pub(super) fn interpreted(b: &Bench) -> Result<Figure> {
-    let sides = Sides::new().context("a filter of both sides")?;
+    let sides = Sides::new().context("making the filters of both sides")?;
     let program = sides.filter.program();
     let ours = |seconds| Ok(sides.runs("our interpreter", seconds, |packet| program.run(packet)));
     Ok(sides.noted(b.hot_ratio(ns_a_packet, |seconds| sides.theirs(seconds), ours)?))

@@ -1,14 +1,14 @@
 //! The effect of interrupt mitigation: bulk between two threads that sleep when idle, at two
-//! levels, and the latency of a flood's datagrams at the highest level. Called by `devices`. One
-//! stack a thread, over interfaces with rings and a link with a rate, on which frames arrive one by
-//! one as from hardware. A wake-up is a return from sleep: by a doorbell, or at the time of an
-//! interrupt.
+//! levels, and the latency of a flood's datagrams at the highest level. Called by `devices`. Each
+//! thread has one stack, over an interface with rings and a link with a rate, on which frames
+//! arrive one by one as from hardware. A wake-up is a return from sleep, because of a doorbell or
+//! at the time of an interrupt.
 //!
 //! A thread that sleeps until the next frame wakes up late, on a virtual machine by tens of
-//! microseconds. In that time frames gather as well, whatever the level. So wake-ups are counted
-//! with threads that watch the clock instead ([`IdlePolicy::Watch`]), and their cost is measured
-//! with threads that sleep, on the same link. The effect on throughput is measured where the
-//! processor is the limit: on a faster link, with both threads on one core.
+//! microseconds. In that time frames gather at any level. So wake-ups are counted with threads that
+//! watch the clock instead ([`IdlePolicy::Watch`]), and their cost is measured with threads that
+//! sleep, on the same link. The effect on throughput is measured where the processor is the limit:
+//! on a faster link, with both threads on one core.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -38,17 +38,17 @@ const LINK_BPS: u64 = 1_000_000_000;
 /// Bits a second of the link that saturates one core shared by both threads.
 const FAST_LINK_BPS: u64 = 10_000_000_000;
 
-/// Datagrams of a flood whose latency is recorded, at most.
+/// The most datagrams of a flood whose latency is recorded.
 const SAMPLES: usize = 1 << 20;
-/// Datagrams of which one percentile is taken.
+/// The number of datagrams from which one percentile is computed.
 const WINDOW: usize = 4_096;
 
 /// The behaviour of a thread when it is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IdlePolicy {
-    /// It leaves its core to others.
+    /// The thread sleeps, and leaves its core to others.
     Sleep,
-    /// It polls the clock and the doorbell.
+    /// The thread polls the clock and the doorbell.
     Watch,
 }
 
@@ -83,8 +83,8 @@ impl Wake for Ring {
 }
 
 impl Sleeper {
-    /// A sleeper for this thread, with exact sleeps: by default Linux adds 50 us of timer slack,
-    /// and an interrupt would report four frames instead of one.
+    /// A sleeper for this thread, with exact sleeps: by default Linux adds 50 us of timer slack, in
+    /// which four frames instead of one would gather for an interrupt.
     fn new(clock: Clock, idle: IdlePolicy) -> Result<Sleeper> {
         set_current_timer_slack(NonZeroU64::new(1)).context("setting the timer slack")?;
         let ring = Arc::new(Ring { bell: Doorbell::new(), is_rung: AtomicBool::new(false) });
@@ -96,7 +96,7 @@ impl Sleeper {
         instant(self.clock)
     }
 
-    /// Called before the stack is polled.
+    /// Arm the doorbell; called before the stack is polled.
     fn arm(&self) {
         self.ring.is_rung.store(false, Ordering::Release);
         self.ring.bell.arm();
@@ -109,7 +109,7 @@ impl Sleeper {
             Armed::Until(at) => stack.next_deadline().min(at),
             _ => stack.next_deadline(),
         };
-        // The sleep is bounded, because a flag reports the end of a run.
+        // The sleep is at most 100 ms, because the end of a run is a flag that wakes nobody.
         let until = until.min(self.now() + base::Duration::from_millis(100));
         match self.idle {
             IdlePolicy::Sleep => self.ring.bell.sleep(Some(until.since(self.now()).into())),
@@ -133,7 +133,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The time of threads and interfaces.
+/// The time for stacks and interfaces.
 fn instant(clock: Clock) -> Instant {
     Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
 }
@@ -150,7 +150,7 @@ fn ends(run: Run, clock: Clock) -> Result<(End, End, SocketAddr)> {
     Ok((client, server, to))
 }
 
-/// Bytes in one direction for `seconds`; `units` counts wake-ups of both threads.
+/// A bulk transfer in one direction for `seconds`; `units` counts wake-ups of both threads.
 fn bulk(run: Run, seconds: f64) -> Result<Measurement> {
     let clock = Clock::now();
     let (mut client, mut server, to) = ends(run, clock)?;
@@ -220,7 +220,7 @@ fn send(
         client.stack.flush();
         while client.stack.next_event().is_some() {}
         if bytes == 0 {
-            // The handshake is not counted.
+            // Counting begins after the handshake.
             bytes = received.load(Ordering::Relaxed);
             (start, cpu, first) = (Clock::now(), thread_cpu_s(), sleeper.sleeps);
         } else if start.elapsed().as_secs_f64() >= seconds {
@@ -274,7 +274,7 @@ fn highest_to_lowest(
     b.ratio(figure, |seconds| bulk(highest, seconds), |seconds| bulk(lowest, seconds))
 }
 
-/// At level 0, with a core for each thread.
+/// A run at level 0, with a core for each thread.
 fn run(b: &Bench, idle: IdlePolicy) -> Run {
     Run { level: Level::default(), link_bps: LINK_BPS, idle, cores: b.cores }
 }
@@ -295,7 +295,7 @@ pub(super) fn cpu_per_byte(b: &Bench) -> Result<Figure> {
 
 /// Datagrams at full speed, each with the time at which it was written; the result is the 99th
 /// percentile of their latency to the application, in units of the highest level's time bound. The
-/// percentile is taken of every few thousand datagrams, and the result is the median of these
+/// percentile is computed for every [`WINDOW`] datagrams, and the result is the median of these
 /// percentiles: if the host of a virtual machine takes a processor away for 50 ms, that affects
 /// only some of them.
 pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
@@ -305,7 +305,7 @@ pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
     for _ in 0..rounds {
         let highest = Run { level: Level::MAX, ..run(b, IdlePolicy::Sleep) };
         let mut latencies = flood(highest, b.seconds)?;
-        // The first few were sent while the threads started.
+        // The first window is left out: its datagrams were sent while the threads started.
         for window in latencies.chunks_exact_mut(WINDOW).skip(1) {
             let (_, p99_ns, _) = window.select_nth_unstable(WINDOW * 99 / 100);
             samples.push(*p99_ns as f64 / bound_ns);

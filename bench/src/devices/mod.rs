@@ -24,7 +24,7 @@ use crate::outside::small_segments;
 use crate::peers::kernel::{Placement, Settings};
 use crate::peers::{Kind, SMALL_MTU, Veth};
 
-/// The rows, each with what it must reach and what it aims at.
+/// The rows, each with the value that it must reach and the value that it aims at.
 pub const ROWS: &[Spec] = {
     use Better::{Higher, Lower};
     &[
@@ -176,11 +176,11 @@ fn over_tap(b: &Bench) -> Result<Figure> {
 }
 
 // The cost of passing a packet to a tap, compared with a model of STREAMS, and the instructions of
-// the hook for taps when there is no tap. The first figure is the one of `wirespeed lab tap`, the
-// median of five measurements.
+// the hook for taps when there is no tap. The first figure is measured as in `wirespeed lab tap`;
+// it is the median of five measurements.
 
-/// The constant cost of a packet in the model (which allocates and frees a buffer), over ours. A
-/// constant cost is the intercept of the line through the times of packets of several sizes, less
+/// The constant cost of a packet in the model (which allocates and frees a buffer) divided by ours.
+/// A constant cost is the intercept of the line through the times of packets of several sizes, less
 /// the intercept for a loop that only copies.
 fn intercept(b: &Bench) -> Result<Figure> {
     let rounds = if b.is_quick { 15 } else { 101 };
@@ -192,7 +192,7 @@ fn intercept(b: &Bench) -> Result<Figure> {
         let Line { intercept, intercept_off, .. } = ours.above_copy;
         ensure!(
             intercept > intercept_off,
-            "our {intercept:.2} ns are within their error, {intercept_off:.2}"
+            "our {intercept:.2} ns are not larger than their error, {intercept_off:.2}"
         );
         let ratio = model.above_copy.intercept / intercept;
         samples.push(ratio);

@@ -1,7 +1,7 @@
 //! The cost of a driver that offers the next frame only when the last one has left: TCP over a
-//! transmit ring of one descriptor against one of 512. Called by `devices`. In virtual time: two
-//! whole stacks over two interfaces, and a clock that advances to the next event; the same figure
-//! on every machine.
+//! transmit ring of one descriptor against one of 512. Called by `devices`. It runs in virtual
+//! time: two whole stacks over two interfaces, and a clock that advances to the next event. The
+//! figure is the same on every machine.
 
 use std::net::SocketAddr;
 
@@ -17,12 +17,12 @@ use crate::measure::pattern;
 const PORT: u16 = 5001;
 const WRITE: usize = 64 << 10;
 
-/// The interrupt service time of a workstation when Ethernets became fast.
+/// The interrupt service time of a workstation of the time when Ethernets became fast.
 const SERVICE: Duration = Duration::from_micros(150);
 
 const QUEUED: usize = 512;
 
-/// Measured virtual time, after as much for start-up.
+/// The virtual time that is measured; as much time before it is for start-up.
 const SPAN: Duration = Duration::from_millis(500);
 
 /// Two ends in virtual time.
@@ -44,7 +44,7 @@ impl World {
     }
 }
 
-/// Bits a second of payload.
+/// The throughput in bits a second of payload.
 fn throughput(tx_ring: usize) -> Result<f64> {
     let mut world = World::new(tx_ring)?;
     let to = SocketAddr::new(world.server.addr, PORT);
@@ -81,7 +81,7 @@ fn throughput(tx_ring: usize) -> Result<f64> {
             return Ok((world.received - bytes) as f64 * 8.0 / now.since(from).as_secs_f64());
         }
         let goes_on = world.clock.advance([&mut world.client, &mut world.server]);
-        ensure!(goes_on, "nothing happens any more with a ring of {tx_ring}");
+        ensure!(goes_on, "the transfer stopped with a ring of {tx_ring}");
     }
 }
 
@@ -99,7 +99,7 @@ fn read(end: &mut End, stream: TcpHandle, into: &mut [u8]) -> Result<u64> {
 pub(super) fn ratio(_: &Bench) -> Result<Figure> {
     let (one, queued) = (throughput(1)?, throughput(QUEUED)?);
     let note = format!(
-        "{:.1} Mb/s beside {:.1} Mb/s with {QUEUED} descriptors, virtual time",
+        "{:.1} Mb/s, and {:.1} Mb/s with {QUEUED} descriptors, virtual time",
         one / 1e6,
         queued / 1e6
     );

@@ -1,8 +1,8 @@
 //! UDP datagrams of 64 bytes to the application, over sockets that share a ring with the kernel,
-//! compared with a loop that only empties the same ring. Called by `devices`. A veth pair in a
-//! namespace of its own: one thread fills the ring through the other end, then empties it. The
-//! kernel brings frames into the ring while that thread sends; so a row about total CPU counts the
-//! sending too, on both sides.
+//! compared with a loop that only empties the same ring. Called by `devices`. The ring is at one
+//! end of a veth pair in a namespace of its own. One thread sends frames into the other end, then
+//! empties the ring. The kernel puts the frames into the ring while that thread sends, so a row
+//! about total CPU counts the sending too, for both sides.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as Clock};
@@ -23,16 +23,16 @@ use crate::namespace::{enter_new_namespace, ip};
 
 const PORT: u16 = 5001;
 
-/// Frames of a round: they fit into every ring, and are so many that most of them find the cache
-/// warm again after the sending.
+/// Frames of a round: few enough to fit into every ring, and so many that for most of them the
+/// receiver's code and data are back in the cache after the sending.
 const ROUND: usize = 1536;
 
 /// A block of AF_PACKET that is not full is handed over after a millisecond. AF_XDP's frames are
-/// there at once: a sleep would only cool the cache, which is warm under load.
+/// available at once: with it, a sleep would only cool the cache, which is warm under load.
 const SETTLING: Duration = Duration::from_millis(3);
 
-/// How often an incomplete round waits that long: the kernel may have deferred the work that brings
-/// frames into the ring, and does it when this thread sleeps.
+/// How often we wait that long for an incomplete round: the kernel may have deferred the work that
+/// puts frames into the ring, which it does while this thread sleeps.
 const PATIENCE: usize = 20;
 
 /// The kind of socket.
@@ -57,9 +57,9 @@ impl Kind {
 
 /// The code that empties the ring.
 enum Receiver {
-    /// Frames are taken and given back.
+    /// A loop that takes frames and gives them back.
     Bare { device: Box<dyn Device>, pool: Pool },
-    /// The stack takes them, an application its datagrams.
+    /// A stack that takes the frames, and an application that reads the datagrams.
     Stack { stack: Box<Stack>, socket: stack::UdpHandle, clock: Clock },
 }
 
@@ -104,7 +104,8 @@ impl Receiver {
     }
 }
 
-/// The cost of a datagram, in ns: emptying alone by wall time, and all CPU of the thread.
+/// The cost of a datagram in ns: the wall time of emptying the ring, and all CPU time of the
+/// thread.
 struct Spent {
     emptying_ns: f64,
     cpu_ns: f64,
@@ -128,7 +129,7 @@ fn rounds(kind: Kind, through_stack: bool, seconds: f64) -> Result<Spent> {
                 burst.push(pool.copy_of(&frame).context("memory")?);
             }
             sender.tx_burst(&mut pool, &mut burst);
-            ensure!(burst.is_empty(), "the interface takes no burst");
+            ensure!(burst.is_empty(), "the interface accepts no frames");
         }
         let (mut had, mut took, mut looks) = (0, 0.0, 0);
         while had < ROUND * 9 / 10 && looks < PATIENCE {
@@ -148,7 +149,7 @@ fn rounds(kind: Kind, through_stack: bool, seconds: f64) -> Result<Spent> {
     Ok(Spent { emptying_ns: median(&emptying), cpu_ns: cpu * 1e9 / count as f64 })
 }
 
-/// In a namespace with a pair `va` and `vb`, pairs of measurements.
+/// Measure in pairs, in a namespace with a veth pair `va` and `vb`.
 fn in_pairs(
     b: &Bench,
     kind: Kind,
@@ -182,12 +183,12 @@ fn in_pairs(
     })
 }
 
-/// Emptying alone: the time that stack and application add to the plain loop.
+/// The time that stack and application add to the plain loop, while the ring is emptied.
 pub(super) fn above_the_ring(b: &Bench) -> Result<Figure> {
     in_pairs(b, Kind::Xdp, |through, bare| through.emptying_ns - bare.emptying_ns)
 }
 
-/// All CPU, including the kernel's work to bring the frame.
+/// The ratio of all CPU time, which includes the kernel's work to put the frame into the ring.
 pub(super) fn total_cpu(b: &Bench) -> Result<Figure> {
     in_pairs(b, Kind::Packet, |through, bare| through.cpu_ns / bare.cpu_ns)
 }

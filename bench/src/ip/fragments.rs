@@ -1,6 +1,6 @@
 //! Compares UDP datagrams of 8 KB, which travel in six fragments, with datagrams of 1,472 bytes,
-//! which fit into a frame. Two stacks in memory on one thread; the application copies the data at
-//! both ends. Called by `ip`.
+//! which fit into a frame. Two stacks are joined in memory on one thread; the applications at both
+//! ends copy the data. Called by `ip`.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;

@@ -1,11 +1,12 @@
-//! Writes of 8 KB into a receiver that loses frames which end less than 50 us after the one before,
-//! without and with a gap between frames. Called by `ip`. In virtual time: two whole stacks, an
-//! Ethernet of 10 Gb/s, and a clock that advances to the next event; the same figure on every
-//! machine.
+//! Writes of 8 KB to a receiver that loses each frame that ends less than 50 us after the frame
+//! before, without and with a gap between frames. Called by `ip`. It runs in virtual time: two
+//! whole stacks, an Ethernet of 10 Gb/s, and a clock that advances to the next event. The figure is
+//! the same on every machine.
 //!
-//! A gap is from start to start, and the last of six fragments is shorter than the others: it ends
-//! sooner after the one before by the difference of their times on the wire, which the gap has to
-//! add. At 10 Gb/s that is half a microsecond.
+//! A gap is the time from the start of one frame to the start of the next. The last of six
+//! fragments is shorter than the others, so that the time from the end of the frame before to its
+//! own end is shorter than the gap, by the difference of the two frames' times on the wire. The gap
+//! has to be longer by this difference, which is half a microsecond at 10 Gb/s.
 
 use std::net::SocketAddr;
 
@@ -21,9 +22,9 @@ use crate::measure::pattern;
 
 const WRITE: usize = 8 << 10;
 const WRITES: u64 = 2_000;
-/// Frames of a write: the receiver needs at least this many times [`BUSY`] for it.
+/// Frames of a write: the receiver needs at least this many times [`BUSY`] for a write.
 const FRAMES: u64 = 6;
-/// How long the receiver is busy with a frame.
+/// How long a frame keeps the receiver busy.
 const BUSY: Duration = Duration::from_micros(50);
 const GAP: Duration = Duration::from_micros(51);
 const RATE_BPS: u64 = 10_000_000_000;
@@ -38,7 +39,7 @@ struct World {
 /// The outcome of [`WRITES`] writes.
 struct Outcome {
     delivered: u64,
-    /// The time until the last of them arrived.
+    /// The time until the last write arrived.
     took: Duration,
 }
 
@@ -93,7 +94,7 @@ impl World {
 fn note(without: &Outcome) -> String {
     format!(
         "{WRITES} writes, gap {} us from start to start, {} Gb/s, receiver busy {} us a frame, \
-         virtual time; without a gap {} arrive",
+         virtual time; without a gap {} writes arrive",
         GAP.as_micros(),
         RATE_BPS / 1_000_000_000,
         BUSY.as_micros(),
@@ -111,8 +112,8 @@ pub(super) fn delivered(_: &Bench) -> Result<Figure> {
     figure(|outcome| outcome.delivered as f64 / WRITES as f64)
 }
 
-/// The writes that arrived, over those that the receiver could have taken in the same time at a
-/// frame each 50 us.
+/// The number of writes that arrived, divided by the number that the receiver could have taken in
+/// the same time with one frame every 50 us.
 pub(super) fn goodput(_: &Bench) -> Result<Figure> {
     figure(|outcome| {
         let own = outcome.took.as_secs_f64() / (BUSY.as_secs_f64() * FRAMES as f64);

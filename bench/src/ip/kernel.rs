@@ -1,9 +1,10 @@
 //! The kernel as the receiver of UDP: recvmmsg over a veth pair, with its softirq. Called by
-//! `receive`. A namespace of its own; one thread sends frames into one end by AF_PACKET, so that
-//! the softirq of the other end runs in its system calls, and then reads. The cost of sending alone
-//! is measured and subtracted. It is measured over a pair whose other end is another station, which
-//! drops the frames in its softirq as soon as it has their link header: that is in the kernel's
-//! favour.
+//! `receive`. The pair is in a namespace of its own. One thread sends frames into one end with
+//! AF_PACKET, so that the softirq of the other end runs in its system calls, and then reads the
+//! datagrams. The cost of sending alone is measured and subtracted. It is measured over another
+//! pair, whose other end has a different link address than the frames' destination: its softirq
+//! drops them after reading the link header. The part of the softirq that is subtracted with this
+//! cost is in the kernel's favour.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,11 +22,11 @@ use stack::pair::{addresses, mac};
 use crate::measure::{Measurement, pin, thread_cpu_s};
 use crate::namespace::{enter_new_namespace, ip};
 
-/// Datagrams of a round, and of a call.
+/// Datagrams of a round, and of a call of recvmmsg.
 const ROUND: usize = 512;
 const CALL: usize = 64;
 
-/// Runs `work` in a namespace of its own, pinned.
+/// Runs `work` on a thread that is pinned to `core` and has a network namespace of its own.
 pub(super) fn in_namespace<T: Send>(
     core: usize,
     work: impl FnOnce() -> Result<T> + Send,
@@ -40,7 +41,7 @@ pub(super) fn in_namespace<T: Send>(
     })
 }
 
-/// A socket of the kernel's, and the frame that it gets.
+/// A socket of the kernel's, and the frame that is sent to it.
 pub(super) struct Receiver {
     socket: UdpSocket,
     frame: Vec<u8>,
@@ -67,14 +68,17 @@ impl Receiver {
         Ok(Receiver { socket, frame: frame.to_vec() })
     }
 
-    /// Datagrams for `seconds`; `cpu_s` is the receiver's.
+    /// Receive datagrams for `seconds`; `cpu_s` is the receiver's CPU time.
     pub(super) fn measure(&self, seconds: f64) -> Result<Measurement> {
         let (all, received) = self.rounds("va", seconds / 2.0)?;
         let (sending, sent) = self.rounds("vc", seconds / 2.0)?;
         ensure!(received.is_multiple_of(ROUND as u64) && sent > 0, "datagrams were lost");
         let (all_ns, send_ns) = (all * 1e9 / received as f64, sending * 1e9 / sent as f64);
         let own_ns = all_ns - send_ns;
-        ensure!(own_ns > 0.0, "sending alone cost {send_ns:.0} ns, with receiving {all_ns:.0}");
+        ensure!(
+            own_ns > 0.0,
+            "sending alone cost {send_ns:.0} ns, sending and receiving {all_ns:.0}"
+        );
         Ok(Measurement {
             units: received,
             cpu_s: own_ns * received as f64 * 1e-9,
@@ -86,8 +90,8 @@ impl Receiver {
         })
     }
 
-    /// CPU seconds of rounds into interface `name`, and how many datagrams were received, or sent
-    /// where none arrives.
+    /// Send rounds into interface `name`. Returns CPU seconds, and the number of datagrams that
+    /// were received; if none can arrive, the number sent.
     fn rounds(&self, name: &str, seconds: f64) -> Result<(f64, u64)> {
         let config = packet::Config { offload: false, ..packet::Config::of(name) };
         let mut sender = PacketSocket::open(&config)?;
@@ -102,14 +106,14 @@ impl Receiver {
                     burst.push(pool.copy_of(&self.frame).context("memory")?);
                 }
                 sender.tx_burst(&mut pool, &mut burst);
-                ensure!(burst.is_empty(), "the interface takes no burst");
+                ensure!(burst.is_empty(), "the interface accepts no frames");
             }
             count += if arrives { self.read(&mut buffers)? } else { ROUND as u64 };
         }
         Ok((thread_cpu_s() - cpu, count))
     }
 
-    /// Read a round.
+    /// Read the datagrams of a round.
     fn read(&self, buffers: &mut [[u8; 128]]) -> Result<u64> {
         let (mut count, mut looks) = (0, 0);
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(CALL, None);

@@ -1,8 +1,8 @@
 //! The rows of bench `ip`, in the words of the issue that asked for them. Called by `main.rs`.
 //! `versions` compares IPv6 with IPv4, `fragments` datagrams in fragments with whole ones,
-//! `receive` has datagrams that others send, `segments` many datagrams in a call, `gaps` a receiver
-//! that loses frames which come too close, `storm` broadcasts among hosts that disagree about the
-//! address.
+//! `segments` a call for many datagrams with single calls. `receive` has the cost of received
+//! datagrams, `gaps` a receiver that loses frames which follow too closely, `storm` broadcasts
+//! among hosts that disagree about the broadcast address.
 
 mod fragments;
 mod gaps;

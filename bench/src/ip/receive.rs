@@ -1,6 +1,6 @@
-//! The cost for a host of datagrams that others send: those for its application, and broadcasts
-//! that nobody here wants. Called by `ip`. A stack in memory whose wire the bench holds at the
-//! other end; only the receiver's turns are timed.
+//! The cost for a host of datagrams that others send: those for its application, and broadcasts for
+//! which it has no socket. Called by `ip`. The host is a stack in memory, and the bench has the
+//! other end of its wire; only the receiver's turns are timed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant as Clock;
@@ -21,7 +21,8 @@ use crate::measure::{Measurement, median, thread_cpu_s};
 const PORT: u16 = 5001;
 const NOBODY: u16 = 513;
 
-/// Frames of a round: the wire takes them all, and one reading of the CPU clock does not count.
+/// Frames of a round: few enough for the wire, and so many that the reading of the CPU clock costs
+/// next to nothing.
 const ROUND: usize = 768;
 
 /// A host with one socket, and the other end of its wire.
@@ -45,7 +46,7 @@ impl Host {
         Ok(Host { end, socket, wire, pool: Pool::new(64 << 20), frame, clock: Clock::now() })
     }
 
-    /// Put frames on the wire until it takes no more; returns how many.
+    /// Put frames on the wire until it is full. Returns how many.
     fn offer(&mut self) -> Result<u64> {
         let mut offered = 0;
         while offered < ROUND {
@@ -62,7 +63,7 @@ impl Host {
         Ok(offered as u64)
     }
 
-    /// Run the host's turns until nothing is left; returns how many datagrams reached the
+    /// Run the host's turns until the wire is empty. Returns how many datagrams reached the
     /// application.
     fn receive(&mut self, into: &mut [u8; 64]) -> Result<u64> {
         let stack = &mut self.end.stack;
@@ -81,7 +82,8 @@ impl Host {
         }
     }
 
-    /// Rounds for `seconds`; `units` counts frames, and `delivered` those that arrived.
+    /// Do rounds for `seconds`. In the measurement `units` counts frames; the other result is the
+    /// number of datagrams that reached the application.
     fn rounds(&mut self, seconds: f64) -> Result<(Measurement, u64)> {
         let mut into = [0; 64];
         let (mut measured, mut delivered) = (Measurement::default(), 0);
@@ -134,7 +136,7 @@ pub(super) fn against_recvmmsg(b: &Bench) -> Result<Figure> {
             samples.push(first.units_per_cpu_s()? / second.units_per_cpu_s()?);
             notes = (first.settings, second.settings);
         }
-        let note = format!("{} beside {}, the last pair", notes.0, notes.1);
+        let note = format!("{} and {}, the last pair", notes.0, notes.1);
         Ok(Figure { value: median(&samples), samples, note })
     })
 }
@@ -149,7 +151,7 @@ pub(super) fn bystander(b: &Bench) -> Result<Figure> {
         let dropped = host.end.stack.drops().of(DropReason::UdpNoSocket);
         ensure!(delivered == 0 && dropped >= measured.units, "the host did not drop them");
         let sent = host.end.stack.counters().of(base::Counter::TxFrames);
-        ensure!(sent == 0, "it answered {sent} broadcasts");
+        ensure!(sent == 0, "the host answered {sent} broadcasts");
         samples.push(measured.cpu_s / measured.units as f64 * 100_000.0 * 100.0);
     }
     let value = median(&samples);

@@ -1,8 +1,8 @@
-//! Many datagrams in one call (`udp_send_segments`, Linux's UDP_SEGMENT) against one call each
-//! (`udp_send`): the same stack, wire and datagrams. Called by `ip`. The wire takes
-//! super-datagrams, as a device with USO does and Linux's veth; the note has the same without,
-//! where the stack makes every frame. The row is of the sender's CPU; the note has both ends', the
-//! receiver with a copy by its application.
+//! Compares many datagrams in one call (`udp_send_segments`, Linux's UDP_SEGMENT) with a call for
+//! each datagram (`udp_send`), with the same stack, wire and datagrams. Called by `ip`. The wire
+//! takes super-datagrams, like a device with USO and like Linux's veth; the note has the ratio
+//! without super-datagrams, when the stack makes every frame. The row is about the sender's CPU
+//! time; the note also has that of both ends, with the copy by the receiver's application.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -19,9 +19,9 @@ use crate::measure::{Measurement, median, pattern, thread_cpu_s};
 const SMALL: usize = 64;
 const LARGE: usize = 1_472;
 
-/// Datagrams of a round: the wire takes them all.
+/// Datagrams of a round: few enough for the wire.
 const ROUND_DATAGRAMS: usize = 512;
-/// The same in bytes.
+/// Bytes of a round, at most.
 const ROUND_BYTES: usize = 192 << 10;
 
 /// How a round is sent.
@@ -29,13 +29,13 @@ const ROUND_BYTES: usize = 192 << 10;
 pub(super) enum How {
     /// A call for each datagram.
     Single,
-    /// One call for many; the stack makes the frames.
+    /// One call for many datagrams; the stack makes a frame for each.
     Made,
-    /// One call for many; they pass the wire as one frame.
+    /// One call for many datagrams, which pass the wire as one frame.
     Whole,
 }
 
-/// CPU of both ends.
+/// CPU time of both ends.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     sender_s: f64,
@@ -87,7 +87,7 @@ impl Hosts {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// Send the data once; the frames leave.
+    /// Send the data once, until all frames are on the wire.
     fn send(&mut self) -> Result<()> {
         let (now, size) = (self.now(), self.into.len());
         let stack = &mut self.sender.0.stack;
@@ -105,7 +105,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Run the receiver's turns until nothing is left; returns how many datagrams its application
+    /// Run the receiver's turns until the wire is empty. Returns how many datagrams its application
     /// copied.
     fn receive(&mut self) -> Result<u64> {
         let (now, stack) = (self.now(), &mut self.receiver.0.stack);
@@ -157,18 +157,19 @@ impl Hosts {
     }
 }
 
-/// Small datagrams, for a profile.
+/// Measure one way of sending with small datagrams, for a profile.
 pub(super) fn run(how: How, seconds: f64) -> Result<Measurement> {
     let cost = Hosts::new(SMALL, how)?.rounds(seconds)?;
     let settings = format!("{:.1} ns at the sender, {:.1} both", cost.sender_ns(), cost.both_ns());
     Ok(Measurement { cpu_s: cost.sender_s, units: cost.datagrams, settings, ..Default::default() })
 }
 
-/// Run the pairs of one size; returns the ratios of the row, and its note.
+/// Run the pairs for one size. Returns the ratios of the row, and the row's note.
 fn pairs(b: &Bench, size: usize) -> Result<(Vec<f64>, String)> {
     let seconds = b.seconds / 5.0;
     let run = |how| Hosts::new(size, how)?.rounds(seconds);
-    // Ratios of single sends to the others, at the sender and of both ends; and what they cost.
+    // Ratios of the cost of single sends to that of the other ways, for the sender and for both
+    // ends; and the sender's costs.
     let (mut ratios, mut ns) = ([const { Vec::new() }; 4], [const { Vec::new() }; 3]);
     for pair in 0..5 * b.pairs {
         let mut order = [How::Single, How::Made, How::Whole];

@@ -1,5 +1,5 @@
 //! Broadcasts among hosts that disagree about the broadcast address: the cases of `lab storm`.
-//! Called by `ip`. In virtual time; the same figure on every machine.
+//! Called by `ip`. They run in virtual time, so that the figures are the same on every machine.
 
 use anyhow::{Context, Result};
 use lab::storm::{Settings, Storm, behind_router, legacy_hosts, our_hosts};

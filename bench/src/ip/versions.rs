@@ -1,6 +1,6 @@
 //! Compares the stack over IPv6 with the stack over IPv4, in the cases that benches `core` and
 //! `outside` measure in memory. The row's value is the worst ratio of all cases. Called by `ip`. At
-//! MTU 1500 a segment of IPv6 has 20 bytes of payload less, which is 1.4 %.
+//! MTU 1500 a segment over IPv6 has 20 bytes of payload less than over IPv4, which is 1.4 %.
 
 use anyhow::{Context, Result};
 use base::IpVersion;
@@ -66,7 +66,7 @@ fn idle(_: &Bench) -> Result<Figure> {
     Ok(Figure { value: v4 / v6, samples: vec![v4 / v6], note: format!("{v6:.0} over {v4:.0}") })
 }
 
-/// Measure all cases; the figure is that of the worst.
+/// Measure all cases; the figure is that of the worst case.
 pub(super) fn worst(b: &Bench) -> Result<Figure> {
     let mut figures = Vec::with_capacity(CASES.len());
     for (name, measure) in CASES {

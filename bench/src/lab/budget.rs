@@ -1,5 +1,6 @@
-//! The rows about `lab budget`: what the packet path pays for it while nobody looks, what a live
-//! look costs, and how far the stages' sum is from the whole. Called by `mod.rs`.
+//! The rows about `lab budget`: what the packet path pays for the budget while nobody samples, what
+//! live sampling costs, and how far the sum of the stages is from the whole cost. Called by
+//! `mod.rs`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -17,19 +18,20 @@ use crate::{memory, ours};
 /// `predicted-segment-1500` of docs/icount-baseline.json before there was a budget.
 const BEFORE: f64 = 379.7;
 
-/// A look comes from outside the program, so there is nothing to switch off; this row shows it.
+/// Samples are taken from outside the program, so the packet path has no instrumentation to switch
+/// off. This row shows that its cost has not changed.
 pub(super) fn instrumentation_off(_: &Bench) -> Result<Figure> {
     let now = memory::predicted_segment_instructions()?;
-    let note = format!("{now} now, {BEFORE} before, by icount; no code of the path is for it");
+    let note = format!("{now} now, {BEFORE} before, by icount; the packet path has no code for it");
     Ok(Figure { value: now / BEFORE, samples: vec![now], note })
 }
 
-/// How many percent fewer bytes a second of processor time carries while this thread is looked at,
-/// from pairs of a run with a look and a run without. Interrupts that take samples count as time of
-/// the thread; other work of the machine does not. The looking thread is on the other core, as
-/// `show budget` is.
+/// How many percent fewer bytes a second of processor time carries while this thread is sampled,
+/// from pairs of a run with samples and a run without. Interrupts that take samples count as time
+/// of the thread; other work of the machine does not. The thread that collects the samples may use
+/// the other core, like `show budget`.
 pub(super) fn live(b: &Bench) -> Result<Figure> {
-    // Short pairs, because other load on the machine changes the speed by more than a look does.
+    // Pairs are short, because other load on the machine changes the speed by more than samples do.
     let (pairs, seconds) = (5 * b.pairs, b.seconds / 5.0);
     let (mut samples_taken, mut used_s, mut looked_s) = (0, 0.0, 0.0);
     let plain = || bytes_per_cpu_s(&ours::bulk(Bulk::default(), seconds)?);
@@ -48,9 +50,10 @@ pub(super) fn live(b: &Bench) -> Result<Figure> {
     sorted.sort_by(f64::total_cmp);
     let quarter = sorted.len() / 4;
     let note = format!(
-        "a bulk transfer in memory, MTU 1500, both ends on one thread, {} samples a second of it; \
-         bytes in a second of its processor time; {samples_taken} samples in all; the looking \
-         thread used {:.2} % of the other core; half of the {} pairs are between {:.2} and {:.2} %",
+        "a bulk transfer in memory, MTU 1500, both ends on one thread, of which {} samples a \
+         second are taken; bytes in a second of its processor time; {samples_taken} samples in \
+         all; the thread that collects them used {:.2} % of the other core; half of the {} pairs \
+         are between {:.2} and {:.2} %",
         profile::HZ,
         used_s / looked_s * 100.0,
         samples.len(),
@@ -65,14 +68,14 @@ fn bytes_per_cpu_s(measured: &Measurement) -> Result<f64> {
     Ok(measured.bytes as f64 / measured.cpu_s)
 }
 
-/// The results of a look, and its cost for the thread that looked.
+/// The number of samples, and the cost for the thread that collected them.
 struct Looked {
     samples: u64,
     cpu_s: f64,
     wall_s: f64,
 }
 
-/// Work of this thread, looked at by another.
+/// Do work on this thread, while another thread samples it.
 fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T, Looked)> {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     let (is_done, (begun, begins)) = (AtomicBool::new(false), mpsc::channel());
@@ -82,7 +85,7 @@ fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T,
             pin(&both)?;
             let (started, cpu_s) = (Instant::now(), thread_cpu_s());
             let begun = move || {
-                // Nobody waits any more if the work failed.
+                // If nobody waits for this message, the work has failed already.
                 let _ = begun.send(());
             };
             let stop = |_| is_done.load(Ordering::Relaxed);
@@ -91,16 +94,16 @@ fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T,
             let wall_s = started.elapsed().as_secs_f64();
             anyhow::Ok(Looked { samples: look.samples(), cpu_s, wall_s })
         });
-        // A look that could not begin ends, and says why.
+        // If the sampling could not begin, its thread ends, and the error says why.
         let done = begins.recv().ok().map(|()| work());
         is_done.store(true, Ordering::Relaxed);
-        let looked = looking.join().map_err(|_| anyhow!("the look panicked"))??;
-        Ok((done.context("the look did not begin")??, looked))
+        let looked = looking.join().map_err(|_| anyhow!("the sampling thread panicked"))??;
+        Ok((done.context("the sampling did not begin")??, looked))
     })
 }
 
-/// How far the stages' sum is from the processor time that the thread used meanwhile: the worst
-/// role, at 1,500 bytes. All rounds count together, because one has few samples.
+/// How far the sum of the stages is from the processor time that the thread used meanwhile: for the
+/// worst role, at 1,500 bytes. All rounds count together, because a single round has few samples.
 pub(super) fn distance(b: &Bench) -> Result<Figure> {
     const BYTES: usize = 1_500;
     let (rounds, seconds) = if b.is_quick { (15, 0.2) } else { (40, 0.25) };
@@ -113,9 +116,9 @@ pub(super) fn distance(b: &Bench) -> Result<Figure> {
     let rest = sums.iter().map(|sum| sum.rest * 100.0);
     let added: Vec<f64> = sums.iter().flat_map(|sum| sum.added.iter().copied()).collect();
     let note = format!(
-        "the {} at {BYTES} bytes; sum over the thread's processor time in the same {rounds} \
-         rounds: {}; {} samples; at most {:.1} % of a sum is code of no stage; beside rounds \
-         without samples a packet costs {:.1} % more",
+        "the {} at {BYTES} bytes; sum divided by the thread's processor time in the same {rounds} \
+         rounds: {}; {} samples; at most {:.1} % of a sum is in code of no stage; compared with \
+         rounds without samples a packet costs {:.1} % more",
         worst.role.name(),
         said.join(", "),
         worst.samples,

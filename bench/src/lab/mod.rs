@@ -1,6 +1,6 @@
 //! The rows of bench `lab`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `budget` has what looking at a stack costs, and whether the stages' sum is the whole; this file
-//! has `lab all`, and the time until a browser shows the live page.
+//! `budget` has the cost of sampling a stack, and whether the sum of the stages is the whole cost;
+//! this file has `lab all`, and the time until a browser shows the live page.
 
 mod budget;
 
@@ -44,24 +44,24 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-// The rows about the report: how long `lab all --quick` takes, and how large its page is. Both are
-// of one run, in this process, on both cores.
+// The rows about the report: how long `lab all --quick` takes, and how large its page is. Both rows
+// are from one run, in this process, on both cores.
 
-/// Seconds and bytes of a run.
+/// The seconds of a run, and the bytes of its page.
 type Made = (f64, usize);
 
-/// Seconds.
+/// How long the run takes, in seconds.
 fn seconds(bench: &Bench) -> Result<Figure> {
     let (seconds, bytes) = made(bench)?;
     let note = format!("a page of {} kB, on both cores", bytes / 1000);
     Ok(Figure { value: seconds, samples: vec![seconds], note })
 }
 
-/// Megabytes.
+/// The size of the page, in megabytes.
 fn size(bench: &Bench) -> Result<Figure> {
     let (seconds, bytes) = made(bench)?;
     let value = bytes as f64 / 1e6;
-    let note = format!("{bytes} bytes, uPlot in them; made in {seconds:.0} s by --quick");
+    let note = format!("{bytes} bytes, with uPlot; made in {seconds:.0} s with --quick");
     Ok(Figure { value, samples: vec![value], note })
 }
 
@@ -73,7 +73,7 @@ fn made(bench: &Bench) -> Result<Made> {
     if let Some(made) = KNOWN.with_borrow(|known| *known) {
         return Ok(made);
     }
-    // A row is pinned to one core, and the lab measures on several as a user has it.
+    // A row's thread is pinned to one core, but the lab should use both, as for a user.
     let both = bench.cores.both();
     let made = thread::scope(|scope| {
         let run = || -> Result<Made> {
@@ -96,28 +96,30 @@ fn made(bench: &Bench) -> Result<Made> {
 /// the page was asked for.
 const PAINTED: &str = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0";
 
-/// The row.
+/// The row about the live page.
 fn first_paint(b: &Bench) -> Result<Figure> {
-    ensure!(Need::CHROMIUM.is_there(), "no chromium here (Debian package chromium)");
+    ensure!(Need::CHROMIUM.is_there(), "chromium is missing (Debian package chromium)");
     let mut program = Command::new(built()?);
-    // The transfer leaves a core to the browser.
+    // The transfer uses one core, so that the browser has the other.
     program.args(["ttcp", "--seconds", "600", "--http", "127.0.0.1:0"]);
     let program = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut running = Running(program.context("starting `wirespeed ttcp`")?);
     let mut line = String::new();
-    let said = running.0.stderr.take().context("its standard error")?;
-    BufReader::new(said).read_line(&mut line).context("what it says")?;
-    let url =
-        line.trim().strip_prefix("live page: ").context("it does not say where its page is")?;
+    let said = running.0.stderr.take().context("reading wirespeed's standard error")?;
+    BufReader::new(said).read_line(&mut line).context("reading what wirespeed says")?;
+    let url = line
+        .trim()
+        .strip_prefix("live page: ")
+        .context("wirespeed does not say where its page is")?;
     let mut samples = Vec::new();
     for _ in 0..if b.is_quick { 3 } else { 9 } {
-        // The browser panics where a test would fail.
+        // The browser's functions panic on a failure, as they are made for tests.
         let measured = std::thread::scope(|scope| scope.spawn(|| painted(url)).join());
         samples.push(measured.map_err(|_| anyhow!("chromium did not show the page"))??);
     }
     let note = format!(
-        "first contentful paint in Chromium without a window, a new browser each, beside \
-         `wirespeed ttcp` on one core; {} runs, {:.0} to {:.0} ms",
+        "first contentful paint in headless Chromium, a new browser for each run, while `wirespeed \
+         ttcp` runs on one core; {} runs, {:.0} to {:.0} ms",
         samples.len(),
         samples.iter().copied().fold(f64::MAX, f64::min),
         samples.iter().copied().fold(0.0, f64::max)
@@ -130,5 +132,5 @@ fn painted(url: &str) -> Result<f64> {
     browser.open(url);
     let is_painted = browser.until(Duration::from_secs(20), &format!("({PAINTED}) > 0"));
     ensure!(is_painted, "nothing was painted in 20 s: {:?}", browser.complaints());
-    browser.evaluate(PAINTED).as_f64().context("the paint timing is no number")
+    browser.evaluate(PAINTED).as_f64().context("the paint timing is not a number")
 }

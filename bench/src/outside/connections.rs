@@ -1,5 +1,6 @@
-//! Connections opened and closed, and idle connections. Called by `outside`. A separate process
-//! (`wirespeed-bench idle-async`) counts the idle ones, so that nothing else is in the figures.
+//! Connections that are opened and closed, and idle connections. Called by `outside`. The idle
+//! connections are measured in a separate process (`wirespeed-bench idle-async`), so that nothing
+//! else is in the figures.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
@@ -17,14 +18,14 @@ use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 use crate::memory::resident_bytes;
 use crate::peers::kernel::{connect, listen};
 
-/// Connections open at once while they come and go.
+/// Connections that are open at once while connections are opened and closed.
 const AT_ONCE: usize = 32;
 
-/// Listening ports: enough that none runs out of local ports because of TIME-WAIT.
+/// Listening ports: so many that local ports do not run out because of TIME-WAIT.
 const PORTS: u16 = 64;
 
-/// Connections are opened, accepted, closed by the client, then by the server: all on one thread,
-/// over memory. `units` counts connections.
+/// Open connections, accept them, close them at the client and then at the server: all on one
+/// thread, over a link in memory. `units` counts connections.
 pub(super) fn ours(cores: Cores, version: IpVersion, seconds: f64) -> Result<Measurement> {
     pin(&[cores.first])?;
     let config = PairConfig { version, ..PairConfig::new([0x1988, 0x1989]) };
@@ -82,7 +83,7 @@ pub(super) fn ours(cores: Cores, version: IpVersion, seconds: f64) -> Result<Mea
     counted(units, start, thread_cpu_s() - cpu, settings)
 }
 
-/// The same with the kernel over loopback.
+/// Like [`ours`], with the kernel's sockets over loopback.
 pub(super) fn kernel(cores: Cores, seconds: f64) -> Result<Measurement> {
     pin(&[cores.first])?;
     let listeners = (0..PORTS)
@@ -125,7 +126,7 @@ struct Idle {
 }
 
 async fn idle(connections: usize) -> Result<Idle> {
-    /// Fewer than the local ports available for one remote address and port.
+    /// Connections to one remote address and port: fewer than there are local ports.
     const A_PORT: usize = 20_000;
     let mut config = PairConfig::new([0x1988, 0x1989]);
     config.stack.budget.set(Limit::Connections, connections + 64);
@@ -160,15 +161,15 @@ async fn idle(connections: usize) -> Result<Idle> {
     Ok(Idle { _open: open, _nets: (client, server) })
 }
 
-/// The growth of this process for each endpoint, and the share of a core that it used while idle;
-/// to be run in a process of its own.
+/// Bytes by which this process grew for each endpoint, and the share of a core that it used while
+/// the connections were idle. Call it in a process of its own.
 pub fn measure_idle(connections: usize) -> Result<(f64, f64)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let one = idle(1).await?;
         let before = resident_bytes()?;
         let many = idle(connections).await?;
-        // Delayed ACKs have been sent, and late timers have expired.
+        // Wait until delayed ACKs are sent and the last timers have expired.
         tokio::time::sleep(Duration::from_millis(1500)).await;
         let bytes = (resident_bytes()? - before) / (2 * connections) as f64;
         let (cpu, start) = (process_cpu_s(), Instant::now());
@@ -196,6 +197,6 @@ pub(super) fn idle_by_another(connections: usize) -> Result<(f64, f64)> {
     let mut figures = text.split_whitespace().map(str::parse::<f64>);
     match (figures.next(), figures.next()) {
         (Some(Ok(bytes)), Some(Ok(percent))) => Ok((bytes, percent)),
-        _ => Err(anyhow!("it said {text:?}")),
+        _ => Err(anyhow!("the process for idle connections printed {text:?}")),
     }
 }

@@ -1,5 +1,5 @@
-//! A network namespace with a TAP in it, whose other end is ours: the kernel is the other host.
-//! Called by `tap.rs` and the rows of NFS. Dropping it removes everything.
+//! A network namespace with a TAP in it; our stack is at the TAP's other end, so that the kernel is
+//! the other host. Called by `tap.rs` and the rows about NFS. Everything is removed on drop.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,7 +17,7 @@ use stack::{PortConfig, Stack, StackConfig};
 
 use crate::namespace::{enter_new_namespace, ip};
 
-/// The kernel's address on the wire, and ours.
+/// The addresses on the wire: the kernel's, and ours.
 pub(crate) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 
@@ -31,18 +31,18 @@ pub(super) struct Host {
 /// Our end: a stack over the TAP.
 pub(super) struct End {
     pub(super) stack: Stack,
-    /// Readable when frames have arrived.
+    /// A descriptor of the TAP, which is readable when frames have arrived.
     fd: OwnedFd,
     clock: Clock,
     /// Polls without frames since the last poll that found some.
     idle_looks: u32,
 }
 
-/// Polls that yield the processor before a sleep. The kernel wakes a sleeper at the next frame,
-/// which costs that frame time; a poll finds several frames.
+/// Polls that yield the processor before a sleep. Waking a sleeper delays the next frame; a poll
+/// after a yield finds several frames at once.
 const IDLE_LOOKS: u32 = 3;
 
-/// Both ends of a wire; with `offload` it handles checksums and super-segments.
+/// Both ends of a wire; with `offload` the wire handles checksums and super-segments.
 pub(super) fn wire(offload: bool, mtu: usize) -> Result<(Host, End)> {
     let (namespace, tap) = host_with_tap(offload, mtu)?;
     let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
@@ -50,7 +50,7 @@ pub(super) fn wire(offload: bool, mtu: usize) -> Result<(Host, End)> {
     Ok((Host { namespace }, End { stack, fd, clock: Clock::now(), idle_looks: 0 }))
 }
 
-/// Our end: a stack over the TAP that knows the kernel's link address.
+/// Our end: a stack over the TAP, with the kernel's link address in its neighbour table.
 pub(crate) fn stack_over(tap: Tap) -> Result<Stack> {
     let kernel_mac = tap.kernel_mac().context("the TAP has no hardware address")?;
     let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
@@ -60,7 +60,8 @@ pub(crate) fn stack_over(tap: Tap) -> Result<Stack> {
     Ok(stack)
 }
 
-/// A namespace with a TAP in it, up, with the kernel's address, and our link address known.
+/// A namespace with a TAP in it. The TAP is up and has the kernel's address; our link address is in
+/// the kernel's neighbour table.
 pub(crate) fn host_with_tap(offload: bool, mtu: usize) -> Result<(File, Tap)> {
     in_new_namespace(move || {
         let config = Config { vnet_hdr: offload, ..Config::default() };
@@ -72,7 +73,7 @@ pub(crate) fn host_with_tap(offload: bool, mtu: usize) -> Result<(File, Tap)> {
     })
 }
 
-/// Runs `make` in a new namespace, and returns both.
+/// Runs `make` in a new namespace. Returns the namespace, and the result.
 pub(crate) fn in_new_namespace<T: Send>(
     make: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(File, T)> {
@@ -87,10 +88,11 @@ impl End {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// One turn of the stack; after a few turns without work it sleeps until a frame or a timer.
+    /// One turn of the stack. After a few turns without work it sleeps until a frame arrives or a
+    /// timer expires.
     pub(super) fn turn(&mut self) -> Result<()> {
         let now = self.now();
-        // A frame that arrives after this poll is found by the next one, or wakes the sleep on the
+        // A frame that arrives after this poll is found by the next poll, or ends the sleep on the
         // descriptor.
         if self.stack.poll(now) > 0 {
             self.idle_looks = 0;

@@ -1,6 +1,6 @@
 //! The rows of bench `outside`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `host` and `tap` put our stack beside the kernel's over a TAP, `raw` has the cost of the system
-//! calls alone, `sockets` and `connections` measure the sockets of programs.
+//! `host` and `tap` have transfers between our stack and the kernel over a TAP, `raw` has the cost
+//! of the TAP's system calls alone, `sockets` and `connections` measure the sockets of programs.
 
 mod connections;
 pub(crate) mod host;
@@ -115,10 +115,10 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// Connections opened and closed between two of our stacks; `units` counts them.
+/// Open and close connections between two of our stacks; `units` counts the connections.
 ///
 /// # Errors
-/// They could not be opened.
+/// The connections could not be opened.
 pub(crate) fn connections_over(
     cores: Cores,
     version: IpVersion,
@@ -130,14 +130,14 @@ pub(crate) fn connections_over(
 type OverTap = fn(Cores, Shape, f64) -> Result<tap::Ours>;
 
 fn lone(value: f64) -> Result<Figure> {
-    let note = "by a process of its own".to_owned();
+    let note = "measured in a process of its own".to_owned();
     Ok(Figure { value, samples: vec![value], note })
 }
 
 /// Our side of a row by itself, both ends on one core.
 ///
 /// # Errors
-/// No such case, or it could not be measured.
+/// There is no such case, or it could not be measured.
 pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
     let loaned = case.ends_with("-loaned");
     let shape = Shape {
@@ -157,7 +157,7 @@ pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
     }
 }
 
-/// The kernel sends 64 bytes a segment over a TAP, without offloads; we read.
+/// The kernel sends segments of 64 bytes over a TAP without offloads, and our stack receives them.
 pub(crate) fn small_segments(b: &Bench, seconds: f64) -> Result<Measurement> {
     let shape = Shape {
         offload: false,
@@ -197,7 +197,8 @@ fn against_veth(b: &Bench, over_tap: OverTap) -> Result<Figure> {
     )
 }
 
-/// Both ends on one core, so that they do not contend for locks; the kernel's time is left out.
+/// Our user time compared with the time of raw system calls. Both ends are on one core, so that
+/// they do not contend for locks; the kernel's time is not counted for us.
 fn against_raw(b: &Bench, over_tap: OverTap, calls: fn(Carried) -> Measurement) -> Result<Figure> {
     let ours = |shape, seconds| Ok(over_tap(b.cores, shape, seconds)?.user_time());
     let on_one_core = shapes(b, true).into_iter().filter(|s| s.placement == Placement::OneCore);

@@ -1,5 +1,5 @@
-//! The cost of a TAP's system calls alone: a wire of plain reads and writes between two hosts,
-//! whose kernels' TCP fills it. Called by `outside`. No stack of ours is involved.
+//! The cost of a TAP's system calls alone: a wire of plain reads and writes between two hosts of
+//! Linux, whose TCP fills it. Called by `outside`. No stack of ours is involved.
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -18,7 +18,8 @@ use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 use crate::namespace::{enter, ip};
 use crate::peers::kernel::{Path, Placement, Settings, transfer};
 
-/// Frames read, and then written, between two readings of the clock, with offloads and without.
+/// Frames that are read and then written between two readings of the clock, with offloads and
+/// without.
 const BATCH_64K: usize = 4;
 const BATCH_1500: usize = 64;
 
@@ -36,7 +37,7 @@ impl Carried {
         self.calls(self.reads_s, "raw TAP reads of what a kernel's TCP sends")
     }
 
-    /// The CPU time of the writes, likewise.
+    /// The CPU time of the writes; `units` counts pieces of 64 KB.
     pub(super) fn writes(self) -> Measurement {
         self.calls(self.writes_s, "raw TAP writes to a kernel's TCP")
     }
@@ -61,8 +62,8 @@ pub(crate) struct Wire {
     offload: bool,
 }
 
-/// Two hosts that know each other's addresses, 10.95.0.1 and 10.95.0.2, each with a TAP: the
-/// namespaces, and the other ends of the TAPs.
+/// Two hosts, 10.95.0.1 and 10.95.0.2, each with a TAP and with the other's link address in its
+/// neighbour table. Returns the namespaces, and the other ends of the TAPs.
 pub(crate) fn hosts(offload: bool) -> Result<([File; 2], [Tap; 2])> {
     let host = |number: u8| {
         in_new_namespace(move || {
@@ -98,7 +99,7 @@ impl Wire {
         Ok(Wire { ends: [descriptor(one)?, descriptor(two)?], hosts, offload })
     }
 
-    /// The kernel's TCP over it; the carrying thread runs on `core`.
+    /// Transfer with the kernel's TCP over the wire; the thread that carries frames runs on `core`.
     pub(crate) fn bulk(
         &self,
         cores: Cores,
@@ -122,7 +123,8 @@ impl Wire {
         })
     }
 
-    /// Where the kernel's ends may run, and the carrying thread.
+    /// Settings with the cores of the kernel's ends, each with a core for the thread that carries
+    /// frames.
     pub(crate) fn candidates(cores: Cores) -> Vec<(Settings, usize)> {
         let placements = Placement::all(cores).into_iter().map(Settings::bulk);
         placements.flat_map(|s| cores.both().into_iter().map(move |core| (s, core))).collect()
@@ -149,7 +151,7 @@ fn carry(ends: &[OwnedFd; 2], offload: bool, done: &AtomicBool) -> Result<Carrie
     Ok(carried)
 }
 
-/// Read the waiting frames, at most a batch, then write them; returns how many.
+/// Read the waiting frames, at most a batch, then write them. Returns how many.
 fn relay(
     from: &OwnedFd,
     to: &OwnedFd,
@@ -169,7 +171,7 @@ fn relay(
     let middle = thread_cpu_s();
     for (frame, len) in &frames[..count] {
         match write(to, &frame[..*len]) {
-            // A frame that the other kernel has no room for is lost, as on any wire.
+            // If the other kernel has no room for a frame, the frame is lost, as on any wire.
             Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS) => carried.bytes += *len as u64,
             Err(errno) => return Err(errno.into()),
         }

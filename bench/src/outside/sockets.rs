@@ -1,6 +1,6 @@
-//! Sockets of `net` over memory, and the kernel's over loopback doing the same: echoes of 64 bytes
-//! by blocking threads and by tasks, bulk by tasks. Called by `outside`. Two stacks, each with its
-//! driver; `TCP_NODELAY` everywhere.
+//! Sockets of the crate `net` over a link in memory, and the kernel's sockets over loopback: echoes
+//! of 64 bytes by blocking threads and by tasks, bulk transfers by tasks. Called by `outside`.
+//! There are two stacks, each with its driver; all connections have `TCP_NODELAY`.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,11 +28,12 @@ const WARM_UP_UNITS: u64 = 128;
 /// Bytes of one write of bulk: each is a call that takes the lock and wakes the other end.
 const WRITE: usize = 64 << 10;
 
-/// Bytes of one read of bulk at most: as many as the reader of the polled API asks for.
+/// The most bytes of one read of bulk: as many as the reader of the polled API asks for.
 const READ: usize = 128 << 10;
 
-/// Bytes on the wire at most, in bulk: more than suffices where one loop polls both ends, because
-/// four tasks take turns here, and each should find some work. Still more would leave the cache.
+/// The most bytes on the wire in a bulk transfer. It is more than one loop that polls both ends
+/// would need, because four tasks take turns, and each should find some work. Still more would not
+/// fit into the cache.
 const BULK_DEPTH: usize = 96 << 10;
 
 fn ends() -> (End, End, SocketAddr) {
@@ -45,7 +46,8 @@ fn ends_with(config: &PairConfig) -> (End, End, SocketAddr) {
     (client, server, to)
 }
 
-/// Two blocking threads, each on a stack of its own, whose driver is a thread too.
+/// An echo between two blocking threads, each with a stack of its own, whose driver is a thread
+/// too.
 pub(super) fn blocking_ping_pong(
     cores: Cores,
     placement: Placement,
@@ -106,7 +108,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting tokio")
 }
 
-/// Both ends of our echo are tasks of one thread, their drivers too.
+/// An echo of ours: both ends and their drivers are tasks of one thread.
 pub(super) fn tokio_echo(seconds: f64) -> Result<Measurement> {
     runtime()?.block_on(async {
         let (client, server, to) = ends();
@@ -137,7 +139,7 @@ pub(super) enum Answers {
     OtherCore,
 }
 
-/// The same over the kernel's loopback.
+/// An echo over the kernel's loopback.
 pub(super) fn kernel_tokio_echo(
     cores: Cores,
     answers: Answers,
@@ -206,7 +208,7 @@ async fn ask(
     latency(samples, start, settings.to_owned())
 }
 
-/// Bytes one way between two tasks of one thread, MTU 1500.
+/// A bulk transfer between two tasks of one thread, MTU 1500.
 pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
     let mut config = PairConfig::new([0x1988, 0x1989]);
     config.wire.depth_bytes = BULK_DEPTH;
@@ -243,11 +245,11 @@ pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// Write for this long, and close; returns when counting began, the thread's CPU time then, and the
-/// bytes from then on.
+/// Write for this long, and close. Returns when counting began, the thread's CPU time at that
+/// moment, and the bytes written from then on.
 async fn write_for(mut stream: TcpStream, seconds: f64) -> Result<(Instant, f64, u64)> {
     let data = pattern(UNIT);
-    // Windows open and caches warm before the clock starts, as on the other side.
+    // Windows open and caches fill before the clock starts, as on the other side of the row.
     for _ in 0..WARM_UP_UNITS {
         stream.write_all(&data).await?;
     }

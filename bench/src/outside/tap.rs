@@ -28,21 +28,22 @@ const WRITE: usize = 16 << 10;
 pub(super) struct Shape {
     /// The TAP has a virtio header: it handles checksums and super-segments.
     pub(super) offload: bool,
-    /// Where the kernel's end and ours run.
+    /// The cores of the kernel's end and of ours.
     pub(super) placement: Placement,
-    /// Our socket buffers: data in flight should still be in the cache when it is copied out.
+    /// Bytes of our socket buffers: data in flight should still be in the cache when it is copied
+    /// out.
     pub(super) buffer_bytes: u32,
     pub(super) data: Data,
     pub(super) mtu: usize,
 }
 
-/// How our end passes data to the stack, and gets it.
+/// How our program passes data to the stack, and gets data from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     /// By `tcp_write` and `tcp_read`: copied from and to the program's memory.
     Copied,
-    /// In loaned buffers: the program makes the data in one, byte by byte, and gets received data
-    /// in another.
+    /// In loaned buffers: the program makes the data in a loaned buffer, byte by byte, and gets
+    /// received data in another loaned buffer.
     Loaned,
 }
 
@@ -76,7 +77,7 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// All figures; the user time is a text in `settings`.
+    /// All figures, with the user time as a text in `settings`.
     pub(super) fn measurement(self) -> Measurement {
         let units = self.both.bytes / (64 << 10);
         let user_ns = self.user_s * 1e9 / units as f64;
@@ -91,7 +92,7 @@ impl Ours {
     }
 }
 
-/// The kernel writes, we read.
+/// The kernel writes, and our stack reads.
 pub(super) fn receive(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
     let (kernel_core, our_core) = shape.placement.split(cores)?;
     let (host, end) = wire(shape.offload, shape.mtu)?;
@@ -114,7 +115,7 @@ pub(super) fn receive(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> 
     })
 }
 
-/// We write, the kernel reads.
+/// Our stack writes, and the kernel reads.
 pub(super) fn send(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
     let (kernel_core, our_core) = shape.placement.split(cores)?;
     let (host, end) = wire(shape.offload, shape.mtu)?;
@@ -141,7 +142,7 @@ pub(super) fn send(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
     })
 }
 
-/// Both directions, one after the other, half the time each; measured by wall time.
+/// Both directions one after the other, each for half of the time, measured by wall time.
 pub(super) fn both_ways(cores: Cores, shape: Shape, seconds: f64) -> Result<Measurement> {
     let there = receive(cores, shape, seconds / 2.0)?.both;
     let back = send(cores, shape, seconds / 2.0)?.both;
@@ -153,7 +154,7 @@ pub(super) fn both_ways(cores: Cores, shape: Shape, seconds: f64) -> Result<Meas
     })
 }
 
-/// Time that our thread spent.
+/// CPU time that our thread used.
 struct Spent {
     cpu_s: f64,
     user_s: f64,
@@ -264,13 +265,16 @@ fn write_then_close(mut end: End, shape: Shape, seconds: f64) -> Result<(u64, Sp
         end.turn()?;
         match end.stack.tcp_read(handle, &mut [0; 1]) {
             Ok(_) => return Ok((bytes, spent.since()?, start)),
-            Err(CallError::WouldBlock) => ensure!(Instant::now() < limit, "it did not close"),
+            Err(CallError::WouldBlock) => {
+                ensure!(Instant::now() < limit, "the kernel's end did not close in time")
+            }
             Err(error) => bail!("read: {error:?}"),
         }
     }
 }
 
-/// Takes the oldest received buffer and gives it back; returns its bytes, 0 at the end.
+/// Takes the oldest received buffer and gives it back. Returns its length, or 0 at the end of the
+/// stream.
 fn take(end: &mut End, handle: TcpHandle) -> Result<usize, CallError> {
     let Some(buffer) = end.stack.tcp_read_mbuf(handle)? else { return Ok(0) };
     let len = buffer.len();

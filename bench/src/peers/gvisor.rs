@@ -1,7 +1,7 @@
 //! gVisor's netstack: a Go program (`bench/gvisor`) built once and run for each measurement. Called
 //! by `core.rs` and by `wirespeed-bench peer gvisor CASE`. The module's version is pinned in its
-//! go.mod; `go build` writes beside our own binary. The program inherits its CPU affinity, and is
-//! killed by its process id if it exceeds its time.
+//! go.mod; `go build` writes the program into the directory of our own binary. The program inherits
+//! its CPU affinity, and is killed by its process id if it exceeds its time.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -17,18 +17,20 @@ use crate::measure::{Cores, Measurement, pin};
 pub struct Settings {
     /// MTU of the link, IP header included.
     pub mtu: usize,
-    /// GOMAXPROCS: 1 pinned to one core, 2 pinned to both.
+    /// GOMAXPROCS: 1, pinned to one core, or 2, pinned to both.
     pub procs: usize,
-    /// gVisor's synchronous pipe, or a channel endpoint pair with a goroutine each way.
+    /// The link: gVisor's synchronous pipe, or a pair of channel endpoints with a goroutine in each
+    /// direction.
     pub link: &'static str,
-    /// Its software segmentation: TCP passes 64 KB down, cut to MTU just above the link.
+    /// gVisor's software segmentation: TCP passes 64 KB down, which are cut to the MTU just above
+    /// the link.
     pub gso: bool,
     /// Send and receive buffers, bytes.
     pub buffer: usize,
 }
 
-/// The combinations worth trying at an MTU on these cores. A second processor always cost it CPU
-/// time, so only its best shapes are tried with two.
+/// The combinations worth trying at an MTU on these cores. With a second processor gVisor always
+/// used more CPU time, so that only the best combinations are tried with two.
 pub fn candidates(mtu: usize, cores: Cores) -> Vec<Settings> {
     let mut all = Vec::new();
     for kib in [128, 256, 512, 1024] {
@@ -59,13 +61,13 @@ pub fn bulk(program: &Path, cores: Cores, settings: Settings, seconds: f64) -> R
     let output = finish(child, Duration::from_secs_f64(seconds * 3.0 + 20.0))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the gVisor program failed: {}", errors.trim());
-    let mut measured: Measurement =
-        serde_json::from_slice(&output.stdout).context("reading what the gVisor program said")?;
+    let mut measured: Measurement = serde_json::from_slice(&output.stdout)
+        .context("reading what the gVisor program printed")?;
     measured.settings = format!("gVisor {}, {}", version(), measured.settings);
     Ok(measured)
 }
 
-/// Builds the program, on any of these cores, and returns where it is.
+/// Builds the program on these cores. Returns its path.
 pub fn build(cores: Cores) -> Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("gvisor");
     let me = std::env::current_exe().context("finding this program's directory")?;
@@ -81,7 +83,8 @@ pub fn build(cores: Cores) -> Result<PathBuf> {
     let reason: Vec<&str> = errors.lines().rev().take(3).collect();
     ensure!(
         output.status.success(),
-        "`go build` failed in bench/gvisor ({}): its modules must be reachable once",
+        "`go build` failed in bench/gvisor ({}): it needs the Internet once, to download its \
+         modules",
         reason.join("; ")
     );
     Ok(target)
@@ -116,7 +119,7 @@ fn not_found(why: &anyhow::Error) -> bool {
     io.is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Waits for a program that prints one line; ends it if it takes longer than allowed.
+/// Waits for the program, which prints one line. Kills it if it takes longer than allowed.
 fn finish(mut child: Child, allowed: Duration) -> Result<Output> {
     let start = Instant::now();
     while child.try_wait().context("waiting for the gVisor program")?.is_none() {

@@ -1,8 +1,8 @@
-//! The kernel's TCP: bulk and 64-byte writes between two threads of this process.
-//! Called by `core.rs`, `peers/mod.rs` and `wirespeed-bench peer kernel CASE`.
-//! CUBIC at both ends (the default of the machine may be another), buffers auto-tuned as
-//! Linux does by default, 128 KiB reads and writes, both ends pinned: to one core or to two.
-//! cpu_s is user plus system time of the two threads; softirq work is theirs too.
+//! The kernel's TCP: bulk and 64-byte writes between two threads of this process. Called by
+//! `core.rs`, `peers/mod.rs` and `wirespeed-bench peer kernel CASE`. Both ends use CUBIC (the
+//! machine's default may be another), Linux tunes the buffers, as is its default, reads and writes
+//! have 128 KiB, and both ends are pinned, to one core or to two. `cpu_s` is user plus system time
+//! of the two threads, which includes their softirq work.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -38,7 +38,7 @@ impl Placement {
         }
     }
 
-    /// The words for a note.
+    /// The placement in words, for a note.
     pub fn words(self) -> &'static str {
         match self {
             Placement::OneCore => "both ends on one core",
@@ -74,7 +74,7 @@ impl Settings {
     }
 }
 
-/// The ways to write 64 bytes at a time that these cores allow.
+/// All settings for writes of 64 bytes that these cores allow.
 pub fn small_write_candidates(cores: Cores) -> Vec<Settings> {
     let placements = Placement::all(cores).into_iter();
     let both = |placement| {
@@ -83,17 +83,17 @@ pub fn small_write_candidates(cores: Cores) -> Vec<Settings> {
     placements.flat_map(both).collect()
 }
 
-/// Bytes one way over loopback (MTU 65536) for `seconds`; `units` counts writes.
+/// A bulk transfer over loopback (MTU 65536) for `seconds`; `units` counts writes.
 pub fn loopback(cores: Cores, settings: Settings, seconds: f64) -> Result<Measurement> {
     let path = Path { listen: IpAddr::V4(Ipv4Addr::LOCALHOST), name: "loopback" };
     transfer(cores, settings, seconds, &path, || Ok(()), || Ok(()))
 }
 
-/// Where a transfer goes.
+/// The path of a transfer.
 pub struct Path {
     /// The reader's address.
     pub listen: IpAddr,
-    /// Its name in notes.
+    /// The path's name in notes.
     pub name: &'static str,
 }
 
@@ -101,11 +101,11 @@ pub struct Path {
 pub struct EndOfTransfer {
     /// Writes, or bytes read.
     pub count: u64,
-    /// CPU time of its thread, seconds.
+    /// CPU time of the end's thread, in seconds.
     pub cpu_s: f64,
 }
 
-/// Runs a writer and a reader, each in a thread that `enter_*` may first move elsewhere.
+/// Runs a writer and a reader, each on a thread that `enter_*` may first move into a namespace.
 pub fn transfer(
     cores: Cores,
     settings: Settings,
@@ -121,7 +121,7 @@ pub fn transfer(
             pin(&[reader_core])?;
             enter_reader()?;
             let listener = listen(SocketAddr::new(path.listen, 0))?;
-            listening.send(listener.local_addr()?).context("the writer went away")?;
+            listening.send(listener.local_addr()?).context("the writing end has ended")?;
             read_all(accept(&listener)?)
         });
         let writer = scope.spawn(move || -> Result<(EndOfTransfer, Instant)> {
@@ -133,8 +133,8 @@ pub fn transfer(
         });
         let (wrote, read) = (writer.join(), reader.join());
         let read = read.map_err(|_| anyhow!("the reading thread panicked"))?;
-        // The reader's error first: if it never listened, the writer's error only follows from
-        // that.
+        // The reader's error comes first: if the reader never listened, the writer's error is only
+        // a consequence.
         let (read, end) = read?;
         let (wrote, start) = wrote.map_err(|_| anyhow!("the writing thread panicked"))??;
         Ok::<_, anyhow::Error>((wrote, read, (end - start).as_secs_f64()))
@@ -179,7 +179,7 @@ pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
     bail!("nobody connected in 5 s")
 }
 
-/// A listener whose connections have CUBIC.
+/// A listener whose connections use CUBIC.
 pub fn listen(at: SocketAddr) -> Result<TcpListener> {
     let socket = cubic_socket(at)?;
     bind(&socket, &at).context("binding")?;
@@ -187,7 +187,7 @@ pub fn listen(at: SocketAddr) -> Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// A connection with CUBIC, or an error after five seconds.
+/// A connection that uses CUBIC, or an error after five seconds.
 pub fn connect(to: SocketAddr) -> Result<TcpStream> {
     let socket = cubic_socket(to)?;
     // The send timeout bounds a connect as well.
@@ -197,8 +197,8 @@ pub fn connect(to: SocketAddr) -> Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// CUBIC is set before the connection exists: a machine whose default is BBR would keep pacing
-/// under CUBIC too, and a paced sender is not the kernel at its best.
+/// CUBIC is set before the connection is made: if the machine's default is BBR, a connection would
+/// keep pacing after a later change to CUBIC, and pacing makes the kernel slower.
 fn cubic_socket(at: SocketAddr) -> Result<OwnedFd> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
@@ -208,7 +208,7 @@ fn cubic_socket(at: SocketAddr) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Writes until the time is up, then closes its half. Counts writes.
+/// Writes until the time is up, then closes its half of the connection. Counts writes.
 pub fn write_for(
     mut stream: TcpStream,
     settings: Settings,

@@ -1,7 +1,7 @@
-//! The kernel's TCP over loopback, 64 bytes in each direction: the median round trip. Called by
-//! `core.rs` and by `wirespeed-bench peer kernel CASE`. TCP_NODELAY and CUBIC at both ends.
-//! Blocking: two threads, on one core or two. Spinning: sockets that never block, polled by two
-//! threads on two cores or by one thread alone.
+//! The median round trip of 64 bytes over the kernel's TCP and loopback. Called by `core.rs` and by
+//! `wirespeed-bench peer kernel CASE`. Both ends use TCP_NODELAY and CUBIC. Blocking ends are two
+//! threads on one core or two. Spinning ends have sockets that never block, polled by two threads
+//! on two cores or by one thread.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::kernel::{Placement, accept, connect, listen};
 use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 
-/// Bytes each way.
+/// Bytes of a message.
 const MESSAGE: usize = 64;
 
 /// Round trips before the first that counts.
@@ -23,11 +23,11 @@ const WARM_UP: usize = 1000;
 /// How the two ends wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// `read` sleeps; two threads.
+    /// Two threads whose `read` sleeps.
     Blocking(Placement),
-    /// `read` is tried again at once; a thread on each of two cores.
+    /// Two threads on two cores, which repeat `read` until it succeeds.
     SpinningTwoCores,
-    /// One thread plays both ends and polls each in turn.
+    /// One thread that has both ends and polls them in turn.
     SpinningOneThread,
 }
 
@@ -144,7 +144,7 @@ fn ask_for(
     Ok((samples, thread_cpu_s() - cpu))
 }
 
-/// One thread plays both ends.
+/// One thread has both ends.
 fn one_thread(
     cores: Cores,
     mut client: TcpStream,
@@ -169,7 +169,7 @@ fn one_thread(
         .map_err(|_| anyhow!("the polling thread panicked"))?
 }
 
-/// Times each call of `round` until the time is up; nanoseconds.
+/// Times each call of `round` until the time is up. Returns nanoseconds.
 fn timed(seconds: f64, mut round: impl FnMut() -> Result<()>) -> Result<Vec<u32>> {
     let limit = Duration::from_secs_f64(seconds);
     let mut samples = Vec::with_capacity((seconds * 200_000.0) as usize);

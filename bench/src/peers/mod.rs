@@ -1,6 +1,6 @@
-//! The peers: each module moves bytes in its own best way and returns a measurement. Called by
-//! `core.rs` for the rows and by `wirespeed-bench peer NAME CASE` for debugging. They know neither
-//! our stack nor the rows.
+//! The peers: each module moves bytes in the peer's fastest way and returns a measurement. Called
+//! by `core.rs` for the rows and by `wirespeed-bench peer NAME CASE` for debugging. The modules
+//! depend neither on our stack nor on the rows.
 
 pub mod gvisor;
 pub mod kernel;
@@ -19,13 +19,13 @@ use rustix::thread::gettid;
 use crate::measure::{Cores, Measurement};
 use crate::namespace::{enter, enter_new_namespace, ip};
 
-// The kernel's TCP over a veth pair between two network namespaces, GSO and TSO on. The veth pair
-// disappears with its namespaces (`namespace.rs`).
+// The kernel's TCP over a veth pair between two network namespaces, with GSO and TSO on unless the
+// kind is without offloads. The veth pair disappears with its namespaces (`namespace.rs`).
 
 /// The reader's address.
 const READER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 
-/// Two namespaces joined by a veth pair. Dropping it removes all of it.
+/// Two namespaces joined by a veth pair. They are removed on drop.
 pub struct Veth {
     writer: File,
     reader: File,
@@ -37,11 +37,11 @@ pub struct Veth {
 pub enum Kind {
     /// MTU 1500, super-segments and checksum offload.
     Offload,
-    /// 64 bytes of payload a packet, with timestamps; no offloads, as for a wire.
+    /// 64 bytes of payload a packet, with timestamps; no offloads, as on a wire.
     SmallSegments,
 }
 
-/// IPv4 and TCP with timestamps, and 64 bytes.
+/// The MTU for headers of IPv4 and TCP with timestamps, and 64 bytes of payload.
 pub const SMALL_MTU: usize = 20 + 32 + 64;
 
 impl Veth {
@@ -61,7 +61,9 @@ impl Veth {
             // pair into it: `ip` needs a process or thread id to name the namespace.
             let reader = scope.spawn(move || -> Result<File> {
                 let namespace = enter_new_namespace()?;
-                ready.send(gettid().as_raw_nonzero().get()).context("the other end is gone")?;
+                ready
+                    .send(gettid().as_raw_nonzero().get())
+                    .context("the thread of the other end has ended")?;
                 released.recv().context("the other end failed")?;
                 prepare("bench1")?;
                 ip("addr add 10.99.0.2/24 dev bench1")?;
@@ -75,7 +77,7 @@ impl Veth {
                 prepare("bench0")?;
                 ip("addr add 10.99.0.1/24 dev bench0")?;
                 ip("link set bench0 up")?;
-                release.send(()).context("the other end is gone")?;
+                release.send(()).context("the thread of the other end has ended")?;
                 Ok(namespace)
             });
             let writer = writer.join().map_err(|_| anyhow!("making a namespace panicked"))?;
@@ -88,14 +90,14 @@ impl Veth {
         })
     }
 
-    /// Bytes one way for `seconds`.
+    /// A bulk transfer for `seconds`.
     pub fn bulk(&self, cores: Cores, settings: Settings, seconds: f64) -> Result<Measurement> {
         let path = Path { listen: IpAddr::V4(READER), name: self.name };
         transfer(cores, settings, seconds, &path, || enter(&self.writer), || enter(&self.reader))
     }
 }
 
-/// Turn offloads off: checksums are made, and packets cut, before they go to the device.
+/// Turn offloads off: checksums are computed, and packets are cut, before they go to the device.
 fn without_offload(name: &str) -> Result<()> {
     let off = ["rx", "off", "tx", "off", "sg", "off", "tso", "off", "gso", "off", "gro", "off"];
     let output = Command::new("ethtool").arg("-K").arg(name).args(off).output();

@@ -1,8 +1,8 @@
-//! smoltcp: two interfaces in one thread, joined by queues of recycled buffers.
-//! Called by `core.rs` and by `wirespeed-bench peer smoltcp CASE`.
-//! Checksums are made and verified in both directions (its default); the application copies
-//! at both ends with `send_slice` and `recv_slice`. Nothing sleeps and nothing is lost.
-//! Its congestion control is off by default and stays off: that is its fastest.
+//! smoltcp: two interfaces in one thread, joined by queues of recycled buffers. Called by `core.rs`
+//! and by `wirespeed-bench peer smoltcp CASE`. Checksums are computed and verified in both
+//! directions (smoltcp's default); the application copies at both ends with `send_slice` and
+//! `recv_slice`. Nothing sleeps and nothing is lost. smoltcp's congestion control is off by default
+//! and stays off: this is its fastest setting.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -29,12 +29,12 @@ pub struct Settings {
     pub buffer: usize,
     /// Raw IP frames, or Ethernet with ARP.
     pub ethernet: bool,
-    /// Its delayed ACK (10 ms) instead of an ACK for every segment.
+    /// smoltcp's delayed ACK (10 ms) instead of an ACK for every segment.
     pub delayed_ack: bool,
 }
 
-/// The combinations worth trying at an MTU; the best one is found once and then used. Ethernet
-/// is not among them: it came out 2 to 5 % slower with every buffer.
+/// The combinations worth trying at an MTU; the best one is found once and then used. Ethernet is
+/// not among them: it was 2 to 5 % slower with every buffer size.
 pub fn candidates(mtu: usize) -> Vec<Settings> {
     let mut all = Vec::new();
     for buffer in [32, 64, 96, 128, 256, 512, 1024].map(|kib| kib << 10) {
@@ -45,7 +45,7 @@ pub fn candidates(mtu: usize) -> Vec<Settings> {
     all
 }
 
-/// Moves bytes one way for `seconds` and returns what arrived.
+/// Moves bytes one way for `seconds`.
 pub fn bulk(settings: Settings, seconds: f64) -> Result<Measurement> {
     let mut world = World::new(settings)?;
     world.connect()?;
@@ -89,7 +89,7 @@ pub fn describe(s: Settings) -> String {
     )
 }
 
-/// Two ends and the time they share.
+/// Two ends and their common clock.
 struct World {
     client: End,
     server: End,
@@ -119,7 +119,7 @@ impl World {
         Err(anyhow!("smoltcp did not connect in 1000 polls"))
     }
 
-    /// One turn of each end; frames are carried over after each.
+    /// One turn of each end; after each turn its frames are moved to the other end.
     fn step(&mut self) {
         let micros = self.epoch.elapsed().as_micros() as i64;
         let now = Instant::from_micros(micros);
@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// Hands over the frames.
+/// Moves the frames from one end to the other.
 fn carry(from: &mut Wire, to: &mut Wire) {
     if to.rx.is_empty() {
         mem::swap(&mut from.tx, &mut to.rx);
@@ -181,7 +181,7 @@ impl End {
         self.iface.poll(now, &mut self.device, &mut self.sockets);
     }
 
-    /// Writes as much as the socket takes, starting `at` bytes into the source.
+    /// Writes as much as the socket takes, from offset `at` of the source on.
     fn send(&mut self, source: &[u8], mut at: usize) -> Result<u64> {
         let socket = self.socket();
         let mut total = 0;
@@ -193,7 +193,7 @@ impl End {
         Ok(total)
     }
 
-    /// Reads everything there is.
+    /// Reads all received data.
     fn receive(&mut self, sink: &mut [u8]) -> Result<u64> {
         let socket = self.socket();
         let mut total = 0;
@@ -209,7 +209,7 @@ impl End {
 /// is cleared once in its life and not once a frame.
 type Spare = Rc<RefCell<Vec<Vec<u8>>>>;
 
-/// A buffer and how much of it is the frame.
+/// A buffer, and the length of the frame in it.
 type Frame = (Vec<u8>, usize);
 
 /// A device whose frames are moved by hand and whose buffers are reused.

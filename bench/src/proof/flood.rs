@@ -1,7 +1,7 @@
-//! A listener of ours behind a TAP, and the kernel at its other end: one honest program, and one
-//! that sends SYNs from forged addresses as fast as the device takes them. Called by `proof`. Flood
-//! and flow share the device, the stack and this machine's cores; the flow's rate is one that both
-//! ends reach with ease without a flood.
+//! A listener of ours behind a TAP, and at the TAP's other end the kernel with two programs: an
+//! honest one, and one that sends SYNs from forged addresses as fast as the device takes them.
+//! Called by `proof`. Flood and flow share the device, the stack and this machine's cores. Without
+//! a flood both ends reach the flow's rate easily.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -32,15 +32,16 @@ const PORT: u16 = 80;
 /// Forged addresses are in a network of their own, behind the kernel.
 const FORGED: [u8; 2] = [10, 93];
 
-/// Ten milliseconds of the flood: nothing is lost while another thread has our core.
+/// Room for ten milliseconds of the flood, so that nothing is lost while another thread has our
+/// core.
 const QUEUE_FRAMES: u32 = 4_000;
 /// Bits a second that the flow asks for.
 const FLOW_BPS: f64 = 1e9;
-/// Interval between two connections, and how long each may take.
+/// The interval between two connections, and the time that each may take.
 const EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Our stack, the kernel beside it, and the server.
+/// Our stack, the kernel's namespace, and the server.
 struct Fixture {
     namespace: File,
     /// The core of our stack and server; everything else has the other core.
@@ -72,7 +73,7 @@ impl Fixture {
         let dest = forged.parse().map_err(|e| anyhow!("{e:?}"))?;
         let via = Some(KERNEL.into());
         stack.add_route(stack::Route::new(dest, via, port.0));
-        // Threads inherit the affinity of their parent.
+        // The stack's threads inherit the affinity of this thread.
         let core = b.cores.second.unwrap_or(b.cores.first);
         pin(&[core])?;
         let spawned = Net::spawn_thread(stack);
@@ -82,7 +83,7 @@ impl Fixture {
         Ok(Fixture { namespace, core, net, driver: Some(driver), read, syns, over })
     }
 
-    /// Accept connections, and read everything that arrives.
+    /// Accept connections, and read all their data.
     fn serve(&self) -> Result<()> {
         pin(&[self.core])?;
         let at = SocketAddr::new(OURS.into(), PORT);
@@ -112,7 +113,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// Send SYNs at full speed until the run is over; returns how many.
+    /// Send SYNs at full speed until the run is over. Returns how many.
     fn flood(&self) -> Result<u64> {
         enter(&self.namespace)?;
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255)))
@@ -122,7 +123,7 @@ impl Fixture {
         let mut count = before;
         while !self.over.load(Ordering::Relaxed) {
             for _ in 0..64 {
-                // A full queue limits this to the device's rate.
+                // Errors are ignored: if the queue is full, the device's rate is the limit.
                 let _ = socket.send_to(&forged_syn(count as u32)?, &to);
                 count += 1;
             }
@@ -131,7 +132,7 @@ impl Fixture {
         Ok(count - before)
     }
 
-    /// Bits a second of the flow during this time.
+    /// Run the flow for this time. Returns its bits a second.
     fn flow(&self, seconds: f64) -> Result<f64> {
         enter(&self.namespace)?;
         let mut stream = connect()?;
@@ -153,7 +154,8 @@ impl Fixture {
         Ok(read as f64 * 8.0 / begun.elapsed().as_secs_f64())
     }
 
-    /// Connections requested, and those that were established within [`PATIENCE`].
+    /// Request connections for this time. Returns how many were requested, and how many were
+    /// established within [`PATIENCE`].
     fn connections(&self, seconds: f64) -> Result<(u64, u64)> {
         enter(&self.namespace)?;
         let begun = Instant::now();
@@ -169,8 +171,8 @@ impl Fixture {
         Ok((waiting.len() as u64, done as u64))
     }
 
-    /// Run `what` with a server, and with the flood if asked; returns its result, and SYNs a
-    /// second.
+    /// Run `what` with a server, and with the flood if `with_flood` is set. Returns the result of
+    /// `what`, and SYNs a second.
     fn during<T: Send>(
         &self,
         with_flood: bool,
@@ -196,7 +198,7 @@ impl Fixture {
 impl Drop for Fixture {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take() {
-            // Its outcome has been reported already.
+            // An error of the driver has been reported already.
             let _ = driver.stop();
         }
     }
@@ -244,7 +246,7 @@ fn forged_syn(n: u32) -> Result<Vec<u8>> {
     Ok(packet)
 }
 
-/// The flow with the flood over the flow without.
+/// The rate of the flow during the flood divided by its rate without a flood.
 pub(super) fn goodput(b: &Bench) -> Result<Figure> {
     let fixture = Fixture::new(b)?;
     let (rounds, seconds) = if b.is_quick { (2, 1.0) } else { (7, 2.0) };
@@ -269,7 +271,7 @@ pub(super) fn connections(b: &Bench) -> Result<Figure> {
     let fixture = Fixture::new(b)?;
     let seconds = if b.is_quick { 2.0 } else { 10.0 };
     let ((asked, done), per_s) = fixture.during(true, || fixture.connections(seconds))?;
-    ensure!(asked > 0, "none was asked for");
+    ensure!(asked > 0, "no connection was requested");
     let value = done as f64 / asked as f64;
     let note = format!("{done} of {asked} within {PATIENCE:?}; {per_s:.0} SYNs a second");
     Ok(Figure { value, samples: vec![value], note })

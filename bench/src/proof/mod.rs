@@ -1,6 +1,6 @@
 //! The rows of bench `proof`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `wire` puts Linux over our emulated link, `flood` a listener of ours under SYNs that are never
-//! completed; the lab has the cells with Linux at the ends.
+//! `wire` has Linux over our emulated link, `flood` a listener of ours under a flood of SYNs; this
+//! file has the cells that compare our stack with Linux, which the lab measures.
 
 mod flood;
 mod wire;
@@ -86,12 +86,12 @@ const CELLS: &[Cell] = &[
     ("1 % lost", 100, 50, 1.0, 1, 0.01, (0.0, 0)),
 ];
 
-/// Length of a run, pairs of a cell, and pairs of one where packets are lost or late.
+/// Length of a run in seconds; pairs of a cell, and of a cell in which packets are lost or late.
 const SECONDS: u64 = 20;
 const PAIRS: (u64, u64) = (6, 10);
 /// The same for a quick run.
 const QUICK: (u64, (u64, u64)) = (8, (1, 1));
-/// Runs at a time: at these rates a core carries two or more.
+/// The number of runs at a time: at these rates a core can carry two or more.
 const JOBS: usize = 4;
 
 fn path(cell: &Cell, seconds: u64, seed: u64) -> Goodput {
@@ -106,10 +106,11 @@ fn path(cell: &Cell, seconds: u64, seed: u64) -> Goodput {
     path
 }
 
-/// Median of the pairs' ratios, of each cell, with its name and what Linux reached.
+/// For each cell its name, the median of the pairs' ratios, and the share that Linux reached.
 type Ratios = Vec<(&'static str, f64, f64)>;
 
-/// All cells, once for both rows: pairs of Linux to Linux and ours to ours with the same seed.
+/// The results of all cells, measured once for both rows. A pair is a run from Linux to Linux and a
+/// run from our stack to our stack, with the same seed.
 fn cells(b: &Bench) -> Result<&'static Ratios> {
     static MEASURED: OnceLock<Result<Ratios, String>> = OnceLock::new();
     let measured = MEASURED.get_or_init(|| measure_cells(b).map_err(|e| format!("{e:#}")));
@@ -117,7 +118,7 @@ fn cells(b: &Bench) -> Result<&'static Ratios> {
 }
 
 fn measure_cells(b: &Bench) -> Result<Ratios> {
-    // A row begins on one core.
+    // A row's thread is pinned to one core at first.
     pin(&b.cores.both())?;
     let (seconds, pairs) = if b.is_quick { QUICK } else { (SECONDS, PAIRS) };
     let mut work: Vec<(&Cell, u64)> = Vec::new();
@@ -162,7 +163,7 @@ fn measure_cells(b: &Bench) -> Result<Ratios> {
     CELLS.iter().map(of).collect()
 }
 
-/// The cell at this position between the worst, 0, and the best, 1.
+/// The cell at this place in the order from the worst (0) to the best (1).
 fn of_cells(cells: &Ratios, place: f64) -> Figure {
     let mut sorted = cells.clone();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));

@@ -1,4 +1,4 @@
-//! Linux over `wirespeed wire`: whether it sees the configured rate and round trip, and the
+//! Linux over `wirespeed wire`: whether Linux sees the configured rate and round trip, and the
 //! throughput of a link without impairments. Called by `proof`.
 
 use std::fs::File;
@@ -65,7 +65,8 @@ impl Joined {
     }
 }
 
-/// The larger error of rate and round trip, in percent, as UDP between two kernels sees them.
+/// The larger of the errors of rate and round trip, in percent, as measured with UDP between two
+/// kernels.
 pub(super) fn error_of_the_knobs(b: &Bench) -> Result<Figure> {
     let settings = Settings {
         rate_bps: Some(RATE_BPS as u64),
@@ -81,7 +82,7 @@ pub(super) fn error_of_the_knobs(b: &Bench) -> Result<Figure> {
     for _ in 0..rounds {
         let (rate_bps, trip_s) =
             joined.during(core, |hosts| Ok((rate(hosts)?, round_trip(hosts)?)))?;
-        // A packet of 92 bytes is transmitted twice.
+        // A packet of 92 bytes is transmitted in each direction.
         let expected = 2.0 * DELAY.as_secs_f64() + 2.0 * 92.0 * 8.0 / RATE_BPS;
         let errors = [rate_bps / RATE_BPS - 1.0, trip_s / expected - 1.0];
         samples.push(errors.map(f64::abs).into_iter().fold(0.0, f64::max) * 100.0);
@@ -92,7 +93,7 @@ pub(super) fn error_of_the_knobs(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// Bits a second of IP packets that arrive while more are sent.
+/// Bits a second of IP packets that arrive, while more are sent than the link carries.
 fn rate(hosts: &[File; 2]) -> Result<f64> {
     const SENT: Duration = Duration::from_millis(1500);
     thread::scope(|scope| {
@@ -116,7 +117,7 @@ fn rate(hosts: &[File; 2]) -> Result<f64> {
             let (begun, data) = (Instant::now(), [0; PAYLOAD]);
             let mut sent = 0;
             while begun.elapsed() < SENT {
-                // A third more than the link carries.
+                // Send a third more than the link carries.
                 let due = (begun.elapsed().as_secs_f64() * RATE_BPS * 1.33 / (PACKET * 8.0)) as u64;
                 while sent < due {
                     let _ = socket.send_to(&data, SINK);
@@ -151,7 +152,7 @@ fn round_trip(hosts: &[File; 2]) -> Result<f64> {
             enter(&hosts[0])?;
             let socket = UdpSocket::bind("10.95.0.1:0")?;
             socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-            // The packets of the rate measurement have passed, and the echo listens.
+            // Wait until the packets of the rate measurement have passed and the echo listens.
             thread::sleep(Duration::from_millis(300));
             let mut trips = Vec::new();
             for _ in 0..15 {
@@ -171,8 +172,8 @@ fn round_trip(hosts: &[File; 2]) -> Result<f64> {
     })
 }
 
-/// The kernel's TCP between two TAPs without offload: over a link without impairments, and over
-/// plain reads and writes.
+/// The rate of the kernel's TCP between two TAPs without offload, over our link without
+/// impairments, divided by its rate over plain reads and writes.
 pub(super) fn against_raw(b: &Bench) -> Result<Figure> {
     let nothing = Settings { queue_bytes: 1 << 30, ..Settings::default() };
     let mut joined = Joined::new(false, &nothing, Timing::Sleep)?;

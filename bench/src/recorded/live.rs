@@ -1,6 +1,6 @@
-//! Bulk data of Linux over a TAP without offload, directly to a stack of ours: how much of it
-//! follows, by the stack's own counters. Called by `strangers/mod.rs`. Needs a network
-//! namespace, so CAP_SYS_ADMIN.
+//! Linux sends bulk data over a TAP without offload directly to a stack of ours. The stack's
+//! counters say how many of the segments follow a leader. Called by `strangers/mod.rs`. It needs a
+//! network namespace, hence CAP_SYS_ADMIN.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as Clock};
@@ -22,14 +22,14 @@ pub struct Live {
     pub segments: u64,
     /// The segments that followed a leader.
     pub followed: u64,
-    /// Bursts in which they were read.
+    /// Bursts in which the segments were read.
     pub bursts: u64,
 }
 
-/// Let Linux send for this long.
+/// Let Linux send for this many seconds.
 ///
 /// # Errors
-/// Without a namespace or a TAP, and if next to nothing arrives.
+/// If a namespace or a TAP cannot be made, or if almost nothing arrives.
 pub fn live(kind: Kind, seconds: f64) -> Result<Live> {
     while_linux_sends(kind, |tap| receive(kind, tap, Duration::from_secs_f64(seconds)))
 }

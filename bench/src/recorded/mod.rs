@@ -3,7 +3,7 @@
 //!
 //! Called by `icount.rs` and `main.rs`. A recording is a list of data segments in the order in
 //! which they were read; payloads, and fields that depend on the receiver (its sequence numbers,
-//! its clock), are made anew. `wirespeed-bench record v4|v6|flows FILE` makes one.
+//! its clock), are made anew for a replay. `wirespeed-bench record v4|v6|flows FILE` makes one.
 
 mod live;
 mod record;
@@ -35,11 +35,11 @@ pub struct Segment {
     pub len: u16,
     /// The window field.
     pub window: u16,
-    /// Identification; 0 with IPv6.
+    /// IPv4's identification; 0 with IPv6.
     pub id: u16,
     /// Milliseconds by which the sender's timestamp clock advanced since the flow's first segment.
     pub value: u16,
-    /// The same of our clock, which the segment echoes.
+    /// Milliseconds by which our clock, which the segment echoes, advanced since then.
     pub echo: u16,
 }
 
@@ -50,9 +50,9 @@ const MAGIC: &[u8; 4] = b"WSR1";
 /// Segments of some connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// IPv6, or IPv4.
+    /// IPv6 if true, else IPv4.
     pub v6: bool,
-    /// Connections.
+    /// The number of connections.
     pub flows: u8,
     /// Data segments, as they were read.
     pub segments: Vec<Segment>,
@@ -62,20 +62,20 @@ impl Recording {
     /// The recording in a file's bytes.
     ///
     /// # Errors
-    /// A sentence if it is not one.
+    /// If the bytes are not a recording; the text says why.
     pub fn parse(bytes: &[u8]) -> Result<Recording> {
         let (head, body) = bytes.split_at_checked(6).context("too short for a recording")?;
         ensure!(head.starts_with(MAGIC), "not a recording");
-        ensure!(body.len().is_multiple_of(SEGMENT), "a recording that ends inside a segment");
+        ensure!(body.len().is_multiple_of(SEGMENT), "the recording ends inside a segment");
         let (v6, flows) = (head[4] == 6, head[5]);
         let segments: Vec<Segment> = body.chunks_exact(SEGMENT).map(Segment::parse).collect();
-        ensure!(segments.iter().all(|s| s.flow < flows), "a segment of no flow");
-        ensure!(!segments.is_empty(), "a recording of nothing");
+        ensure!(segments.iter().all(|s| s.flow < flows), "a segment has the number of no flow");
+        ensure!(!segments.is_empty(), "the recording has no segments");
         Ok(Recording { v6, flows, segments })
     }
 
-    /// The same segments in the order of a sender without GSO: one of each flow in turn, as long as
-    /// it has any.
+    /// The same segments in the order of a sender without GSO: one segment of each flow in turn,
+    /// until a flow has none left.
     pub fn by_segment(&self) -> Recording {
         let mut flows: Vec<_> = (0..self.flows)
             .map(|flow| self.segments.iter().filter(move |s| s.flow == flow).copied())
@@ -87,7 +87,8 @@ impl Recording {
         Recording { segments, ..self.clone() }
     }
 
-    /// A summary in a line: how often the flow changes, and what else ends a run.
+    /// A summary in a line: how often the flow, and the fields that the next segment must not
+    /// change, differ from one segment to the next.
     pub fn summary(&self) -> String {
         let pairs = || self.segments.windows(2).map(|pair| (&pair[0], &pair[1]));
         let others = pairs().filter(|(a, b)| a.flow != b.flow).count();

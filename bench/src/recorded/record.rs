@@ -1,7 +1,7 @@
-//! Recording: Linux sends bulk data to a stack of ours over a TAP without offload, and the header
-//! fields of its segments are recorded as they are read. Called by `main.rs`. Needs a network
-//! namespace, so CAP_SYS_ADMIN. A relay between TAP and stack sees each burst as the TAP returns
-//! it.
+//! Makes a recording: Linux sends bulk data to a stack of ours over a TAP without offload, and the
+//! header fields of its segments are recorded as they are read. Called by `main.rs`. It needs a
+//! network namespace, hence CAP_SYS_ADMIN. A relay between TAP and stack sees each burst as the TAP
+//! returns it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ use crate::peers::kernel::{self, UNIT};
 
 pub(super) const PORT: u16 = 5001;
 pub(super) const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x93, 0, 2]);
-/// Segments before the recorded ones: slow start is another kind of traffic.
+/// Segments before those that are recorded: slow start is another kind of traffic.
 const SKIPPED: usize = 20_000;
 
 /// The kind of a recording.
@@ -42,12 +42,12 @@ pub struct Kind {
 /// Record this many data segments.
 ///
 /// # Errors
-/// Without a namespace or a TAP, and if a segment was lost on the way.
+/// If a namespace or a TAP cannot be made, or if a segment was lost.
 pub fn record(kind: Kind, segments: usize) -> Result<Recording> {
     while_linux_sends(kind, |tap| receive(kind, tap, SKIPPED + segments))
 }
 
-/// Give `receive` a TAP over which the kernel sends until it returns.
+/// Call `receive` with a TAP over which the kernel sends until `receive` returns.
 pub(super) fn while_linux_sends<T>(
     kind: Kind,
     receive: impl FnOnce(Tap) -> Result<T>,
@@ -61,7 +61,8 @@ pub(super) fn while_linux_sends<T>(
             scope.spawn(move || -> Result<()> {
                 enter(&namespace)?;
                 let mut stream = connect(to)?;
-                // The receiver stops answering once it has received enough.
+                // The receiver no longer answers when it has received enough: a timeout ends the
+                // write.
                 stream.set_write_timeout(Some(Duration::from_millis(200)))?;
                 let data = vec![0x5a; UNIT];
                 while !done.load(Ordering::Relaxed) {
@@ -93,8 +94,8 @@ fn connect(to: SocketAddr) -> Result<TcpStream> {
     }
 }
 
-/// Our end, with the relay, until enough has been recorded. When it ends, the TAP is removed, and
-/// the kernel's ends notice that.
+/// Run our end with the relay until enough has been recorded. Then the TAP is removed, which ends
+/// the kernel's connections.
 fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
     let (inside, mut wire) = mem::pair(&mem::Config { depth_bytes: 4 << 20, ..Default::default() });
@@ -103,7 +104,8 @@ fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     let port = stack.add_port(Box::new(inside), PortConfig { mac: OUR_MAC, addresses });
     let kernel_mac = tap.kernel_mac().context("no link address")?;
     stack.add_neighbour(port, kind.kernel().addr, kernel_mac);
-    // No more in flight than the TAP's queue holds: dropped segments would be retransmitted.
+    // The buffers keep the data in flight below the length of the TAP's queue: dropped segments
+    // would be retransmitted.
     let tcp = tcp::Config {
         receive_buffer_bytes: (1 << 20) / u32::from(kind.flows),
         receive_buffer_max_bytes: 0,
@@ -169,7 +171,7 @@ fn note(
         let timestamps = seen.timestamps.context("a segment without timestamps")?;
         let number = flows.len() as u8;
         let (flow, next) = flows.entry(seen.src.port()).or_insert((number, seen.seq));
-        ensure!(seen.seq == *next, "a segment was lost or came again: record once more");
+        ensure!(seen.seq == *next, "a segment was lost or retransmitted: record again");
         *next = seen.end();
         let segment = Segment {
             flow: *flow,
@@ -187,7 +189,7 @@ fn note(
     Ok(())
 }
 
-/// Clocks relative to each flow's first segment.
+/// Make the clocks relative to each flow's first segment.
 fn relative(noted: Vec<Noted>) -> Vec<Segment> {
     let mut firsts = HashMap::new();
     let relative = |Noted { segment, value, echo }| {
@@ -199,7 +201,7 @@ fn relative(noted: Vec<Noted>) -> Vec<Segment> {
 }
 
 impl Kind {
-    /// The kernel's address, and ours.
+    /// The kernel's address and prefix.
     pub(super) fn kernel(self) -> Cidr {
         self.address(1)
     }
@@ -218,7 +220,8 @@ impl Kind {
     }
 }
 
-/// A namespace with a TAP in it, up, with the kernel's address, and our link address known.
+/// A namespace with a TAP in it. The TAP is up and has the kernel's address; our link address is in
+/// the kernel's neighbour table.
 fn host_with_tap(kind: Kind) -> Result<(File, Tap)> {
     in_new_namespace(move || {
         // An IPv6 address under duplicate address detection cannot be used at once. A kernel

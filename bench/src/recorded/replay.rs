@@ -1,6 +1,7 @@
-//! A recording, replayed to a stack of ours that reads everything: the cost of a received segment.
-//! Called by `icount.rs`, in virtual time. Only [`Receiver::counted_receive`] is counted: a burst
-//! is received, read, and acknowledged. The frames are made outside of it.
+//! Replays a recording to a stack of ours that reads everything, for the cost of a received
+//! segment. Called by `icount.rs`; the time is virtual. Only [`Receiver::counted_receive`] is
+//! counted, in which a burst is received, read, and acknowledged. The frames are made outside of
+//! it.
 
 use std::net::SocketAddr;
 
@@ -24,7 +25,7 @@ const PORT: u16 = 5001;
 const FIRST_PEER_PORT: u16 = 40_000;
 /// The peer's clock when it connects, milliseconds.
 const PEER_CLOCK: u32 = 0x1234_5678;
-/// A burst of full frames every 0.1 ms is 7.6 Gb/s.
+/// The virtual time of a burst: a burst of 64 full frames every 0.1 ms is 7.6 Gb/s.
 const NS_PER_BURST: u64 = 100_000;
 
 /// Identifications of the replayed packets.
@@ -39,7 +40,7 @@ pub enum Ids {
 /// One connection of the recording.
 struct Flow {
     ends: Ends,
-    /// Its next sequence number, and the highest of ours that it has seen.
+    /// The flow's next sequence number; `ack` is the next one of ours that it expects.
     seq: SeqNumber,
     ack: SeqNumber,
     /// Our clock when it connected, as a timestamp.
@@ -55,7 +56,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Receive the frames on the wire, read the data, answer.
+    /// Receive the frames on the wire, read the data, and acknowledge it.
     #[inline(never)]
     fn counted_receive(&mut self) -> Result<()> {
         self.end.stack.poll(self.now);
@@ -86,11 +87,11 @@ struct Replay {
     random: u64,
 }
 
-/// Replay `count` segments, again and again from the recording's beginning, with bursts as full as
-/// a device that is never empty returns. Returns the share of them that followed.
+/// Replay `count` segments, from the recording's beginning as often as needed, in full bursts, as
+/// from a device that always has frames. Returns the share of segments that followed a leader.
 ///
 /// # Errors
-/// If one is dropped, or not delivered.
+/// If a segment is dropped, or not delivered.
 pub fn replay(recording: &Recording, ids: Ids, count: u64) -> Result<f64> {
     let mut replay = Replay::new(recording)?;
     let counters = |replay: &Replay| {
@@ -101,7 +102,7 @@ pub fn replay(recording: &Recording, ids: Ids, count: u64) -> Result<f64> {
     let mut sent = 0;
     let (mut rounds, mut bytes) = (0, 0);
     'all: loop {
-        // The clocks continue from the last round.
+        // The clocks continue where the last replay of the recording ended.
         let last = |of: fn(&Segment) -> u16| recording.segments.iter().map(of).max().unwrap_or(0);
         let passed = [last(|s| s.value), last(|s| s.echo)].map(|ms| rounds * (u32::from(ms) + 1));
         let mut left = &recording.segments[..];
@@ -109,7 +110,8 @@ pub fn replay(recording: &Recording, ids: Ids, count: u64) -> Result<f64> {
             if sent >= count {
                 break 'all;
             }
-            // The window of a handshake, which is not scaled, is smaller than a full burst.
+            // At first the window is that of the handshake, which is not scaled and smaller than a
+            // full burst.
             let most = if sent < 4 * BURST as u64 { BURST / 4 } else { BURST };
             let (burst, rest) = left.split_at(most.min(left.len()));
             left = rest;
@@ -164,7 +166,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// A handshake with Linux's options.
+    /// Make a handshake with the options that Linux sends.
     fn connect(&mut self, v6: bool, flow: u8) -> Result<()> {
         let from = pair::addresses(2)[usize::from(v6)].addr;
         let ends = Ends {
@@ -172,7 +174,8 @@ impl Replay {
             to: (self.receiver.end.addr, PORT),
             macs: [pair::mac(2), pair::mac(1)],
         };
-        // The flows' sequence numbers wrap at different times.
+        // The initial numbers are chosen so that the flows' sequence numbers wrap at different
+        // times.
         let seq = SeqNumber(0) - (1 + u32::from(flow)) * 3_000_000;
         let says = Says {
             seq,
@@ -245,7 +248,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Take what the stack has sent; returns the last segment.
+    /// Take the segments that the stack has sent. Returns the last one.
     fn take_answers(&mut self) -> Option<Seen> {
         let (mut burst, mut last) = (Burst::new(), None);
         while self.wire.rx_burst(&mut self.pool, &mut burst) > 0 {

@@ -1,4 +1,4 @@
-//! Recordings: the format, and that they replay.
+//! The format of recordings, and their replay.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn flows_in_turn_keep_their_segments_and_their_order() {
     }
 }
 
-/// The recordings of the repository: most of their segments follow.
+/// In a replay of the repository's recordings most segments follow a leader.
 #[test]
 fn recordings_of_linux_follow() {
     for (bytes, least) in [
@@ -55,7 +55,8 @@ fn recordings_of_linux_follow() {
             assert!(share > least, "{share}: {}", recording.summary());
         }
         let turned = replay(&recording.by_segment(), Ids::AsRecorded, 3000).unwrap();
-        // A burst has four segments of each of sixteen flows; the first leads, and clocks advance.
+        // With flows in turn a burst has four segments of each of sixteen flows. The first one is
+        // the leader, and a timestamp that changes ends its followers.
         assert!(turned > 0.4, "{turned} with flows in turn");
     }
 }

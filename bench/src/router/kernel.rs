@@ -1,6 +1,6 @@
-//! Linux as a router between two veth pairs, and ours between the same over AF_XDP. Called by
-//! `router` and `filter`. A namespace of its own for each; the routers are those of `wirespeed lab
-//! forward`.
+//! Linux as a router between two veth pairs, and our router between two veth pairs over AF_XDP.
+//! Called by `router` and `filter`. Each router has a namespace of its own; the routers are those
+//! of `wirespeed lab forward`.
 
 use anyhow::{Result, anyhow, ensure};
 use lab::forward::Shape;
@@ -30,25 +30,28 @@ fn measurement(ns: f64, units: u64, wall_s: f64, settings: String) -> Measuremen
     Measurement { units, cpu_s, wall_s, settings, ..Measurement::default() }
 }
 
-/// The router's cost; `cpu_s` includes the sending.
+/// The cost of the router and of sending to it, in `cpu_s`.
 fn whole(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     let (ns, units) = router.whole(seconds, &|| false)?;
     Ok(measurement(ns, units, seconds, format!("{ns:.0} ns with sending")))
 }
 
-/// The router's cost without the sending, and without the softirq of one veth pair: that is in the
-/// router's favour.
+/// The router's cost, without sending and without the softirq of one veth pair; that the softirq is
+/// not counted is in the router's favour.
 pub(crate) fn own(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     let cost = router.measure(seconds, &|| false)?;
     let (all_ns, alone_ns) = (cost.whole_ns, cost.alone_ns);
     let own_ns = all_ns - alone_ns;
-    ensure!(own_ns > 0.0, "sending alone cost {alone_ns:.0} ns, with forwarding {all_ns:.0}");
+    ensure!(
+        own_ns > 0.0,
+        "sending alone cost {alone_ns:.0} ns, sending and forwarding {all_ns:.0}"
+    );
     let settings =
         format!("kernel {own_ns:.0} ns: {all_ns:.0} less {alone_ns:.0} for sending alone");
     Ok(measurement(own_ns, cost.packets, seconds, settings))
 }
 
-/// Ours over theirs in packets a CPU-second, in pairs.
+/// The ratio of packets a CPU-second, our router over the kernel's, measured in pairs.
 pub(crate) fn ratio(
     (pairs, seconds, trial_s): (usize, f64, f64),
     mut ours: impl FnMut(f64) -> Result<Measurement>,
@@ -70,11 +73,11 @@ pub(crate) fn ratio(
             measured.units_per_cpu_s()
         },
     )?;
-    let note = format!("{} beside {}, the last pair", notes.0, notes.1);
+    let note = format!("{} and {}, the last pair", notes.0, notes.1);
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// How many pairs, and for how long each side.
+/// The number of pairs, the seconds of each side, and the seconds of a trial run.
 pub(crate) fn plan(b: &Bench) -> (usize, f64, f64) {
     (b.pairs, b.seconds, b.trial_s)
 }

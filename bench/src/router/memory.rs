@@ -1,6 +1,6 @@
-//! Our router in memory. Called by `router`. Generator, router and sink share a thread; generator
-//! and sink are measured without the router as well, over one wire, and subtracted: the rest is the
-//! cost of the router with both of its links.
+//! Our router in memory. Called by `router`. Generator, router and sink share a thread; the cost of
+//! generator and sink without the router, over one wire, is measured too and subtracted: the rest
+//! is the cost of the router with its links.
 
 use std::sync::Barrier;
 use std::thread::ScopedJoinHandle;
@@ -14,14 +14,17 @@ use lab::forward::{DEPTH, FULL, Rig, Shape};
 use crate::harness::{Bench, Figure};
 use crate::measure::{Measurement, median, pin};
 
-/// Bytes of a full-size frame on the wire: preamble, check sequence and gap are 24.
+/// Bytes of a full-size frame on the wire: preamble, check sequence and gap are 24 bytes.
 const ON_WIRE: usize = FULL[0] + 24;
 
-/// The router forwards for `seconds`; `cpu_s` is its own.
+/// Let the router forward for `seconds`; `cpu_s` is the router's CPU time.
 pub(super) fn forwarding(shape: Shape, seconds: f64) -> Result<Measurement> {
     let Cost { packets, whole_ns, alone_ns } = Memory::new(shape)?.measure(seconds, &|| false)?;
     let own_ns = whole_ns - alone_ns;
-    ensure!(own_ns > 0.0, "generator and sink cost {alone_ns:.1} ns, with router {whole_ns:.1}");
+    ensure!(
+        own_ns > 0.0,
+        "generator and sink alone cost {alone_ns:.1} ns, with the router {whole_ns:.1}"
+    );
     Ok(Measurement {
         units: packets,
         bytes: (packets as f64 * shape.mean_bytes()) as u64,
@@ -36,7 +39,7 @@ fn ours(shape: Shape) -> impl FnMut(f64) -> Result<Measurement> {
     move |seconds| forwarding(shape, seconds)
 }
 
-/// The median over pairs of a figure that is no ratio.
+/// The median of a figure that is not a ratio, over as many runs as there are pairs.
 fn alone(b: &Bench, shape: Shape, figure: impl Fn(&Measurement) -> Result<f64>) -> Result<Figure> {
     forwarding(shape, b.trial_s)?;
     let (mut samples, mut note) = (Vec::with_capacity(b.pairs), String::new());
@@ -89,7 +92,9 @@ fn two_shards(seconds: f64) -> Result<Measurement> {
         let join = |thread: ScopedJoinHandle<_>| thread.join().map_err(|_| anyhow!("a panic"))?;
         threads.into_iter().map(join).collect::<Result<Vec<Cost>>>()
     })?;
-    let own = costs.iter().map(|cost| cost.own_ns().context("less than generator and sink"));
+    let own = costs
+        .iter()
+        .map(|cost| cost.own_ns().context("a shard cost less than generator and sink alone"));
     let own = own.collect::<Result<Vec<f64>>>()?;
     let rate: f64 = own.iter().map(|ns| 1e9 / ns).sum();
     Ok(Measurement {
@@ -101,12 +106,12 @@ fn two_shards(seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// The other side is one stack on one core, without shards.
+/// Two shards on two cores, compared with one stack on one core, without shards.
 pub(super) fn two_cores(b: &Bench) -> Result<Figure> {
     b.ratio(Measurement::units_per_cpu_s, two_shards, ours(shared()))
 }
 
-/// The router's share of a core for as many full-size frames as 10 Gb/s of Ethernet carry.
+/// The share of a core that the router needs for 10 Gb/s of Ethernet in full-size frames.
 pub(super) fn ten_gigabit(b: &Bench) -> Result<Figure> {
     let frames_per_s = 10e9 / (ON_WIRE * 8) as f64;
     let shape = Shape { sizes: FULL, ..Shape::default() };
@@ -130,8 +135,8 @@ fn under_load(offered: usize, seconds: f64) -> Result<f64> {
     Ok(packets as f64 / spent)
 }
 
-/// In each turn the router takes eight bursts of a port at most: ten times the load is more than
-/// its ring holds.
+/// In each turn the router takes at most eight bursts from a port; ten times as many frames are
+/// more than the port's ring holds.
 pub(super) fn overload(b: &Bench) -> Result<Figure> {
     let turn = 8 * device::BURST;
     let loads = [turn / 8, turn / 4, turn / 2, turn, 2 * turn, 10 * turn];

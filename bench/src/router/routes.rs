@@ -1,7 +1,8 @@
 //! Route changes while packets are forwarded. Called by `router`. One thread has a full table and
-//! applies a stream of changes to it; another forwards bursts by the same FIB: headers are checked,
-//! destinations looked up and hops decremented. It is no stack, because a stack is one shard and
-//! changes its own routes between its bursts. Each thread has a core of its own.
+//! applies a stream of changes to it; another forwards bursts by the same FIB: it checks headers,
+//! looks up destinations and decrements TTLs. The forwarding thread is not a whole stack, because a
+//! stack is one shard and changes its own routes between its bursts. Each thread has a core of its
+//! own.
 
 use core::hint::black_box;
 use core::net::{IpAddr, Ipv4Addr};
@@ -19,19 +20,20 @@ use nix::sys::resource::{UsageWho, getrusage};
 use crate::harness::{Bench, Figure};
 use crate::measure::{median, pin};
 
-/// A table with all of the Internet in it, and the changes of a run.
+/// The number of routes in the table, about as many as the Internet has, and the number of changes
+/// in a run.
 const ROUTES: usize = 1_000_000;
 const CHANGES: usize = 100_000;
-/// Packets that are forwarded in turn.
+/// Different packets, which are forwarded in turn.
 const PACKETS: usize = 1 << 16;
 const GATEWAYS: u64 = 64;
-/// Runs; each has its own stream.
+/// The number of runs; each has its own stream of changes.
 const RUNS: usize = 7;
-/// For a gap of at least this length the bench checks whether the kernel ran something else
+/// For a gap between bursts of at least this length we check whether the kernel ran another thread
 /// meanwhile.
 const DOUBTED: Duration = Duration::from_micros(5);
 
-/// Prefixes of each length in a hundred, about as in the Internet's tables: an estimate.
+/// Prefixes of each length in a hundred, about as in the Internet's tables (an estimate).
 const LENGTHS: [(u8, u64); 9] =
     [(24, 60), (23, 10), (22, 12), (21, 5), (20, 5), (19, 3), (18, 2), (17, 1), (16, 2)];
 
@@ -75,8 +77,8 @@ enum Change {
 }
 
 /// Announcements of new prefixes, other next hops for known ones, withdrawals, and flaps: a
-/// withdrawal that an announcement follows. A next hop over another port is one route more of its
-/// prefix, so the table grows.
+/// withdrawal that an announcement follows. An announcement with a next hop over another port adds
+/// a route to the prefix, so the table grows.
 fn stream(seed: u64, known: &[Cidr]) -> Result<Vec<Change>> {
     let (mut random, mut changes) = (Random(seed), Vec::with_capacity(CHANGES + 1));
     let mut withdrawn = Vec::new();
@@ -112,7 +114,7 @@ fn table() -> Result<(Routes, Vec<Cidr>)> {
     while routes.len() < ROUTES {
         let dest = random.prefix()?;
         if routes.at(dest, MAIN_TABLE).is_empty() {
-            ensure!(routes.add(random.route(dest)), "the table takes no {dest}");
+            ensure!(routes.add(random.route(dest)), "the table does not accept the route {dest}");
             known.push(dest);
         }
     }
@@ -142,7 +144,7 @@ fn packets(known: &[Cidr]) -> Result<Vec<[u8; 20]>> {
         };
         let mut packet = [0; 20];
         ensure!(header.emit(&mut packet), "no header");
-        // Some random prefixes are of loopback or link-local addresses.
+        // Packets to some random prefixes, such as loopback or link-local addresses, are left out.
         if plain_v4(&packet).is_some() {
             packets.push(packet);
         }
@@ -164,7 +166,7 @@ struct Forwarded {
     excluded: u64,
 }
 
-/// Forward until `stop`; the gaps count from when `begun` is set.
+/// Forward until `stop`; gaps count after `begun` is set.
 fn forward(fib: &Fib, packets: &[[u8; 20]], state: &State) -> Result<Forwarded> {
     let (mut reader, mut seen) = (fib.reader(), Forwarded::default());
     let (mut switches, mut last) = (preemptions()?, Clock::now());
@@ -213,8 +215,8 @@ struct State {
     stop: AtomicBool,
 }
 
-/// Apply one stream while the second core forwards; returns the seconds, and what that core saw. An
-/// empty stream takes 150 ms.
+/// Apply one stream while the second core forwards. Returns the seconds that it took, and the
+/// counts of the forwarding thread. An empty stream takes 150 ms.
 fn run(
     b: &Bench,
     routes: &mut Routes,
@@ -250,7 +252,8 @@ fn run(
     })
 }
 
-/// The median over runs of `figure`, which has the seconds of a run and what was forwarded.
+/// The median of `figure` over the runs; `figure` gets the seconds of a run and the counts of the
+/// forwarding thread.
 fn runs(b: &Bench, figure: impl Fn(f64, &Forwarded) -> f64) -> Result<Figure> {
     let (mut routes, known) = table()?;
     let packets = packets(&known)?;
@@ -261,8 +264,9 @@ fn runs(b: &Bench, figure: impl Fn(f64, &Forwarded) -> f64) -> Result<Figure> {
         let (seconds, seen) = run(b, &mut routes, &packets, changes)?;
         samples.push(figure(seconds, &seen));
         note = format!(
-            "{CHANGES} changes of {} routes in {seconds:.3} s, {:.1} Mpps beside them; longest gap \
-             {:.1} us, {} with other threads not counted; without changes {:.1} us; the last run",
+            "{CHANGES} changes of {} routes in {seconds:.3} s, {:.1} Mpps meanwhile; longest gap \
+             {:.1} us, not counting {} gaps in which the kernel ran other threads; without changes \
+             {:.1} us; the last run",
             routes.len(),
             seen.packets as f64 / seconds * 1e-6,
             seen.longest.as_secs_f64() * 1e6,
@@ -277,7 +281,7 @@ pub(super) fn changes(b: &Bench) -> Result<Figure> {
     runs(b, |seconds, _| seconds)
 }
 
-/// The median of the longest gap between two bursts that ended one after the other.
+/// The median of the longest time between the ends of two consecutive bursts.
 pub(super) fn longest_pause(b: &Bench) -> Result<Figure> {
     runs(b, |_, seen| seen.longest.as_secs_f64() * 1e6)
 }

@@ -1,6 +1,6 @@
-//! NFS over a TAP beside a plain TCP connection on the same TAP, stack, sockets of ours and cores.
-//! Our server has a client of libnfs, and our client a server of nfs-ganesha. Both of these are
-//! behind the kernel's TCP. All files are in memory. Called by `rpc.rs`.
+//! Compares NFS over a TAP with a plain TCP connection over the same TAP, stack, sockets of ours
+//! and cores. The client of our server is libnfs, and the server of our client is nfs-ganesha. Both
+//! use the kernel's TCP. All files are in memory. Called by `rpc.rs`.
 
 mod ganesha;
 mod libnfs;
@@ -38,19 +38,19 @@ pub(super) enum Ours {
     Client,
 }
 
-/// The file that is read, and the one that is written over.
+/// The file that is read, and the file that is overwritten.
 const THERE: &str = "there";
 const WRITTEN: &str = "written";
 /// READs or WRITEs in flight.
 const IN_FLIGHT: usize = nfs::limits::IN_FLIGHT;
 
-/// GB/s, and the part of the time in which our process had work.
+/// GB/s, and the share of the time in which our process used the processor.
 type Measured = (f64, f64);
 
 /// One transfer of the file over NFS.
 type Carry<'a> = Box<dyn FnMut(Flow, usize) -> Result<Measured> + 'a>;
 
-/// A row: pairs of NFS and a connection alone.
+/// A row: pairs of a transfer over NFS and a transfer over a connection alone.
 pub(super) fn row(b: &Bench, ours: Ours, action: Action) -> Result<Figure> {
     let (bytes, pairs) = if b.is_quick { (64 << 20, 5) } else { (1 << 30, 9) };
     let path = Path::new(b)?;
@@ -68,8 +68,8 @@ pub(super) fn row(b: &Bench, ours: Ours, action: Action) -> Result<Figure> {
             (flow, Box::new(|flow, bytes| ganesha.carry(flow, bytes)))
         }
     };
-    // One transfer does not count: it opens the connection and its windows, and uses memory for the
-    // first time.
+    // The first transfer does not count: it makes the connection, opens windows, and uses memory
+    // for the first time.
     carry(flow, bytes)?;
     path.alone(flow, bytes)?;
     let (mut nfs, mut busy, mut alone) = (Vec::new(), Vec::new(), Vec::new());
@@ -108,7 +108,7 @@ pub(super) fn row(b: &Bench, ours: Ours, action: Action) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// A rate, and the part of the time in which our process had work meanwhile.
+/// The rate of a transfer, and the share of its time in which our process used the processor.
 async fn measured(transfer: impl Future<Output = Result<f64>>) -> Result<Measured> {
     let (start, before) = (std::time::Instant::now(), process_cpu_s()?);
     let rate = transfer.await?;
@@ -125,12 +125,13 @@ fn process_cpu_s() -> Result<f64> {
 // A directory in memory, for a server of NFS. Needs root and util-linux.
 //
 // It is a tmpfs of huge pages, because with the small pages of `/dev/shm` a core writes to a file
-// half as fast, and the file is not what is measured. Only a process that does nothing has it
-// mounted; it ends with this one, and everything is gone.
+// half as fast, and the file should not be the limit. The tmpfs is mounted in the mount namespace
+// of a process that does nothing. That process ends with this one, and the kernel removes the
+// tmpfs.
 
-/// Where that process mounts it: a directory that every system has.
+/// The directory at which that process mounts the tmpfs; every system has it.
 const MOUNTED: &str = "/mnt";
-/// The exported directory, seen by that process.
+/// The exported directory, as that process sees it.
 const SERVED: &str = "/mnt/served";
 
 const SCRIPT: &str = "
@@ -138,7 +139,7 @@ const SCRIPT: &str = "
     echo mounted
     exec sleep infinity";
 
-/// The process that has it mounted.
+/// The process in whose mount namespace the tmpfs is.
 struct Folder(Child);
 
 impl Folder {
@@ -148,13 +149,13 @@ impl Folder {
         command.args(["--pdeathsig", "KILL", "unshare", "--mount", "sh", "-c", SCRIPT]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("starting setpriv (install util-linux)")?;
-        let said = child.stdout.take().context("it has a pipe")?;
+        let said = child.stdout.take().context("its standard output is not a pipe")?;
         let folder = Folder(child);
         let mut line = String::new();
         BufReader::new(said).read_line(&mut line)?;
         ensure!(line.trim() == "mounted", "a tmpfs cannot be mounted: run as root");
         fs::create_dir(folder.served())?;
-        // Both have their full length from the start, so that writes need no new memory.
+        // Both files have their full length from the start, so that writes need no new memory.
         for name in [THERE, WRITTEN] {
             let made = fs::write(folder.served().join(name), pattern(bytes));
             made.context("making a file in memory")?;
@@ -162,17 +163,17 @@ impl Folder {
         Ok(folder)
     }
 
-    /// A path below `MOUNTED`, seen from here.
+    /// The path below `MOUNTED`, as this process sees it.
     fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{MOUNTED}/{name}", self.0.id()))
     }
 
-    /// The exported directory, seen from here.
+    /// The exported directory, as this process sees it.
     fn served(&self) -> PathBuf {
         self.path("served")
     }
 
-    /// For nsenter(1): where a process sees `MOUNTED`.
+    /// The option of nsenter(1) for the mount namespace that has the tmpfs.
     fn namespace(&self) -> String {
         format!("--mount=/proc/{}/ns/mnt", self.0.id())
     }
@@ -180,7 +181,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -101,10 +101,10 @@ fn two_threads_over_ring(b: &Bench) -> Result<Figure> {
     )
 }
 
-/// The program.
+/// The path of the program `wirespeed`.
 struct Ttcp(PathBuf);
 
-/// The fields that are read.
+/// The fields of ttcp's JSON document that are used.
 #[derive(Deserialize)]
 struct Document {
     bytes: u64,
@@ -114,7 +114,7 @@ struct Document {
 }
 
 impl Ttcp {
-    /// Built beside this program.
+    /// Build the program, into the folder of this program.
     fn built() -> Result<Ttcp> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace")?;
         let status = Command::new("cargo")
@@ -136,7 +136,7 @@ impl Ttcp {
             .with_context(|| format!("starting {}", self.0.display()))?;
         ensure!(out.status.success(), "ttcp: {}", String::from_utf8_lossy(&out.stderr).trim());
         let document: Document =
-            serde_json::from_slice(&out.stdout).context("reading what ttcp says")?;
+            serde_json::from_slice(&out.stdout).context("reading what ttcp printed")?;
         let gbit = document.bytes as f64 * 8e-9;
         Ok(Measurement {
             bytes: document.bytes,

@@ -1,5 +1,6 @@
 //! Instructions per segment of recorded Linux traffic, and per turn of flows with one segment.
-//! Called by `mod.rs`. The cases are `icount`'s (`recorded` replays what Linux sent).
+//! Called by `mod.rs`. The cases are those of `icount`; `recorded` replays segments that Linux
+//! sent.
 
 use anyhow::Result;
 
@@ -43,10 +44,12 @@ pub(super) const ROWS: &[Spec] = {
     ]
 };
 
-/// The instructions of a case of icount, and for the note those of others.
+/// The instructions of a case of icount; those of other cases are in the note.
 fn recorded(case: &str, others: &[&str]) -> Result<Figure> {
     let value = instructions(case)?;
-    let mut note = "by valgrind; the receiver alone, with its ACKs, where Linux sent".to_owned();
+    let mut note = "by valgrind; in recordings of Linux only the receiver counts, with its \
+                    ACKs"
+        .to_owned();
     for other in others {
         note += &format!("; {other} {:.1}", instructions(other)?);
     }

@@ -1,9 +1,10 @@
-//! A flow of ours and one of Linux's CUBIC behind one queue, in real time over our link, and Linux
-//! beside Linux on the same seeds as the control. Called by `mod.rs`. Needs root.
+//! A flow of ours and a flow of Linux's CUBIC share one queue, in real time over our link. As the
+//! control, two flows of Linux share the queue with the same seeds. Called by `mod.rs`. It needs
+//! root.
 //!
-//! The measurement begins when the later flow begins, and includes its start-up. As many runs go
-//! side by side as the machine can keep in real time. A run in which the link paused for longer
-//! than the queue can absorb is repeated, as long as repeating helps.
+//! The measurement begins when the later flow begins, and includes its start-up. As many runs go on
+//! at a time as the machine can carry in real time. A run in which the link paused for longer than
+//! the queue can absorb is repeated, until several repeated runs have not helped.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,13 +19,13 @@ use tcp::cc::Algorithm;
 use crate::harness::{Bench, Better, Figure, Spec, spec};
 use crate::measure::{median, pin};
 
-/// A path, and how much later ours begins.
+/// A path, and how much later our flow begins.
 struct Cell {
     mbps: u64,
     rtt_ms: u64,
     queue_bytes: usize,
     late: Duration,
-    /// Runs that a machine of two cores can keep in real time side by side.
+    /// Runs at a time that a machine with two cores can carry in real time.
     jobs: usize,
 }
 
@@ -59,11 +60,11 @@ pub(super) const ROWS: &[Spec] = &[
 const SECONDS: u64 = 120;
 /// Seeds, and seeds with `--quick`.
 const SEEDS: (u64, u64) = (10, 3);
-/// How often a run is repeated before it counts as it is; without a limit a busy machine would take
+/// How often a run is repeated; then the last one counts. Without a limit a busy machine would take
 /// hours.
 const AGAIN: u32 = 2;
-/// After this many runs whose last repeat was not quiet, no run is repeated any more: the machine
-/// stays as busy.
+/// If the last repetition of this many runs had too long a pause, no run is repeated any more: the
+/// machine is busy all the time.
 const IN_VAIN: usize = 3;
 
 /// Two flows: the first may begin later, and is ours, or Linux's in the control; the second is
@@ -80,8 +81,8 @@ fn contest(cell: &Cell, first: Whose, seed: u64) -> Contest {
 
 fn imbalance(b: &Bench, cell: &Cell) -> Result<Figure> {
     let seeds = if b.is_quick { SEEDS.1 } else { SEEDS.0 };
-    // A started thread inherits the affinity of this one: hosts and links of several runs are more
-    // than a core carries in time.
+    // Threads that this thread starts inherit its affinity. One core cannot carry the hosts and
+    // links of several runs in real time.
     pin(&b.cores.both())?;
     let both = [Whose::Ours, Whose::Linux];
     let runs: Vec<_> = (1..=seeds).flat_map(|seed| both.map(|first| (seed, first))).collect();
@@ -131,7 +132,7 @@ fn figure(ours: &[&Outcome], control: &[&Outcome]) -> Figure {
     let note = format!(
         "ours / Linux by seed: {}; ours took more in {more} of {}. Linux / Linux on the same \
          seeds: {}, median of larger / smaller {:.2}. Longest pause of the link {pause:.1} ms, \
-         {void} runs made again",
+         {void} runs repeated",
         ratios(ours),
         ours.len(),
         ratios(control),

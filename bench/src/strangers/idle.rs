@@ -1,6 +1,6 @@
 //! Wake-ups of an idle program: `wirespeed services` over a TAP in a namespace. Called by `mod.rs`.
-//! The kernel counts voluntary context switches of all threads of the process (proc(5)); each is a
-//! sleep that ended.
+//! The kernel counts voluntary context switches of all threads of the process (proc(5)); each is
+//! one sleep.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ pub(super) const ROWS: &[Spec] =
 
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 0, 2));
 
-/// The kernel probes a neighbour that it has used once more after five seconds; then there is no
-/// traffic.
+/// Five seconds after the kernel used a neighbour, it probes the neighbour once more; after that
+/// there is no traffic.
 const SETTLE: Duration = Duration::from_secs(8);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The program; dropping this ends it.
+/// The running program; it is killed on drop.
 struct Services(Child);
 
 impl Drop for Services {
@@ -43,8 +43,9 @@ fn wakeups(b: &Bench) -> Result<Figure> {
     Ok(Figure {
         value: samples.iter().copied().fold(0.0, f64::max),
         note: format!(
-            "most of {rounds} times {seconds} s after an answer over TCP and one over UDP, all \
-             threads, no IPv6 on the kernel's end; answers again after each"
+            "the highest of {rounds} measurements of {seconds} s, after an answer over TCP and one \
+             over UDP; all threads; no IPv6 at the kernel's end; the program answers again after \
+             each"
         ),
         samples,
     })
@@ -53,7 +54,7 @@ fn wakeups(b: &Bench) -> Result<Figure> {
 /// Runs in a thread whose namespace ends with it.
 fn measure(program: &PathBuf, rounds: usize, seconds: u64) -> Result<Vec<f64>> {
     let _namespace = enter_new_namespace()?;
-    // The kernel's own IPv6 packets would wake it.
+    // The kernel's own IPv6 packets would wake the program.
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").context("disable_ipv6")?;
     let mut command = Command::new(program);
     command.args(["services", "--dev", "tap:idle0", "--addr", "10.97.0.2/24"]);
@@ -77,7 +78,7 @@ fn measure(program: &PathBuf, rounds: usize, seconds: u64) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-/// Check that it answers: daytime over TCP, echo over UDP.
+/// Check that the program answers daytime over TCP and echo over UDP.
 fn answers() -> Result<()> {
     let begun = Instant::now();
     let mut stream = loop {
@@ -104,15 +105,18 @@ fn switches(pid: u32) -> Result<u64> {
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).context("services have ended")? {
         let status = std::fs::read_to_string(thread?.path().join("status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        all += line.context("no count of switches")?.trim().parse::<u64>()?;
+        all += line
+            .context("the kernel reports no count of context switches")?
+            .trim()
+            .parse::<u64>()?;
     }
     Ok(all)
 }
 
-/// The program of the same build as this one, brought up to date.
+/// Build the program `wirespeed` with this program's profile, if needed. Returns its path.
 pub(crate) fn built() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("where this program is")?;
-    let folder = own.parent().context("a program is in a folder")?;
+    let own = std::env::current_exe().context("finding this program")?;
+    let folder = own.parent().context("finding this program's folder")?;
     let profile = match folder.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(name) => name,

@@ -1,7 +1,7 @@
 //! The rows of bench `peers`, in the words of the issue about foreign peers. Called by `main.rs`.
-//! This file has the share of Linux's segments that follow a leader; `counts` has instructions of
-//! recorded and of single segments, `bytes` the passes over payload, `fair` a bottleneck shared
-//! with Linux, `idle` an idle program.
+//! This file has the share of Linux's segments that follow a leader; `counts` has instruction
+//! counts of Linux's recorded segments and of flows with one segment a turn, `bytes` the passes
+//! over payload, `fair` a bottleneck shared with Linux, `idle` an idle program.
 
 mod bytes;
 mod counts;
@@ -53,7 +53,7 @@ fn share(b: &Bench, kind: Kind) -> Result<Figure> {
         let seen = live(kind, seconds)?;
         samples.push(seen.followed as f64 / seen.segments as f64);
         note = format!(
-            "{} of {} segments, {:.1} a burst; of the last of {rounds} runs",
+            "{} of {} segments, {:.1} a burst, in the last of {rounds} runs",
             seen.followed,
             seen.segments,
             seen.segments as f64 / seen.bursts as f64

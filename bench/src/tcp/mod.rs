@@ -1,6 +1,6 @@
 //! The rows of bench `tcp`, in the words of the issue about bad networks. Called by `main.rs`. They
 //! run in virtual time in the simulator (`sim`), with the stack's default settings; only the last
-//! row depends on the machine. `paths` has rows of goodput; this file has the rows with one
+//! row depends on the machine. `paths` measures goodput; this file has the table, the rows with one
 //! scripted event, and the rate that RFC 9438 expects.
 
 pub(crate) mod paths;
@@ -158,9 +158,9 @@ pub const ROWS: &[Spec] = {
 };
 
 // Rows of instruction counts: the cost of an ACK with a large window over the cost with a small
-// one. The cases are `icount`'s (`outstanding.rs` makes their state).
+// one. The cases are those of `icount`; `outstanding.rs` makes their state.
 
-/// The cases `KIND-100000-outstanding` over `KIND-100-outstanding`.
+/// The instructions of case `KIND-100000-outstanding` divided by those of `KIND-100-outstanding`.
 fn ratio(kind: &str) -> Result<Figure> {
     let many = instructions(&format!("{kind}-100000-outstanding"))?;
     let few = instructions(&format!("{kind}-100-outstanding"))?;
@@ -170,9 +170,9 @@ fn ratio(kind: &str) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// Section 4.6: beta_cubic.
+/// RFC 9438 section 4.6: beta_cubic.
 const BETA: f64 = 0.7;
-/// Section 5: C, in segments per second cubed.
+/// RFC 9438 section 5: C, in segments per second cubed.
 const C: f64 = 0.4;
 
 /// Bits a second of payload that RFC 9438's deterministic loss model gives a flow which loses one
@@ -180,7 +180,8 @@ const C: f64 = 0.4;
 /// the larger of CUBIC's average window (section 5.1: the fourth root of `C (3 + beta) / (4 (1 -
 /// beta))`, times the fourth root of `RTT^3 / p^3`) and that of its Reno-friendly region (section
 /// 4.3: the square root of `alpha (1 + beta) / (2 (1 - beta) p)` with `alpha = 3 (1 - beta) / (1 +
-/// beta)`, which is the square root of `3 / (2 p)`), each a round trip. Windows in segments.
+/// beta)`, which is the square root of `3 / (2 p)`), sent once a round trip. Windows are in
+/// segments.
 fn rfc9438_bps(loss: f64, rtt_s: f64, mss: f64) -> f64 {
     let cubic = (C * (3.0 + BETA) / (4.0 * (1.0 - BETA)) * (rtt_s / loss).powi(3)).powf(0.25);
     let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
@@ -188,10 +189,11 @@ fn rfc9438_bps(loss: f64, rtt_s: f64, mss: f64) -> f64 {
     cubic.max(reno_friendly) * mss * 8.0 / rtt_s
 }
 
-// Rows with one scripted event on one connection, and the one row that a clock measures.
+// Rows with one scripted event on one connection, and the one row that is measured in real time.
 // `sim::scripted` says where each time begins and ends.
 
-/// Seeds of a row; they differ in little more than sequence numbers.
+/// The number of seeds of a row; runs with different seeds differ in little more than sequence
+/// numbers.
 fn seeds(b: &Bench) -> u64 {
     if b.is_quick { 3 } else { 10 }
 }
@@ -205,7 +207,8 @@ fn rtts(time: Duration) -> f64 {
     time.as_secs_f64() / RTT.as_secs_f64()
 }
 
-/// From the request's write to the reply's last byte read, less the reader's longest ACK delay.
+/// The time from the request's write to the read of the reply's last byte, less the reader's
+/// longest ACK delay.
 fn lost_tail(b: &Bench) -> Result<Figure> {
     let first = scripted::tail_loss(1).map_err(|violation| anyhow!("{violation}"))?;
     let note = format!(
@@ -220,23 +223,25 @@ fn lost_tail(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// From the read that opens the window to the first byte read that was not buffered then.
+/// The time from the read that opens the window to the read of the first byte that arrives after
+/// it.
 fn window_opened(b: &Bench) -> Result<Figure> {
     let note = "100 Mb/s, 40 ms there and back; from the read that opens the window until a byte \
-                is read that came after it";
+                is read that arrived after it";
     over(b, note, |seed| {
         let resumed = scripted::window_opened(seed).map_err(|violation| anyhow!("{violation}"))?;
         Ok(rtts(resumed.took))
     })
 }
 
-/// The same with the update lost, at the worst moment, over the time from one probe to the next.
+/// The same time if the window update is lost at the worst moment, divided by the time from one
+/// probe to the next.
 fn update_lost(b: &Bench) -> Result<Figure> {
     let first = scripted::update_lost(1).map_err(|violation| anyhow!("{violation}"))?;
     let note = format!(
         "100 Mb/s, 40 ms there and back; the window opens a millisecond after a probe was \
-         answered, nothing tells of it but the answer to the next; {:.1} ms until a byte is \
-         read that came after it, {:.1} ms from probe to probe",
+         answered, and the sender learns it only from the answer to the next probe; {:.1} ms until \
+         a byte is read that arrived after it, {:.1} ms from probe to probe",
         first.took.as_secs_f64() * 1e3,
         first.probe_interval.as_secs_f64() * 1e3,
     );
@@ -247,7 +252,8 @@ fn update_lost(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// Wall time of 60 s of one flow, with nothing else of ours running: one thread on one core.
+/// Wall time of 60 simulated seconds of one flow, on one thread and one core, while this program
+/// does nothing else.
 fn simulated_minute(b: &Bench) -> Result<Figure> {
     let runs = if b.is_quick { 3 } else { 5 };
     let path = path(200, 100, 1.0, "cubic").into_inner();
@@ -269,7 +275,8 @@ mod tests {
     #[test]
     fn it_gives_the_windows_of_the_rfc() {
         // The tables of section 5.1 at 0.1 s have 12 and 38 segments for Reno at a loss of 1e-2 and
-        // 1e-3, 187 and 1054 for CUBIC with C = 0.4 at 1e-4 and 1e-5: each is the larger one there.
+        // 1e-3, 187 and 1054 for CUBIC with C = 0.4 at 1e-4 and 1e-5: at each loss the larger of
+        // the two windows.
         let window = |loss| rfc9438_bps(loss, 0.1, 1.0) * 0.1 / 8.0;
         for (loss, segments) in [(1e-2, 12.25), (1e-3, 38.7), (1e-4, 187.4), (1e-5, 1054.0)] {
             let off = window(loss) / segments - 1.0;
@@ -279,7 +286,8 @@ mod tests {
 
     #[test]
     fn a_shorter_round_trip_is_ruled_by_reno() {
-        // Section 4.3: short paths are in the Reno-friendly region, where the rate goes as 1 / RTT.
+        // Section 4.3: short paths are in the Reno-friendly region, where the rate is proportional
+        // to 1 / RTT.
         let ratio = rfc9438_bps(1e-4, 0.005, 1448.0) / rfc9438_bps(1e-4, 0.01, 1448.0);
         assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");
     }

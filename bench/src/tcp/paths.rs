@@ -1,6 +1,6 @@
-//! Goodput over a path, many seeds at a time: the rows of bulk flows. Called by `mod.rs`. A world
-//! runs in one thread; seeds are distributed over both cores. The share is goodput / (rate x
-//! 1448/1500), from the first SYN; impairments act on data behind the queue.
+//! Measures goodput over a path with many seeds, for the rows of bulk flows. Called by `mod.rs`. A
+//! simulation runs in one thread; the seeds are distributed over both cores. The share is goodput /
+//! (rate x 1448/1500), counted from the first SYN; impairments act on data behind the queue.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,8 @@ pub(crate) struct Path {
     quick: u64,
 }
 
-/// A path with a rate in Mb/s, a round trip in ms, a queue in products of both, 60 s, ten seeds.
+/// A path with a rate in Mb/s, a round trip in ms, and a queue in bandwidth-delay products; runs
+/// take 60 s, with ten seeds.
 pub(crate) fn path(rate_mbps: u64, rtt_ms: u64, queue_bdp: f64, cc: &'static str) -> Path {
     let mut path = Goodput::new(rate_mbps * 1_000_000, Duration::from_micros(rtt_ms * 500));
     path.queue_bytes = path.bdp_bytes(queue_bdp);
@@ -41,13 +42,13 @@ impl Path {
         self
     }
 
-    /// This many seeds.
+    /// Measure with this many seeds.
     pub(super) fn seeds(mut self, seeds: u64) -> Path {
         self.seeds = seeds;
         self
     }
 
-    /// One seed with `--quick`: it moves gigabytes.
+    /// Measure with one seed if `--quick` is given, because a run moves gigabytes.
     pub(super) fn slow(mut self) -> Path {
         self.quick = 1;
         self
@@ -101,7 +102,8 @@ pub(super) fn fairness(b: &Bench, path: &Path) -> Result<Figure> {
     figure(b, path, |outcome| outcome.fairness)
 }
 
-/// Goodput of CUBIC under random loss at 100 Mb/s and 100 ms, over what RFC 9438 expects.
+/// Goodput of CUBIC under random loss at 100 Mb/s and 100 ms, divided by the goodput that RFC 9438
+/// expects.
 pub(super) fn against_response(b: &Bench, loss: f64) -> Result<Figure> {
     let path = path(100, 100, 1.0, "cubic").loss(loss).seconds(60, 300);
     let expected = rfc9438_bps(loss, 2.0 * path.path.delay.as_secs_f64(), MSS);
@@ -121,8 +123,8 @@ fn figure(b: &Bench, path: &Path, of: impl Fn(&Outcome) -> f64) -> Result<Figure
         .iter()
         .fold((f64::MAX, f64::MIN), |(low, high), &value| (low.min(value), high.max(value)));
     let note = format!(
-        "{}; {} seeds: {least:.4} to {most:.4}; medians: {mbps:.2} Mb/s, {:.0} segments sent \
-         again, {:.0} time-outs, {:.0} recoveries, {:.0} dropped by the queue",
+        "{}; {} seeds: {least:.4} to {most:.4}; medians: {mbps:.2} Mb/s, {:.0} segments \
+         retransmitted, {:.0} time-outs, {:.0} recoveries, {:.0} dropped by the queue",
         path.describe(),
         samples.len(),
         middle(&|o| o.retransmits as f64),
@@ -142,7 +144,7 @@ fn algorithm(name: &str) -> Result<Algorithm> {
     known.copied().ok_or_else(|| anyhow!("not run: no such law: {name}"))
 }
 
-/// Seeds 1 to `seeds`, in order, by a thread on each core.
+/// The outcomes of seeds 1 to `seeds`, in this order, measured by a thread on each core.
 fn outcomes(b: &Bench, path: &Path, seeds: u64) -> Result<Vec<Outcome>> {
     let law = algorithm(path.cc)?;
     let (next, done) = (AtomicU64::new(1), Mutex::new(Vec::new()));

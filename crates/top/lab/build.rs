@@ -1,5 +1,5 @@
-//! Says how far this crate is optimised: its experiments make packets and count them, so figures in
-//! real time depend on that.
+//! Passes the optimisation level of this build to the crate, which reports it with its figures:
+//! figures in real time depend on it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! nfs-ganesha behind the kernel's TCP, and our client. Called by `rpc/nfs.rs`. Needs root,
-//! nfs-ganesha, rpcbind and util-linux.
+//! Transfers between our client and nfs-ganesha, which uses the kernel's TCP. Called by
+//! `rpc/nfs.rs`. It needs root, nfs-ganesha, rpcbind and util-linux.
 
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
@@ -25,7 +25,7 @@ const MOUNT: u16 = 20_048;
 /// How long the server may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// nfs-ganesha and its port mapper, which end with this, and with this process.
+/// nfs-ganesha and its port mapper. They end on drop, and with this process.
 struct Server(Child);
 
 impl Drop for Server {
@@ -36,8 +36,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// A server of a directory at the kernel's end, by processes of their own with a `/run` of
-    /// their own; the settings and the log lie beside the directory.
+    /// Start a server for the directory at the kernel's end. Its processes have a `/run` of their
+    /// own; the settings and the log are next to the directory.
     fn start(path: &Path, folder: &Folder) -> Result<Server> {
         let text = format!(
             "NFS_CORE_PARAM {{ Protocols = 3; NFS_Port = {NFS}; MNT_Port = {MOUNT};
@@ -51,7 +51,7 @@ impl Server {
             "mount -t tmpfs none /run && rpcbind -i &&
              exec ganesha.nfsd -F -f {MOUNTED}/config -L {MOUNTED}/log -p /run/pid"
         );
-        // The server ends with the thread that starts it, which is this one.
+        // `--pdeathsig` ends the server with the thread that starts it, which is this one.
         let network =
             format!("--net=/proc/{}/fd/{}", std::process::id(), path.namespace.as_raw_fd());
         let mut command = Command::new("setpriv");
@@ -67,14 +67,17 @@ impl Server {
             if let Some(status) = server.0.try_wait()? {
                 bail!("nfs-ganesha ended ({status}): install nfs-ganesha-vfs and rpcbind");
             }
-            ensure!(start.elapsed() < PATIENCE, "nfs-ganesha does not start: see its log");
+            ensure!(
+                start.elapsed() < PATIENCE,
+                "nfs-ganesha does not start; install nfs-ganesha-vfs and rpcbind"
+            );
             thread::sleep(Duration::from_millis(100));
         }
         Ok(server)
     }
 }
 
-/// Our client with a directory of the server.
+/// Our client, with a directory of the server mounted.
 pub(super) struct Ganesha<'a> {
     path: &'a Path,
     nfs: Nfs,
@@ -139,7 +142,7 @@ impl<'a> Ganesha<'a> {
     }
 }
 
-/// A client of a program of the server, as `wirespeed nfs` makes it.
+/// A client for an RPC program of the server, like that of `wirespeed nfs`.
 fn client(net: &Net, program: u32, port: u16) -> Client {
     let credential = Credential::Sys(AuthSys::default());
     let config = Config { credential, record_max: RECORD_BYTES, ..Config::new(program, 3) };

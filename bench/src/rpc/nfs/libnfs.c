@@ -77,8 +77,8 @@ static long long now_ns(void)
 int main(int argc, char **argv)
 {
     if (argc != 5)
-        fail(NULL, "URL BYTES PIECE FLYING are wanted");
-    /* Memory of calls stays ours, as that of the other end does. */
+        fail(NULL, "usage: peer URL BYTES PIECE FLYING");
+    /* The memory of calls stays in the process, as at the other end. */
     mallopt(M_MMAP_THRESHOLD, 256 << 20);
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     uint64_t bytes = strtoull(argv[2], NULL, 10), piece = strtoull(argv[3], NULL, 10);

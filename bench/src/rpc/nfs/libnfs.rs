@@ -1,5 +1,5 @@
-//! libnfs behind the kernel's TCP, and our server, as `wirespeed nfsd` has it. Called by
-//! `rpc/nfs.rs`. Needs root, a C compiler and libnfs-dev.
+//! Transfers between libnfs, which uses the kernel's TCP, and our server, like that of `wirespeed
+//! nfsd`. Called by `rpc/nfs.rs`. It needs root, a C compiler and libnfs-dev.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -20,7 +20,7 @@ use super::path::{Flow, PIECE, Path, rate};
 use super::{Folder, IN_FLIGHT, Measured, THERE, WRITTEN, measured};
 use crate::outside::host::{OURS, at};
 
-/// Calls that the server carries out at a time: `wirespeed nfsd` has as many.
+/// Calls that the server carries out at a time, as many as in `wirespeed nfsd`.
 const CALLS: usize = 16;
 
 /// A client of libnfs that has mounted a directory of ours.
@@ -28,7 +28,7 @@ pub(super) struct Libnfs<'a> {
     path: &'a Path,
     child: Child,
     words: ChildStdin,
-    /// None while a thread reads from it.
+    /// The client's standard output; `None` while a thread reads from it.
     answers: Option<BufReader<ChildStdout>>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Libnfs<'a> {
         Ok(client)
     }
 
-    /// The next line, while our end works.
+    /// Wait for the next line of the client, while our end runs.
     async fn answer(&mut self) -> Result<String> {
         let mut answers = self.answers.take().context("the client of libnfs is gone")?;
         let reading = tokio::task::spawn_blocking(move || {
@@ -82,7 +82,7 @@ impl<'a> Libnfs<'a> {
 
 impl Drop for Libnfs<'_> {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A TAP between our stack and the kernel, and what one TCP connection carries over it. Called by
+//! A TAP between our stack and the kernel, and the rate of one TCP connection over it. Called by
 //! `rpc/nfs.rs`. Our end is a thread with tokio, pinned to one core; the kernel's programs are
 //! pinned to another.
 
@@ -19,10 +19,10 @@ use crate::namespace::{enter, ip};
 use crate::outside::host::{KERNEL, OURS, at, host_with_tap, stack_over};
 use crate::peers::kernel::{Placement, UNIT, accept, listen, read_all};
 
-/// Bytes of a READ and a WRITE, and of one read or write of ours where there is no NFS.
+/// Bytes of a READ and a WRITE, and of one read or write of the connection alone.
 pub(super) const PIECE: usize = 256 << 10;
 
-/// Where the data goes.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     /// From the kernel's end to ours.
@@ -36,7 +36,7 @@ pub(super) struct Path {
     pub(super) placement: Placement,
     pub(super) runtime: Runtime,
     pub(super) net: Net,
-    /// The data that is written, over and over.
+    /// The data that is written again and again.
     pub(super) data: Arc<Vec<u8>>,
     our_core: usize,
     kernel_core: usize,
@@ -44,7 +44,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// From now on this thread belongs to our end.
+    /// Make the path, and pin this thread to our end's core.
     pub(super) fn new(b: &Bench) -> Result<Path> {
         let placement =
             if b.cores.second.is_some() { Placement::TwoCores } else { Placement::OneCore };
@@ -67,7 +67,8 @@ impl Path {
         Ok(path)
     }
 
-    /// Run something in the kernel's namespace and on its core; what it starts stays there.
+    /// Run `what` in the kernel's namespace and on the kernel's core; processes that it starts stay
+    /// there.
     pub(super) fn by_kernel<T: Send>(&self, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -79,7 +80,7 @@ impl Path {
         })
     }
 
-    /// Run something on the kernel's core; what it starts stays there.
+    /// Run `what` on the kernel's core; processes that it starts stay there.
     pub(super) fn on_kernel_core<T>(&self, what: impl FnOnce() -> Result<T>) -> Result<T> {
         pin(&[self.kernel_core])?;
         let done = what();
@@ -87,7 +88,7 @@ impl Path {
         done
     }
 
-    /// GB/s of a connection.
+    /// The rate of a connection alone, in GB/s.
     pub(super) fn alone(&self, flow: Flow, bytes: usize) -> Result<f64> {
         let (listening, listens) = mpsc::channel::<SocketAddr>();
         thread::scope(|scope| {
@@ -134,7 +135,7 @@ async fn take(mut stream: TcpStream, bytes: usize) -> Result<Duration> {
     Ok(took)
 }
 
-/// Write, and wait until the other end has read it all and closed.
+/// Write, and wait until the other end has read everything and closed.
 async fn give(mut stream: TcpStream, data: &[u8], bytes: usize) -> Result<Duration> {
     let (start, mut left) = (Instant::now(), bytes);
     while left > 0 {
@@ -143,7 +144,7 @@ async fn give(mut stream: TcpStream, data: &[u8], bytes: usize) -> Result<Durati
         left -= now;
     }
     stream.shutdown().await?;
-    ensure!(stream.read(&mut [0; 1]).await? == 0, "the other end sends something");
+    ensure!(stream.read(&mut [0; 1]).await? == 0, "the other end sent data instead of closing");
     Ok(start.elapsed())
 }
 

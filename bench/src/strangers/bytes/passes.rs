@@ -1,9 +1,10 @@
-//! The three passes over a segment's bytes without a stack: copied in with a sum, summed, copied
-//! out. Called by `bytes.rs`.
+//! The three passes over a segment's bytes without a stack: they are copied in and summed, summed,
+//! and copied out. Called by `bytes.rs`.
 //!
-//! Buffers are laid out like packet buffers, and order and memory are those of the transfer of the
-//! row `memory MTU 1500`: a wireful of segments is written, then all of it is verified with its
-//! headers, then all of it is read, from and to 128 KB of an application at either end.
+//! Buffers are laid out like packet buffers. The order of accesses and the memory are those of the
+//! transfer in the row `memory MTU 1500`: as many segments as the wire holds are written, then all
+//! of them are summed with their headers, then all of them are read. The application at each end
+//! has 128 KB of memory.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -34,12 +35,12 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// The stack's choice on this machine.
+    /// The implementation that the stack chooses on this machine.
     pub(super) fn ours() -> Kernels {
         Kernels { ladder: Ladder::best(), copy: mbuf::copy, name: "ours" }
     }
 
-    /// Sums by AVX2, and the copy by the C library: the stack's former choice.
+    /// Sums with AVX2, and copies with the C library: the stack's former choice.
     pub(super) fn avx2() -> Result<Kernels> {
         ensure!(Ladder::available().any(|rung| rung == Ladder::Avx2), "needs AVX2");
         let copy = |from: &[u8], to: &mut [u8]| to.copy_from_slice(from);
@@ -47,13 +48,13 @@ impl Kernels {
     }
 }
 
-/// Memory of an application at either end, and of packet buffers between them.
+/// The memory of the applications at both ends, and the packet buffers between them.
 pub(super) struct Passes {
     kernels: Kernels,
     from: Vec<u8>,
     buffers: Vec<u8>,
     to: Vec<u8>,
-    /// Which segment of either application's memory is next.
+    /// The number of the next segment in each application's memory.
     at: usize,
 }
 

@@ -1,11 +1,11 @@
-//! The rate at which two cores can move bytes through a ring when they do nothing else: one copies
-//! from its application's memory into buffers, the other out of them into its own. Called by
-//! `bytes.rs`.
+//! The rate at which two cores can move bytes through a ring when they do nothing else: one core
+//! copies from its application's memory into buffers, the other core copies from the buffers into
+//! its own memory. Called by `bytes.rs`.
 //!
 //! As in a transfer over the wire in memory, segments of 1448 bytes are in buffers of 2 KB, at most
-//! 256 KB of them are in flight, bursts are of 64, and used buffers return to the writer. There are
-//! no sums, no headers and no window: the result shows the cost of cache lines that go from one
-//! core to the other and back.
+//! 256 KB of segments are in flight, a burst has 64 of them, and used buffers return to the writer.
+//! There are no sums, no headers and no window: the result shows the cost of moving cache lines
+//! from one core to the other and back.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::measure::{Measurement, pattern, pin};
 
 const SEGMENT: usize = 1448;
 const BURST: usize = 64;
-/// Segments in flight at most: 256 KB.
+/// The most segments in flight: 256 KB.
 const WINDOW: usize = (256 << 10) / SEGMENT;
 /// Bytes of the application's memory at either end.
 const APPLICATION: usize = 128 << 10;
@@ -26,13 +26,13 @@ const APPLICATION: usize = 128 << 10;
 #[repr(align(64))]
 struct Buffer([u8; 33 * 64]);
 
-/// Run for this long, the writer on the first of these cores and the reader on the second. `units`
-/// counts segments.
+/// Run for `seconds`, with the writer on the first of these cores and the reader on the second.
+/// `units` counts segments.
 pub(super) fn run([writer, reader]: [usize; 2], seconds: f64) -> Result<Measurement> {
     let (mut free_home, free) = RingBuffer::new(WINDOW);
     for _ in 0..WINDOW {
         let buffer = Box::new(Buffer([0; 33 * 64]));
-        free_home.push(buffer).map_err(|_| anyhow!("the ring holds them all"))?;
+        free_home.push(buffer).map_err(|_| anyhow!("the ring has no room for all buffers"))?;
     }
     let (filled, filled_far) = RingBuffer::new(WINDOW);
     let start = &Barrier::new(2);
@@ -53,7 +53,7 @@ pub(super) fn run([writer, reader]: [usize; 2], seconds: f64) -> Result<Measurem
     let panicked = |_| anyhow!("an end of the ring panicked");
     let sent = sent.map_err(panicked)??;
     let (units, wall_s) = received.map_err(panicked)??;
-    (units == sent).then_some(()).context("not all that was sent arrived")?;
+    (units == sent).then_some(()).context("not all segments that were sent arrived")?;
     Ok(Measurement {
         bytes: units * SEGMENT as u64,
         wall_s,
@@ -65,7 +65,7 @@ pub(super) fn run([writer, reader]: [usize; 2], seconds: f64) -> Result<Measurem
     })
 }
 
-/// Fill buffers until `limit` has passed; returns how many.
+/// Fill buffers until `limit` has passed. Returns how many.
 fn write(
     mut free: Consumer<Box<Buffer>>,
     mut filled: Producer<Box<Buffer>>,
@@ -86,8 +86,8 @@ fn write(
     sent
 }
 
-/// Empty buffers until the other end is gone and nothing is left; returns how many, and in what
-/// time.
+/// Empty buffers until the other end has ended and no buffer is left. Returns how many, and the
+/// seconds.
 fn read(mut filled: Consumer<Box<Buffer>>, mut free: Producer<Box<Buffer>>) -> (u64, f64) {
     let mut into = vec![0; APPLICATION];
     let (start, mut received) = (Instant::now(), 0);
@@ -110,13 +110,13 @@ fn read(mut filled: Consumer<Box<Buffer>>, mut free: Producer<Box<Buffer>>) -> (
     (received, start.elapsed().as_secs_f64())
 }
 
-/// Push all at once, so that the other end sees a burst; returns how many.
+/// Push all buffers at once, so that the other end sees a burst. Returns how many.
 fn push(
     ring: &mut Producer<Box<Buffer>>,
     count: usize,
     buffers: impl Iterator<Item = Box<Buffer>>,
 ) -> u64 {
-    // There are no more buffers than slots.
+    // This cannot fail: there are no more buffers than slots.
     let Ok(slots) = ring.write_chunk_uninit(count) else { return 0 };
     slots.fill_from_iter(buffers) as u64
 }

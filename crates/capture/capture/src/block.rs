@@ -1,7 +1,7 @@
-//! Blocks of pcapng: their types, and the body of one, read field by field.
+//! Blocks of pcapng: their types, and the body of a block, which is read field by field.
 //!
-//! Called by: `pcapng`. A body knows how much of it is left, so that no field and no option reaches
-//! into the next block. Source: draft-ietf-opsawg-pcapng, sections 3 and 4.
+//! Called by: `pcapng`. A body counts the bytes that are left, so that no field and no option is
+//! read from the next block. Source: draft-ietf-opsawg-pcapng, sections 3 and 4.
 
 use std::io::BufRead;
 
@@ -20,7 +20,7 @@ pub(crate) const ENHANCED_PACKET: u32 = 6;
 /// the four of custom blocks.
 const OTHERS: [u32; 9] = [4, 5, 7, 8, 9, 10, 0x0bad, 0x4000_0bad, 0x8000_0001];
 
-/// Is it a type that exists? An unknown type is a sign of damage, but a block of it is only
+/// Does this type exist? An unknown type is a sign of damage, but a block of such a type is only
 /// skipped.
 pub(crate) fn is_known(kind: u32) -> bool {
     [SECTION, INTERFACE, PACKET, SIMPLE_PACKET, ENHANCED_PACKET].contains(&kind)
@@ -30,7 +30,7 @@ pub(crate) fn is_known(kind: u32) -> bool {
 /// The end of options.
 const END: u16 = 0;
 
-/// `len`, and the bytes that fill up its last word.
+/// `len` rounded up to whole words of four bytes.
 pub(crate) fn padded(len: u32) -> u64 {
     u64::from(len).next_multiple_of(4)
 }
@@ -56,7 +56,8 @@ impl<'a, R: BufRead> Body<'a, R> {
         self.input.exact().map(Some)
     }
 
-    /// A packet's data: `captured` bytes, or what the block has of them; `kept` of them are kept.
+    /// A packet's data: `captured` bytes, or as many of them as the block has. At most `kept` of
+    /// these are returned.
     pub(crate) fn data(&mut self, captured: u32, kept: u32) -> Result<Vec<u8>, Error> {
         let there = u32::try_from(self.left).unwrap_or(u32::MAX).min(captured);
         let bytes = self.input.bytes(there.min(kept))?;
@@ -65,8 +66,8 @@ impl<'a, R: BufRead> Body<'a, R> {
         Ok(bytes)
     }
 
-    /// Show each option to `each`: its code, its length, and the first bytes of its value. An
-    /// option that is longer than what is left ends them.
+    /// Call `each` for each option with its code, its length, and the first bytes of its value. An
+    /// option that is longer than the rest of the block ends the options.
     pub(crate) fn options(&mut self, mut each: impl FnMut(u16, &[u8])) -> Result<(), Error> {
         let mut value = [0; NAME_BYTES_MAX];
         while let Some([a, b, c, d]) = self.fields()? {
@@ -84,7 +85,7 @@ impl<'a, R: BufRead> Body<'a, R> {
         Ok(())
     }
 
-    /// Pass over `len` bytes, or what is left.
+    /// Skip `len` bytes, or the rest of the block if it is shorter.
     pub(crate) fn skip(&mut self, len: u64) -> Result<(), Error> {
         let len = len.min(self.left);
         self.left -= len;

@@ -1,6 +1,6 @@
-//! Bytes of a file, one after the other, and integers in its byte order.
+//! The bytes of a file, read in order, and integers in the file's byte order.
 //!
-//! Called by: `pcap` and `pcapng`. Nothing seeks, so that a pipe is as good as a file.
+//! Called by: `pcap` and `pcapng`. Nothing seeks, so that a pipe can be read like a file.
 
 use std::io::{BufRead, ErrorKind, Read};
 
@@ -15,7 +15,7 @@ impl<R: BufRead> Input<R> {
         Input(inner)
     }
 
-    /// The next N bytes; `None` at the end of the file, an error within them.
+    /// The next N bytes; `None` at the end of the file; an error if the file ends within them.
     pub(crate) fn first<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Error> {
         let is_over = loop {
             match self.0.fill_buf() {
@@ -33,7 +33,7 @@ impl<R: BufRead> Input<R> {
         Ok(bytes)
     }
 
-    /// As many bytes as `into` has.
+    /// Fill `into` with the next bytes.
     pub(crate) fn fill(&mut self, into: &mut [u8]) -> Result<(), Error> {
         self.0.read_exact(into).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => Error::CutOff,
@@ -41,14 +41,14 @@ impl<R: BufRead> Input<R> {
         })
     }
 
-    /// The next `len` bytes; memory is allocated as they come.
+    /// The next `len` bytes. Memory is allocated as they are read.
     pub(crate) fn bytes(&mut self, len: u32) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let read = self.0.by_ref().take(len.into()).read_to_end(&mut bytes)?;
         if read == len as usize { Ok(bytes) } else { Err(Error::CutOff) }
     }
 
-    /// Pass over `len` bytes.
+    /// Skip `len` bytes.
     pub(crate) fn skip(&mut self, len: u64) -> Result<(), Error> {
         let mut left = len;
         while left > 0 {
@@ -75,7 +75,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Is it not this machine's?
+    /// Is this not the byte order of this machine?
     pub(crate) fn is_swapped(self) -> bool {
         (self == Order::Little) != cfg!(target_endian = "little")
     }
@@ -101,7 +101,7 @@ impl Order {
         }
     }
 
-    /// The words of a header.
+    /// The 32-bit words of a header.
     pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> [u32; N] {
         let mut words = [0; N];
         let (chunks, _) = bytes.as_chunks::<4>();

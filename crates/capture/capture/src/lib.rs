@@ -1,12 +1,13 @@
-//! Captures in files, pcap and pcapng, of any byte order and any clock.
+//! Reads capture files, pcap and pcapng, of any byte order and any clock.
 //!
 //! [`Reader`] gives one packet after the other. It reads what a packet needs (lengths, interface,
-//! clock, direction) and passes over everything else unread: comments, names of hosts, statistics,
-//! secrets, blocks of any type and size. A block that only describes can therefore hide no packet,
-//! and no length in a file makes the reader allocate more than a packet's [`PACKET_BYTES_MAX`].
+//! clock, direction) and skips everything else unread: comments, names of hosts, statistics,
+//! secrets, blocks of any type and size. So a block that has only descriptions cannot hide a
+//! packet, and no length in a file makes the reader allocate more than [`PACKET_BYTES_MAX`] for a
+//! packet.
 //!
 //! Called by: `dump -r`, `trace`. Source: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng;
-//! docs/decisions/0123 says why it is our own.
+//! docs/decisions/0123 has the reasons for a reader of our own.
 
 mod block;
 mod input;
@@ -23,7 +24,7 @@ pub use packet::{
 use pcap::Pcap;
 use pcapng::Pcapng;
 
-/// A capture that is read.
+/// A reader of a capture file.
 #[derive(Debug)]
 pub struct Reader<R>(Kind<R>);
 
@@ -34,10 +35,10 @@ enum Kind<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Read the head of a capture.
+    /// Read the header of a capture file.
     ///
     /// # Errors
-    /// It is no capture, or ends within its head.
+    /// The bytes are not a capture file, or end within its header.
     pub fn new(bytes: R) -> Result<Reader<R>, Error> {
         let mut input = Input::new(bytes);
         let magic = input.first::<4>()?.ok_or(Error::NotOne)?;
@@ -47,7 +48,7 @@ impl<R: BufRead> Reader<R> {
         }))
     }
 
-    /// The interfaces so far: packets may bring more.
+    /// The interfaces so far. Reading packets may add more.
     pub fn interfaces(&self) -> &[Interface] {
         match &self.0 {
             Kind::Pcap(pcap) => pcap.interfaces(),
@@ -55,10 +56,11 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The first interface, read as far as necessary; `None` if the file has none.
+    /// The first interface; reads as much of the file as necessary. `None` if the file has no
+    /// interface.
     ///
     /// # Errors
-    /// The file is damaged before it.
+    /// The file is damaged before its first interface.
     pub fn first_interface(&mut self) -> Result<Option<&Interface>, Error> {
         if let Kind::Pcapng(pcapng) = &mut self.0 {
             pcapng.read_to_an_interface()?;
@@ -69,7 +71,7 @@ impl<R: BufRead> Reader<R> {
     /// The next packet; `None` at the end.
     ///
     /// # Errors
-    /// Why the rest cannot be read. The results of later calls mean nothing.
+    /// The reason why the rest of the file cannot be read. Results of later calls have no meaning.
     pub fn packet(&mut self) -> Result<Option<Packet>, Error> {
         match &mut self.0 {
             Kind::Pcap(pcap) => pcap.packet(),

@@ -1,17 +1,17 @@
-//! A packet of a capture, its interface, and why a file is read no further.
+//! A packet of a capture, its interface, and the errors that end the reading of a file.
 //!
 //! Called by: every file here. Plain data.
 
 use std::io;
 
-/// Bytes of a packet that are kept. The first bytes of a longer packet in pcapng are kept. A longer
+/// The most bytes of a packet. Of a longer packet in pcapng only the first bytes are kept. A longer
 /// packet in pcap is damage, as in libpcap: only its length says where the next packet begins.
 pub const PACKET_BYTES_MAX: u32 = 262_144;
 
 /// Maximum number of interfaces in a file, all sections together.
 pub const INTERFACES_MAX: usize = 1 << 16;
 
-/// Bytes of an interface's name that are kept.
+/// The most bytes of an interface's name that are kept.
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// The bits of a link-type field that hold the type; those above give the length of a frame check
@@ -21,11 +21,11 @@ pub(crate) const LINK_BITS: u32 = 0x03ff_ffff;
 /// An interface of a file. A pcap file has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name; bytes that are no UTF-8 are replaced. `None` if the file gives none.
+    /// The name; bytes that are not UTF-8 are replaced. `None` if the file has no name.
     pub name: Option<String>,
     /// The link type (LINKTYPE_).
     pub link: u32,
-    /// The snapshot length as the file has it, in bytes; 0 is no limit.
+    /// The snapshot length that the file gives, in bytes; 0 is no limit.
     pub snaplen: u32,
     /// The file's byte order is not this machine's. Link headers in the byte order of the capturing
     /// machine (LINKTYPE_NULL) are swapped too.
@@ -35,49 +35,51 @@ pub struct Interface {
 /// The direction of a packet at its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Received.
+    /// The interface received the packet.
     In,
-    /// Sent.
+    /// The interface sent the packet.
     Out,
 }
 
 /// A packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its interface: an index of [`crate::Reader::interfaces`].
+    /// The packet's interface, as an index of [`crate::Reader::interfaces`].
     pub interface: usize,
-    /// Nanoseconds since 1970; 0 if the file gives no time, the last that fits for a later one.
+    /// The time in nanoseconds since 1970; 0 if the file gives no time; the highest value if the
+    /// time is later than that.
     pub time_ns: u64,
-    /// Its length on the wire in bytes; at least that of `bytes`, whatever the file says.
+    /// The length on the wire in bytes; at least the length of `bytes`, whatever the file says.
     pub wire_len: u32,
-    /// `None` if the file does not say.
+    /// The direction; `None` if the file does not give it.
     pub direction: Option<Direction>,
-    /// Its captured bytes.
+    /// The captured bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Why a file is read no further.
+/// The reason why a file is read no further.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file is neither pcap nor pcapng.
     #[error("neither pcap nor pcapng")]
     NotOne,
-    /// The system does not read on.
+    /// The system reported an error.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The file ends within a packet or a block.
-    #[error("it ends within a packet or a block")]
+    #[error("the file ends within a packet or a block")]
     CutOff,
-    /// A length that only damage explains, in bytes: of a packet in pcap, of a block in pcapng.
+    /// The length in bytes of a packet (pcap) or a block (pcapng), so long or short that the file
+    /// must be damaged.
     #[error("a {0} of {1} bytes")]
     Length(&'static str, u32),
     /// The two lengths of a block differ, and no block follows.
-    #[error("a block whose two lengths differ, and no block behind it")]
+    #[error("a block whose two lengths differ, with no block after it")]
     Lengths,
     /// A version of the format that does not exist yet.
     #[error("version {0} of {1}, which is not known")]
     Version(u16, &'static str),
-    /// A packet of an interface that the section does not describe.
+    /// The packet's interface is not described in its section.
     #[error("a packet of interface {0}, which the section does not describe")]
     NoInterface(u32),
     /// More interfaces than [`INTERFACES_MAX`].
@@ -88,17 +90,17 @@ pub enum Error {
 // The clock of a pcapng interface: its units and its zero.
 //
 // Source: draft-ietf-opsawg-pcapng, `if_tsresol` and `if_tsoffset`: units of 10^-n or 2^-n seconds,
-// n up to 127, and seconds that are added.
+// n up to 127, and an offset in seconds.
 
 const SECOND_NS: i128 = 1_000_000_000;
 
-/// Decimal places of a nanosecond.
+/// Decimal places of a second in nanoseconds.
 const NANO: u32 = 9;
 
-/// The bit of `if_tsresol` that says powers of 2.
+/// The bit of `if_tsresol` for powers of 2.
 const BINARY: u8 = 0x80;
 
-/// A clock.
+/// The clock of an interface.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     resolution: u8,
@@ -112,7 +114,8 @@ impl Clock {
         Clock { resolution: resolution.unwrap_or(6), offset_s: offset_s.unwrap_or(0) }
     }
 
-    /// Nanoseconds since 1970, rounded down. Before 1970 it is 0, after 2554 the last that fits.
+    /// Nanoseconds since 1970, rounded down. A time before 1970 is 0, a time after 2554 is the
+    /// highest value.
     pub(crate) fn ns(self, units: u64) -> u64 {
         let exponent = u32::from(self.resolution & !BINARY);
         let units = i128::from(units);

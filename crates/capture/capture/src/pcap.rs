@@ -1,10 +1,10 @@
-//! pcap files: a head, then packets, each behind a header of its own.
+//! pcap files: a file header, then packets, each with a header of its own.
 //!
-//! Called by: `Reader`. Source: draft-ietf-opsawg-pcap; what old programs wrote, as libpcap reads
-//! it: the magic number of Kuznetsov's headers, and lengths in the other order before version 2.4.
+//! Called by: `Reader`. Source: draft-ietf-opsawg-pcap; for files of old programs, libpcap: the
+//! magic number of Kuznetsov's headers, and lengths in the other order before version 2.4.
 //!
-//! The head is not trusted, because programs write snapshot lengths of 0, packets longer than the
-//! snapshot length, and times with more microseconds than a second has.
+//! The file header is not trusted, because programs write snapshot lengths of 0, packets longer
+//! than the snapshot length, and times with more microseconds than a second has.
 
 use std::io::BufRead;
 
@@ -13,11 +13,11 @@ use crate::packet::{Error, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet};
 
 const MICRO: u32 = 0xa1b2_c3d4;
 const NANO: u32 = 0xa1b2_3c4d;
-/// Microseconds, and 8 bytes more in each packet's header.
+/// The magic number for microseconds and 8 more bytes in each packet's header.
 const LONGER: u32 = 0xa1b2_cd34;
 
-/// The version in which the two lengths of a packet may be in either order; before, the one on the
-/// wire is the first.
+/// The version in which the two lengths of a packet may be in either order. In earlier versions the
+/// length on the wire is first.
 const EITHER: (u16, u16) = (2, 3);
 
 /// The version of one program that also has the length on the wire first.
@@ -29,15 +29,15 @@ pub(crate) struct Pcap<R> {
     input: Input<R>,
     order: Order,
     version: (u16, u16),
-    /// Nanoseconds of a unit of a time's fraction.
+    /// Nanoseconds in a unit of the fraction of a time.
     unit_ns: u64,
-    /// Bytes of a packet's header behind its four words.
+    /// Bytes of a packet's header after its four words.
     more: u64,
     interface: [Interface; 1],
 }
 
 impl<R: BufRead> Pcap<R> {
-    /// Read the head behind its magic number.
+    /// Read the file header after its magic number.
     pub(crate) fn new(mut input: Input<R>, magic: [u8; 4]) -> Result<Pcap<R>, Error> {
         let orders = [Order::Little, Order::Big].into_iter();
         let known = |order: Order| match order.u32(magic) {

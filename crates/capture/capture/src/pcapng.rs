@@ -1,11 +1,11 @@
-//! pcapng files: sections of blocks. The interfaces of all sections are numbered through the file.
+//! pcapng files: sections of blocks. The interfaces of all sections get numbers that are unique in
+//! the file.
 //!
 //! Called by: `Reader`. Each section numbers its interfaces from 0, so the numbers repeat in files
-//! joined by `cat`. Here the interfaces of a section come behind those of earlier sections.
+//! joined by `cat`. Here the interfaces of a section follow those of earlier sections.
 //!
-//! A block has its length twice. If the two differ, it is read by the first, provided that a block
-//! of a known type follows; otherwise the first is wrong, and nothing says where the next block
-//! begins.
+//! A block has its length twice. If the two differ, the first counts, provided that a block of a
+//! known type follows. Otherwise the first is wrong, and nothing says where the next block begins.
 
 use std::io::BufRead;
 
@@ -15,7 +15,7 @@ use crate::packet::{
     Clock, Direction, Error, INTERFACES_MAX, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet,
 };
 
-/// A block's type and its two lengths, in bytes.
+/// Bytes of a block's type and its two lengths.
 const AROUND: u32 = 12;
 
 /// Codes of options.
@@ -27,7 +27,7 @@ mod option {
     pub(super) const FLAGS: u16 = 2;
 }
 
-/// The direction in the flags: bits 0 and 1.
+/// The bits of the flags that have the direction.
 const DIRECTION: u32 = 3;
 
 /// A pcapng file.
@@ -42,28 +42,28 @@ pub(crate) struct Pcapng<R> {
     base: usize,
     /// The two lengths of the previous block differ.
     is_doubtful: bool,
-    /// The fault behind the packet that was given last.
+    /// The error that follows the packet that was returned last.
     trouble: Option<Error>,
 }
 
-/// The meaning of a block for a reader of packets.
+/// What a block is for a reader of packets.
 enum Found {
     Packet(Packet),
     Other,
     End,
 }
 
-/// The fields of a packet, of any of the three block types that hold one.
+/// The fields of a packet, from any of the three types of block that have a packet.
 struct Fields {
     interface: u32,
-    /// `None` in a block without a time.
+    /// The time in units of the clock; `None` in a block without a time.
     units: Option<u64>,
     captured: u32,
     wire_len: u32,
 }
 
 impl<R: BufRead> Pcapng<R> {
-    /// Read the first section's header behind its type.
+    /// Read the first section's header after its type.
     pub(crate) fn new(input: Input<R>) -> Result<Pcapng<R>, Error> {
         let mut new = Pcapng {
             input,
@@ -83,7 +83,7 @@ impl<R: BufRead> Pcapng<R> {
         &self.interfaces
     }
 
-    /// Read until there is an interface. No packet comes before the first one.
+    /// Read until there is an interface. No packet can be before the first interface.
     pub(crate) fn read_to_an_interface(&mut self) -> Result<(), Error> {
         while self.interfaces.is_empty() && !matches!(self.block()?, Found::End) {}
         Ok(())
@@ -108,7 +108,7 @@ impl<R: BufRead> Pcapng<R> {
         self.read(kind, len)
     }
 
-    /// Read a block behind its type and its first length.
+    /// Read a block after its type and its first length.
     fn read(&mut self, kind: [u8; 4], len: [u8; 4]) -> Result<Found, Error> {
         let mut read_of_body = 0;
         if kind == block::SECTION_BYTES {
@@ -154,14 +154,14 @@ impl<R: BufRead> Pcapng<R> {
         let rest = body.left;
         match (self.end(rest, len), &found) {
             (Ok(()), _) => {}
-            // The packet is whole.
+            // The packet itself is complete: it is returned first.
             (Err(trouble), Found::Packet(_)) => self.trouble = Some(trouble),
             (Err(trouble), _) => return Err(trouble),
         }
         Ok(found)
     }
 
-    /// Pass over the rest of a block, and compare its lengths.
+    /// Skip the rest of a block, and compare its lengths.
     fn end(&mut self, rest: u64, len: u32) -> Result<(), Error> {
         self.input.skip(rest)?;
         self.is_doubtful = self.order.u32(self.input.exact()?) != len;
@@ -176,7 +176,7 @@ fn order(magic: [u8; 4]) -> Result<Order, Error> {
     [Order::Little, Order::Big].into_iter().find(is_it).ok_or(Error::NotOne)
 }
 
-/// The version of a section; its length and options are passed over.
+/// Check the version of a section. Its length and options are skipped.
 fn section<R: BufRead>(body: &mut Body<'_, R>) -> Result<(), Error> {
     let Some([a, b, _, _]) = body.fields()? else { return Ok(()) };
     match body.order.u16([a, b]) {
@@ -223,7 +223,7 @@ fn fields<R: BufRead>(body: &mut Body<'_, R>, kind: u32, len: u32) -> Result<Fie
         kind => body.fields::<20>()?.map(|bytes| {
             let [mut interface, high, low, captured, wire_len] = order.words(&bytes);
             if kind == block::PACKET {
-                // A half word; the other half is a number of drops.
+                // The interface has only a half word; the other half is a number of drops.
                 let [a, b, ..] = bytes;
                 interface = order.u16([a, b]).into();
             }
@@ -242,7 +242,7 @@ fn packet<R: BufRead>(
 ) -> Result<Packet, Error> {
     let order = body.order;
     let captured = match (fields.units, interface.snaplen) {
-        // A block without a length of its own has as much as the interface captures.
+        // A simple packet has no captured length: it has as many bytes as the interface captures.
         (None, snaplen @ 1..) => fields.captured.min(snaplen),
         _ => fields.captured,
     };

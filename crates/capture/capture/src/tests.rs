@@ -1,5 +1,4 @@
-//! Files made byte by byte: as the drafts have them, as old and careless programs write them, and
-//! damaged.
+//! Files made byte by byte: as in the drafts, as old and careless programs write them, and damaged.
 
 use super::*;
 
@@ -12,7 +11,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A block with this body, which is filled up.
+/// A block with this body, padded to whole words.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let mut body = body.to_vec();
     body.resize(body.len().next_multiple_of(4), 0);
@@ -46,7 +45,7 @@ fn open(file: &[u8]) -> Reader<&[u8]> {
     Reader::new(file).expect("a capture")
 }
 
-/// The packets of a file, and what is wrong behind them.
+/// The packets of a file, and the error that follows them, if there is one.
 fn read(file: &[u8]) -> (Vec<Packet>, Option<String>) {
     let mut reader = open(file);
     let mut packets = Vec::new();
@@ -59,7 +58,8 @@ fn read(file: &[u8]) -> (Vec<Packet>, Option<String>) {
     }
 }
 
-/// A pcap file: words of its head behind the magic number, then packets: a header and 20 bytes.
+/// A pcap file: a file header with this magic number and version, then packets, each with one of
+/// these headers and 20 bytes.
 fn pcap(magic: u32, version: [u16; 2], headers: &[&[u32]]) -> Vec<u8> {
     let mut bytes = words(&[magic]);
     bytes.extend(version.iter().flat_map(|half| half.to_le_bytes()));

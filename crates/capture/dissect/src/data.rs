@@ -1,4 +1,4 @@
-//! The captured bytes that a dissector may look at, and their length on the wire.
+//! The captured bytes that a dissector may read, and their length on the wire.
 //!
 //! Called by: all dissectors. A read past the end returns [`Cut`], which `?` passes up to the
 //! printer. Nothing here panics, whatever lengths the packet claims.
@@ -17,8 +17,8 @@ pub(crate) type Done = Result<(), Cut>;
 pub(crate) struct Data<'a> {
     /// The captured bytes.
     pub(crate) bytes: &'a [u8],
-    /// Its length on the wire according to the headers around it; may be more or less than
-    /// captured.
+    /// The part's length on the wire, according to the headers around it; it may be more or less
+    /// than was captured.
     pub(crate) len: usize,
 }
 
@@ -38,7 +38,8 @@ impl<'a> Data<'a> {
         Data { bytes, len: self.len.saturating_sub(count) }
     }
 
-    /// The first `len` bytes, as the length on the wire and at most that many captured.
+    /// The first `len` bytes: the length on the wire is `len`, and at most that many captured bytes
+    /// are kept.
     pub(crate) fn within(&self, len: usize) -> Data<'a> {
         Data { bytes: &self.bytes[..self.bytes.len().min(len)], len }
     }
@@ -83,7 +84,7 @@ impl<'a> Data<'a> {
         self.array(at).map(u64::from_be_bytes)
     }
 
-    /// Little-endian, for the few protocols that are.
+    /// Two bytes in little-endian order, for the few protocols that use it.
     pub(crate) fn u16_le(&self, at: usize) -> Result<u16, Cut> {
         self.array(at).map(u16::from_le_bytes)
     }

@@ -1,4 +1,4 @@
-//! Hex and ASCII dumps, sixteen bytes a line, as tcpdump's `-x`, `-X` and `-A`.
+//! Hex and ASCII dumps, sixteen bytes a line, like those of tcpdump's `-x`, `-X` and `-A`.
 //!
 //! Called by: the printer, and dissectors for unknown content.
 
@@ -9,18 +9,18 @@ const A_LINE: usize = 16;
 /// How to show the bytes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hex {
-    /// In which form.
+    /// The form.
     pub as_what: As,
-    /// With the link header: the option was given twice.
+    /// Show the link header too: the option was given twice.
     pub with_link: bool,
 }
 
-/// `-x`, `-X`, `-A`.
+/// The form of a dump: `-x`, `-X` or `-A`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum As {
     /// Hex only.
     Hex,
-    /// Hex with ASCII beside it.
+    /// Hex, and ASCII at the right.
     Both,
     /// ASCII, with its own line breaks.
     Ascii,
@@ -43,7 +43,7 @@ pub(crate) fn both(out: &mut String, bytes: &[u8]) {
     both_indented(out, "\n\t", bytes);
 }
 
-/// The same, each line after `indent`.
+/// Like [`both`], with `indent` before each line.
 pub(crate) fn both_indented(out: &mut String, indent: &str, bytes: &[u8]) {
     for (line, bytes) in bytes.chunks(A_LINE).enumerate() {
         let _ = write!(out, "{indent}0x{:04x}: ", line * A_LINE);
@@ -59,7 +59,7 @@ fn only(out: &mut String, bytes: &[u8]) {
     only_indented(out, "\n\t", bytes);
 }
 
-/// The same, each line after `indent`.
+/// Like [`only`], with `indent` before each line.
 pub(crate) fn only_indented(out: &mut String, indent: &str, bytes: &[u8]) {
     for (line, bytes) in bytes.chunks(A_LINE).enumerate() {
         let _ = write!(out, "{indent}0x{:04x}: ", line * A_LINE);

@@ -1,4 +1,4 @@
-//! Packets as lines of text, in tcpdump's words.
+//! Prints packets as lines of text, in the format of tcpdump.
 //!
 //! Called by: `wirespeed dump`, and programs that print packets. Each protocol is a file with a
 //! function that takes a [`data::Data`], the bytes it may look at, and a [`Printer`] to write to.

@@ -66,7 +66,7 @@ pub(crate) fn ethertype_name(ethertype: u16, otherwise: &str) -> String {
     name(ETHERTYPES, ethertype, otherwise)
 }
 
-/// IP protocols, for `-v`.
+/// IP protocols, printed with `-v`.
 pub(crate) const IP_PROTOCOLS: Names = &[
     (0, "Options"),
     (1, "ICMP"),

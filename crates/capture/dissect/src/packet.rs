@@ -15,17 +15,17 @@ const PACKET_BYTES_MAX: u32 = 262_144;
 /// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Its link type, by the number in capture files (LINKTYPE_).
+    /// The link type, by the number in capture files (LINKTYPE_).
     pub link: u32,
     /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Its length on the wire.
+    /// The length on the wire, in bytes.
     pub wire_len: u32,
 }
 
 impl Printer {
-    /// The line or lines of a packet, with the final newline. `stamp` is its time, with a space at
-    /// the end.
+    /// The line or lines of a packet, with the final newline. `stamp` is the packet's time, with a
+    /// space at the end.
     pub fn text(&mut self, frame: Frame<'_>, stamp: &str) -> &str {
         self.out.clear();
         self.count += 1;
@@ -52,7 +52,7 @@ impl Printer {
         &self.out
     }
 
-    /// Report lengths that no packet can have.
+    /// Print lengths that no packet can have. Returns true if there are any.
     fn is_wrong(&mut self, frame: Frame<'_>) -> bool {
         let here = frame.bytes.len() as u64;
         let mut wrongs = Vec::new();

@@ -1,15 +1,15 @@
-//! The printer: its settings, its state, and what all dissectors write with it.
+//! The printer: its settings, its state, and the functions that all dissectors use to write.
 //!
-//! Called by: every dissector, none of which it knows: `packet` calls the first. Packets may be
-//! nested; [`Printer::deeper`] bounds the depth.
+//! Called by: every dissector. The printer depends on no dissector: `packet` calls the first one.
+//! Packets may be nested; [`Printer::deeper`] bounds the depth.
 
 use crate::app::Initiators;
 use crate::data::{Cut, Data, Done};
 use crate::hex::{self, Hex};
 use crate::transport::Flows;
 
-/// Nested packets that are printed. No tunnel is deeper; a capture made to exhaust the call stack
-/// would be.
+/// The most nested packets that are printed. No real tunnel is deeper, but a capture that is made
+/// to exhaust the call stack would be.
 const DEPTH_MAX: u32 = 24;
 
 /// The parts to print of each packet.
@@ -17,17 +17,17 @@ const DEPTH_MAX: u32 = 24;
 pub struct Style {
     /// How often `-v` was given.
     pub verbose: u8,
-    /// `-q`: less about protocols.
+    /// `-q`: print less about protocols.
     pub quiet: bool,
-    /// `-e`: the link header.
+    /// `-e`: print the link header.
     pub link: bool,
-    /// `-x`, `-X`, `-A`: the bytes as well.
+    /// `-x`, `-X`, `-A`: print the bytes too.
     pub hex: Option<Hex>,
-    /// `-S`: absolute sequence numbers.
+    /// `-S`: print absolute sequence numbers.
     pub absolute: bool,
-    /// `-K`: checksums are not verified.
+    /// `-K`: do not verify checksums.
     pub trusting: bool,
-    /// `--number`: each packet's number in front.
+    /// `--number`: print each packet's number in front.
     pub numbered: bool,
 }
 
@@ -61,22 +61,23 @@ impl Printer {
         Printer { style, ..Printer::default() }
     }
 
-    /// The current protocol was cut off.
+    /// Print that the current protocol was cut off.
     pub(crate) fn cut(&mut self) {
         put!(self, " [|{}]", self.protocol);
     }
 
-    /// The current protocol is invalid.
+    /// Print that the current protocol is invalid.
     pub(crate) fn invalid(&mut self) {
         self.out.push_str(" (invalid)");
     }
 
-    /// Unknown content, in hex.
+    /// Print unknown content in hex.
     pub(crate) fn unknown(&mut self, bytes: &[u8]) {
         hex::both(&mut self.out, bytes);
     }
 
-    /// The same; [`Cut`] if not all of it was captured.
+    /// Print `len` bytes of unknown content in hex. Returns [`Cut`] if not all of them were
+    /// captured.
     pub(crate) fn unknown_of(&mut self, data: Data<'_>, len: usize) -> Done {
         hex::both(&mut self.out, &data.bytes[..data.here().min(len)]);
         if data.here() < len { Err(Cut) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! Prints packets made by hand: truncated, fragmented, with wrong checksums. The expected words are
-//! tcpdump's.
+//! Prints packets made by hand: truncated, fragmented, with wrong checksums. The expected texts are
+//! those of tcpdump.
 
 mod random;
 
@@ -116,7 +116,7 @@ fn part_v6(next_header: u8, part: &[u8], fragment_offset: u16, more_fragments: b
     v6(protocol::FRAGMENT, &bytes)
 }
 
-/// The line, without its time, of the first `keep` bytes of a packet.
+/// The line for the first `keep` bytes of a packet, without a time.
 fn cut(verbose: u8, bytes: &[u8], keep: usize) -> String {
     let mut printer = Printer::new(Style { verbose, ..Style::default() });
     let frame = Frame { link: RAW, bytes: &bytes[..keep], wire_len: bytes.len() as u32 };

@@ -16,7 +16,8 @@ pub(crate) fn find(names: Names, value: impl Into<u32>) -> Option<&'static str> 
     names.iter().find(|(v, _)| *v == value).map(|(_, name)| *name)
 }
 
-/// The name of a value, or `otherwise`, with the value for `{}`, and in hex for `{x}`.
+/// The name of a value, or else `otherwise`, in which `{}` is replaced by the value and `{x}` by
+/// the value in hex.
 pub(crate) fn name(names: Names, value: impl Into<u32>, otherwise: &str) -> String {
     let value = value.into();
     match find(names, value) {
@@ -38,7 +39,7 @@ pub(crate) fn bits(names: Names, value: impl Into<u32>, between: &str, none: &st
     if set.is_empty() { none.to_owned() } else { set.join(between) }
 }
 
-/// A byte as text: itself, or as `^A` or `M-^A`.
+/// Append a byte as text: a printable character, or a form such as `^A` or `M-^A`.
 pub(crate) fn char_text(out: &mut String, byte: u8) {
     let mut c = byte;
     if !c.is_ascii() {
@@ -67,8 +68,8 @@ impl Printer {
         if rest.len() < count { Err(Cut) } else { Ok(()) }
     }
 
-    /// Append text that ends with a zero or after `most` bytes; returns its length with the zero, 0
-    /// if there is none.
+    /// Append text that ends with a zero byte or after `most` bytes. Returns its length with the
+    /// zero byte, or 0 if there is no zero byte.
     pub(crate) fn chars_to_zero(&mut self, bytes: &[u8], most: usize) -> usize {
         let bytes = &bytes[..bytes.len().min(most)];
         let end = bytes.iter().position(|byte| *byte == 0);
@@ -76,7 +77,7 @@ impl Printer {
         end.map_or(0, |end| end + 1)
     }
 
-    /// Append text up to the first zero.
+    /// Append text up to the first zero byte.
     pub(crate) fn chars_padded(&mut self, bytes: &[u8]) {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         self.chars(&bytes[..end]);

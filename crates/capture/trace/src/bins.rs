@@ -1,12 +1,12 @@
-//! Bytes over time in a bounded number of equal intervals: when there are too many, each two
-//! neighbours become one, and intervals are twice as long from then on.
+//! Bytes over time in a bounded number of equal intervals. When there are too many intervals, each
+//! pair of neighbours becomes one, and intervals are twice as long from then on.
 //!
 //! Called by: `side`, for the throughput of a direction.
 
-/// How long an interval is at first.
+/// The length of an interval at first.
 const WIDTH_NS: u64 = 1_000_000;
 
-/// Bytes by interval, from the first one that had any.
+/// Bytes by interval, from the first interval that had any.
 #[derive(Clone, Debug)]
 pub struct Bins {
     /// The beginning of the first interval; a time in ns since 1970.
@@ -22,8 +22,8 @@ impl Default for Bins {
 }
 
 impl Bins {
-    /// Count bytes at this time, in at most `most` intervals. What is before the first interval
-    /// counts in it: captures may be slightly out of order.
+    /// Count bytes at this time, in at most `most` intervals. Bytes from before the first interval
+    /// are counted in it: captures may be slightly out of order.
     pub(crate) fn add(&mut self, time_ns: u64, bytes: u64, most: usize) {
         let start_ns = *self.start_ns.get_or_insert(time_ns);
         let since_ns = time_ns.saturating_sub(start_ns);
@@ -39,7 +39,7 @@ impl Bins {
         }
     }
 
-    /// Make intervals longer until there are at most `most`.
+    /// Make the intervals longer until there are at most `most` of them.
     pub(crate) fn fit(&mut self, most: usize) {
         while self.bytes.len() > most.max(2) {
             self.halve();
@@ -56,7 +56,7 @@ impl Bins {
         self.start_ns
     }
 
-    /// How long an interval is.
+    /// The length of an interval.
     pub fn width_ns(&self) -> u64 {
         self.width_ns
     }
@@ -80,7 +80,7 @@ mod tests {
         assert!(bins.bytes().len() <= 64 && bins.bytes().len() > 30, "{}", bins.bytes().len());
         assert_eq!(bins.bytes().iter().sum::<u64>(), (0..10_000).sum());
         assert_eq!((bins.start_ns(), bins.width_ns()), (Some(7_000_000_000), 512_000_000));
-        // 512 ms hold 170 or 171 of the steps of 3 ms, and these have the numbers from 0 on.
+        // 512 ms hold 170 or 171 steps of 3 ms. The steps are numbered from 0.
         assert_eq!(bins.bytes()[0], (0..171).sum());
         bins.fit(10);
         assert!(bins.bytes().len() <= 10);

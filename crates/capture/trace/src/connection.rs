@@ -1,4 +1,5 @@
-//! One connection: its two directions, its handshake, and where each segment goes.
+//! One connection: its two directions, its handshake, and the direction that each segment counts
+//! for.
 //!
 //! Called by: `trace`.
 
@@ -21,41 +22,41 @@ pub struct Connection {
     interface: u32,
     first_ns: u64,
     last_ns: u64,
-    /// The client's, then the server's.
+    /// The client's side, then the server's.
     sides: [Side; 2],
     syn_ns: Option<u64>,
     handshake_ns: Option<u64>,
 }
 
-/// A direction of a connection, to be read.
+/// Read access to one direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Direction<'a> {
     side: &'a Side,
 }
 
 impl<'a> Direction<'a> {
-    /// Its counts.
+    /// The counts of the direction.
     pub fn counts(&self) -> &'a Counts {
         &self.side.counts
     }
 
-    /// The points of its time-sequence graph.
+    /// The points of the direction's time-sequence graph.
     pub fn graph(&self) -> &'a Graph {
         &self.side.graph
     }
 
-    /// The MSS of its SYN.
+    /// The MSS that the direction's SYN announced.
     pub fn mss(&self) -> Option<u16> {
         self.side.mss
     }
 
-    /// Whether its SYN permits SACK.
+    /// Whether the direction's SYN permits SACK.
     pub fn sack_permitted(&self) -> bool {
         self.side.sack_permitted
     }
 
-    /// The share `of` (0 to 1) of its round trips is at most this long, in ns, by the samples that
-    /// were kept; `None` if there are none.
+    /// The quantile `of` (0 to 1) of the direction's round trips, in ns, from the samples that were
+    /// kept. `None` if there are none.
     pub fn rtt_quantile_ns(&self, of: f64) -> Option<u64> {
         let points = self.side.graph.round_trips.points();
         let mut sorted: Vec<u64> = points.iter().map(|point| point.rtt_ns).collect();
@@ -89,54 +90,55 @@ impl Connection {
         self.client
     }
 
-    /// The address that it connected to.
+    /// The address that the client connected to.
     pub fn server(&self) -> SocketAddr {
         self.server
     }
 
-    /// The interface of the capture that saw it.
+    /// The interface of the capture that saw the connection.
     pub fn interface(&self) -> u32 {
         self.interface
     }
 
-    /// The time of its first segment, in ns since 1970.
+    /// The time of the connection's first segment, in ns since 1970.
     pub fn first_ns(&self) -> u64 {
         self.first_ns
     }
 
-    /// The time of its last segment.
+    /// The time of the connection's last segment, in ns since 1970.
     pub fn last_ns(&self) -> u64 {
         self.last_ns
     }
 
-    /// From the SYN to the ACK that ends the handshake, in ns; `None` if not all of it was seen.
+    /// The time from the SYN to the ACK that ends the handshake, in ns. `None` if not all of the
+    /// handshake was seen.
     pub fn handshake_ns(&self) -> Option<u64> {
         self.handshake_ns
     }
 
-    /// The data that the client sent, and the acknowledgments of it.
+    /// The data that the client sent, and its acknowledgments.
     pub fn from_client(&self) -> Direction<'_> {
         Direction { side: &self.sides[0] }
     }
 
-    /// The data that the server sent, and the acknowledgments of it.
+    /// The data that the server sent, and its acknowledgments.
     pub fn from_server(&self) -> Direction<'_> {
         Direction { side: &self.sides[1] }
     }
 
-    /// Are windows of unknown scale? They are drawn as they stand in the headers.
+    /// Is the scale of windows unknown? Then windows are drawn with the values of the headers.
     pub fn is_scale_unknown(&self) -> bool {
         self.sides.iter().any(|side| side.scale.is_none())
     }
 
-    /// Is this SYN the beginning of another connection between the same ports?
+    /// Does this segment begin another connection between the same ports?
     pub(crate) fn is_reused_by(&self, segment: &Segment) -> bool {
         let is_syn = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let side = &self.sides[usize::from(segment.src != self.client)];
         is_syn && side.base.is_some_and(|base| base != segment.seq)
     }
 
-    /// Take a segment; its marks.
+    /// Take a segment; returns its marks.
     pub(crate) fn take(&mut self, segment: &Segment, reused: bool, used: &mut Used) -> Marks {
         self.last_ns = self.last_ns.max(segment.time_ns);
         let from_server = segment.src != self.client;
@@ -156,13 +158,14 @@ impl Connection {
             marks.set(Marks::REUSED_PORTS);
         }
         fwd.sent(segment, marks, used);
-        // RFC 7323 2.2: both scale or none, and never the window of a SYN.
+        // RFC 7323 section 2.2: either both ends scale windows or neither does, and the window of a
+        // SYN is never scaled.
         let shift = match (is_syn, fwd.scale, rev.scale) {
             (false, Some(Some(shift)), Some(Some(_))) => shift,
             _ => 0,
         };
         let window = u64::from(segment.window) << shift;
-        // The window of a RST says nothing.
+        // The window of a RST has no meaning.
         if !segment.flags.contains(Flags::RST) {
             fwd.counts.window_max = fwd.counts.window_max.max(window);
             if segment.flags.contains(Flags::ACK) {
@@ -173,7 +176,7 @@ impl Connection {
         marks
     }
 
-    /// The round trip of the handshake.
+    /// Measure the round trip of the handshake.
     fn handshake(&mut self, segment: &Segment, from_server: bool) {
         let (is_syn, is_ack) =
             (segment.flags.contains(Flags::SYN), segment.flags.contains(Flags::ACK));
@@ -190,14 +193,14 @@ impl Connection {
         }
     }
 
-    /// No more segments will come: state that only the rules need is forgotten.
+    /// Forget the state that only the rules need: no more segments will come.
     pub(crate) fn end(&mut self, used: &mut Used) {
         for side in &mut self.sides {
             side.outstanding.clear(&mut used.outstanding);
         }
     }
 
-    /// Bring all series down to the limit.
+    /// Shorten all series to the limit.
     pub(crate) fn fit(&mut self, used: &mut Used) {
         for side in &mut self.sides {
             side.fit(used);

@@ -1,11 +1,12 @@
-//! What a capture says about its TCP connections: retransmissions, reordering, lost segments,
-//! round trips, throughput, and the points of a time-sequence graph.
+//! Analysis of the TCP connections of a capture: retransmissions, reordering, lost segments, round
+//! trips, throughput, and the points of a time-sequence graph.
 //!
-//! Called by: `wirespeed trace`, which reads the file. Give [`Trace::take`] each packet, in the
-//! order of the file; then read [`Trace::connections`]. Nothing here reads a file or a clock.
+//! Called by: `wirespeed trace`, which reads the file. It gives each packet to [`Trace::take`], in
+//! the order of the file, and then reads [`Trace::connections`]. This crate reads neither files nor
+//! clocks.
 //!
 //! The marks of segments ([`Marks`]) are those of Wireshark's TCP analysis, so that both programs
-//! count the same. Memory is bounded whatever the packets say: see [`limits`].
+//! count the same. Memory is bounded, whatever the packets contain: see [`limits`].
 
 mod bins;
 mod connection;

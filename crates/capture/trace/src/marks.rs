@@ -1,6 +1,6 @@
-//! The marks of a segment: what Wireshark's TCP analysis would say of it.
+//! The marks of a segment: the findings that Wireshark's TCP analysis would report for it.
 //!
-//! Called by: `rules`, which sets them; programs that print or draw them.
+//! Called by: `rules`, which sets marks; programs that print or draw them.
 
 /// A set of marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,54 +9,54 @@ pub struct Marks(pub u16);
 impl Marks {
     /// No mark.
     pub const NONE: Marks = Marks(0);
-    /// Sent before; for some of these one of the two marks below says more.
+    /// The data was sent before. One of the next two marks may say why it was sent again.
     pub const RETRANSMISSION: Marks = Marks(1);
-    /// Sent again because duplicate ACKs asked for it.
+    /// The data was sent again because duplicate ACKs asked for it.
     pub const FAST_RETRANSMISSION: Marks = Marks(1 << 1);
-    /// Sent again although it had been acknowledged.
+    /// The data was sent again although it had been acknowledged.
     pub const SPURIOUS_RETRANSMISSION: Marks = Marks(1 << 2);
-    /// Overtaken by the segments before it.
+    /// Later segments overtook this one.
     pub const OUT_OF_ORDER: Marks = Marks(1 << 3);
-    /// Something before it is not in the capture: lost, or not captured.
+    /// Data before this segment is not in the capture: it was lost, or not captured.
     pub const LOST_SEGMENT: Marks = Marks(1 << 4);
-    /// Acknowledges data that is not in the capture.
+    /// The segment acknowledges data that is not in the capture.
     pub const ACK_LOST_SEGMENT: Marks = Marks(1 << 5);
-    /// The same acknowledgment once more.
+    /// The segment repeats an acknowledgment.
     pub const DUPLICATE_ACK: Marks = Marks(1 << 6);
-    /// Asks whether the peer is still there.
+    /// The segment asks whether the peer still has the connection.
     pub const KEEP_ALIVE: Marks = Marks(1 << 7);
-    /// Answers a keep-alive.
+    /// The segment answers a keep-alive.
     pub const KEEP_ALIVE_ACK: Marks = Marks(1 << 8);
-    /// Its sender takes no more data for now.
+    /// The sender of the segment has no room for data: its window is zero.
     pub const ZERO_WINDOW: Marks = Marks(1 << 9);
-    /// Asks whether the window is open again.
+    /// The segment asks whether the window is open again.
     pub const ZERO_WINDOW_PROBE: Marks = Marks(1 << 10);
-    /// Answers such a probe: the window is still closed.
+    /// The segment answers such a probe: the window is still closed.
     pub const ZERO_WINDOW_PROBE_ACK: Marks = Marks(1 << 11);
-    /// Reports another size of the window, and nothing else.
+    /// The segment only reports another size of the window.
     pub const WINDOW_UPDATE: Marks = Marks(1 << 12);
-    /// Fills the window of its receiver.
+    /// The segment fills the window of its receiver.
     pub const WINDOW_FULL: Marks = Marks(1 << 13);
-    /// A SYN of a new connection between ports that were used before.
+    /// The segment is the SYN of a new connection between ports that were used before.
     pub const REUSED_PORTS: Marks = Marks(1 << 14);
 
-    /// Are all of `other` set?
+    /// Are all marks of `other` set?
     pub const fn contains(self, other: Marks) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Is any of `other` set?
+    /// Is any mark of `other` set?
     pub const fn intersects(self, other: Marks) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Set all of `other`.
+    /// Set all marks of `other`.
     pub(crate) fn set(&mut self, other: Marks) {
         self.0 |= other.0;
     }
 }
 
-/// Each mark with its name, which is that of Wireshark's field below `tcp.analysis.`.
+/// Each mark with its name: the name of Wireshark's field below `tcp.analysis.`.
 pub const NAMES: [(Marks, &str); 15] = [
     (Marks::RETRANSMISSION, "retransmission"),
     (Marks::FAST_RETRANSMISSION, "fast_retransmission"),

@@ -1,5 +1,5 @@
 //! The segments of one direction that are not acknowledged yet, in the order of their sequence
-//! numbers: for round trips.
+//! numbers. Round trips are measured from them.
 //!
 //! Called by: `side`. Positions are those of [`crate::SegmentPoint`], which do not wrap.
 
@@ -12,11 +12,11 @@ struct Sent {
     start: i64,
     end: i64,
     time_ns: u64,
-    /// It was sent more than once, so that an ACK may answer any of the transmissions.
+    /// The segment was sent more than once, so that an ACK may answer any of the transmissions.
     again: bool,
 }
 
-/// Sorted by `start`.
+/// The segments, sorted by `start`.
 #[derive(Debug, Default)]
 pub(crate) struct Outstanding {
     sent: VecDeque<Sent>,
@@ -25,8 +25,8 @@ pub(crate) struct Outstanding {
 }
 
 impl Outstanding {
-    /// A segment was sent. Its time is `None` if the rules say that it had been sent before.
-    /// `total` counts the segments of all connections.
+    /// Add a segment that was sent. Its time is `None` if the rules say that it had been sent
+    /// before. `total` counts the segments of all connections.
     pub(crate) fn add(&mut self, [start, end]: [i64; 2], time_ns: Option<u64>, total: &mut usize) {
         if self.sent.len() >= OUTSTANDING_MAX || *total >= OUTSTANDING_TOTAL {
             return;
@@ -51,8 +51,8 @@ impl Outstanding {
         *total += 1;
     }
 
-    /// Everything before `ack` has arrived. Returns when the last of these segments was sent;
-    /// `None` if one of them was sent more than once, because the ACK may have waited for the
+    /// Remove the segments before `ack`, which have arrived. Returns when the last of them was
+    /// sent. `None` if one of them was sent more than once, because the ACK may have waited for the
     /// repetition.
     pub(crate) fn acked(&mut self, ack: i64, total: &mut usize) -> Option<u64> {
         let (mut newest, mut clear) = (None::<Sent>, true);
@@ -68,7 +68,7 @@ impl Outstanding {
         newest.filter(|_| clear).map(|newest| newest.time_ns)
     }
 
-    /// Forget all.
+    /// Forget all segments.
     pub(crate) fn clear(&mut self, total: &mut usize) {
         *total -= self.sent.len();
         self.sent = VecDeque::new();

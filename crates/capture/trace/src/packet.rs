@@ -4,9 +4,9 @@
 //! headers (both versions), BSD's loopback; IPv4, and IPv6 with extension headers.
 //!
 //! The stack's parsers demand whole packets and drop malformed ones; a capture may have cut packets
-//! short, and malformed packets are of interest. So the lengths are those of the IP header, and no
-//! byte behind the TCP header is needed. Checksums are not looked at: a sender that leaves them to
-//! its device is captured before they are made.
+//! short, and malformed packets are of interest. So lengths are taken from the IP header, and no
+//! byte after the TCP header is needed. Checksums are not verified: if a sender leaves them to its
+//! device, its packets are captured before their checksums are computed.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -18,19 +18,19 @@ use wire::tcp::{Flags, Header, Options};
 pub enum Link {
     /// LINKTYPE_ETHERNET.
     Ethernet,
-    /// LINKTYPE_RAW, IPV4, IPV6: the packet begins with its IP header.
+    /// LINKTYPE_RAW, LINKTYPE_IPV4 and LINKTYPE_IPV6: the packet begins with its IP header.
     Ip,
     /// LINKTYPE_LINUX_SLL.
     Cooked,
     /// LINKTYPE_LINUX_SLL2.
     Cooked2,
-    /// LINKTYPE_NULL and LOOP: four bytes of an address family, in the byte order of the capturing
-    /// host.
+    /// LINKTYPE_NULL and LINKTYPE_LOOP: four bytes with an address family, in the byte order of the
+    /// capturing host.
     Loopback,
 }
 
 impl Link {
-    /// From the number in a file; `None` for link types that are not read.
+    /// The link type with this number in files; `None` for link types that are not read.
     pub fn of_number(number: u32) -> Option<Link> {
         match number {
             1 => Some(Link::Ethernet),
@@ -46,19 +46,19 @@ impl Link {
 /// Why a packet is not traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skipped {
-    /// A link type that is not read.
+    /// The link type is not read.
     Link,
-    /// Not TCP: ARP, UDP, ICMP, a tunnel and so on.
+    /// The packet is not TCP: ARP, UDP, ICMP, a tunnel and so on.
     NotTcp,
-    /// A fragment of an IP packet; fragments are not put together.
+    /// The packet is a fragment of an IP packet. Fragments are not reassembled.
     Fragment,
-    /// Cut off, by the capture or before it, within its headers.
+    /// The packet is cut off within its headers, by the capture or before it.
     Short,
-    /// A header whose lengths contradict each other.
+    /// The lengths in a header contradict each other.
     Malformed,
 }
 
-/// A TCP segment as the trace reads it.
+/// The parts of a TCP segment that the trace uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// Nanoseconds since 1970.
@@ -77,18 +77,18 @@ pub struct Segment {
     pub window: u16,
     /// Bytes of payload on the wire.
     pub len: u32,
-    /// Its options, as far as they were captured and are well formed.
+    /// The segment's options, as far as they were captured and are well formed.
     pub options: Options,
 }
 
 impl Segment {
-    /// The bytes and the flags that use up sequence numbers.
+    /// The number of sequence numbers that the payload, a SYN and a FIN use.
     pub fn space(&self) -> u32 {
         let flags = u32::from(self.flags.contains(Flags::SYN) || self.flags.contains(Flags::FIN));
         self.len + flags
     }
 
-    /// The sequence number behind the payload and a SYN or a FIN.
+    /// The sequence number after the payload and a SYN or a FIN.
     pub fn end(&self) -> SeqNumber {
         self.seq + self.space()
     }
@@ -105,7 +105,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*pair))
 }
 
-/// The segment of a frame. `wire_len` is its length before the capture cut it.
+/// The segment of a frame. `wire_len` is the frame's length before the capture cut it.
 pub(crate) fn segment(
     time_ns: u64,
     link: Link,
@@ -130,7 +130,7 @@ pub(crate) fn segment(
     if header_len < fixed.len() || at + header_len > end {
         return Err(Skipped::Malformed);
     }
-    // A header whose options were cut off is read up to the cut.
+    // If options were cut off, the header is read up to the cut.
     let mut whole = [0; 60];
     let captured = held.len().min(header_len);
     whole[..captured].copy_from_slice(&held[..captured]);
@@ -149,7 +149,7 @@ pub(crate) fn segment(
     })
 }
 
-/// Where the IP header begins.
+/// The offset of the IP header.
 fn network(link: Link, bytes: &[u8]) -> Result<usize, Skipped> {
     let (mut kind_at, mut at) = match link {
         Link::Ip => return Ok(0),
@@ -180,7 +180,7 @@ fn ipv4(packet: &[u8], wire_len: usize) -> Result<Found, Skipped> {
     let header: &[u8; 20] = packet.first_chunk().ok_or(Skipped::Short)?;
     let at = usize::from(header[0] & 15) * 4;
     let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    // A super-segment that its device has still to cut may say 0.
+    // The length may be 0 in a super-segment that the device has not split yet.
     let end = if total == 0 { wire_len } else { total };
     if at < header.len() || end < at {
         return Err(Skipped::Malformed);
@@ -188,7 +188,7 @@ fn ipv4(packet: &[u8], wire_len: usize) -> Result<Found, Skipped> {
     if header[9] != TCP {
         return Err(Skipped::NotTcp);
     }
-    // More fragments follow, or this is not the first.
+    // More fragments follow, or this is not the first fragment.
     if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
         return Err(Skipped::Fragment);
     }
@@ -199,7 +199,7 @@ fn ipv4(packet: &[u8], wire_len: usize) -> Result<Found, Skipped> {
     Ok(Found { src: address(12), dst: address(16), at, end })
 }
 
-/// Extension headers by number, which have a next header and a length in units of 8 bytes.
+/// The numbers of the extension headers that have a next header and a length in units of 8 bytes.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -211,7 +211,7 @@ fn ipv6(packet: &[u8], wire_len: usize) -> Result<Found, Skipped> {
     let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let end = if payload == 0 { wire_len } else { header.len() + payload };
     let (mut next, mut at) = (header[6], header.len());
-    // Each step is at least 8 bytes further.
+    // Each step advances at least 8 bytes.
     while matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
         let extension: &[u8; 4] =
             packet.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Skipped::Short)?;

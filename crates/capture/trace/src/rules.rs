@@ -1,9 +1,9 @@
 //! The rules by which a segment is marked: those of Wireshark's TCP analysis, so that both programs
-//! count the same. Its User's Guide states them (chapter "TCP Analysis"). Where the guide leaves
-//! something open, the rule is the behaviour of version 4.0, which tests compare again.
+//! count the same. Wireshark's User's Guide states them (chapter "TCP Analysis"). Where the guide
+//! leaves something open, the rule is the behaviour of version 4.0, with which a test compares.
 //!
-//! Called by: `connection`, for each segment, before it is counted. The rules know what a capture
-//! shows and no more: whether a segment was lost or late is a guess from times.
+//! Called by: `connection`, for each segment, before it is counted. The rules know only what a
+//! capture shows: whether a segment was lost or late is a guess from times.
 
 use base::SeqNumber;
 use wire::tcp::Flags;
@@ -15,14 +15,15 @@ use crate::side::Side;
 /// A retransmission this soon after the ACK that asks for it is a fast one.
 const FAST_NS: u64 = 20_000_000;
 
-/// A segment this late was overtaken, not sent again, if the round trip is not known.
+/// If the round trip is not known, a segment that is at most this late counts as overtaken, not as
+/// sent again.
 const LATE_NS: u64 = 3_000_000;
 
-/// Flags of segments that are no plain data and no plain ACK.
+/// The flags of segments that are neither plain data nor a plain ACK.
 const CONTROL: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
 
-/// The marks of `segment`, which `fwd` sent; its effect on the state of both directions.
-/// `round_trip_ns` is that of the handshake, if it was seen.
+/// Return the marks of `segment`, which `fwd` sent, and update the state of both directions.
+/// `round_trip_ns` is the round trip of the handshake, if the handshake was seen.
 pub(crate) fn judge(
     fwd: &mut Side,
     rev: &mut Side,
@@ -42,12 +43,14 @@ pub(crate) fn judge(
     marks
 }
 
-/// In Wireshark's rules the number 0 means that there is none. That is wrong once in four billion.
+/// Wireshark's rules take the number 0 for "no number". That is wrong for one number in four
+/// billion.
 fn known(number: SeqNumber) -> Option<SeqNumber> {
     Some(number).filter(|number| number.0 != 0)
 }
 
-/// Marks by its position, size and window: probes, their answers, gaps, repeated ACKs.
+/// Set the marks that follow from the segment's position, size and window: probes, their answers,
+/// gaps, repeated ACKs.
 fn probes(fwd: &mut Side, rev: &mut Side, segment: &Segment, marks: &mut Marks) {
     let is_plain = !segment.flags.intersects(CONTROL);
     let (seq, is_next) = (segment.seq, fwd.next == Some(segment.seq));
@@ -90,13 +93,14 @@ fn probes(fwd: &mut Side, rev: &mut Side, segment: &Segment, marks: &mut Marks) 
     }
 }
 
-/// Does it end where the other end's window ends? Known only if the handshake was seen.
+/// Does the segment end where the receiver's window ends? This is known only if the handshake was
+/// seen.
 fn fills_window(rev: &Side, segment: &Segment) -> bool {
     let (Some(scale), Some(ack)) = (rev.scale, rev.last_ack) else { return false };
     segment.seq + segment.len == ack + (u32::from(rev.window.unwrap_or(0)) << scale.unwrap_or(0))
 }
 
-/// Does it acknowledge data that is not in the capture?
+/// Mark the segment if it acknowledges data that is not in the capture.
 fn unseen(rev: &mut Side, segment: &Segment, marks: &mut Marks) {
     if !segment.flags.contains(Flags::ACK) {
         return;
@@ -107,11 +111,11 @@ fn unseen(rev: &mut Side, segment: &Segment, marks: &mut Marks) {
     }
 }
 
-/// Was it sent before, or overtaken?
+/// The marks of a segment that was sent before or overtaken; none for any other segment.
 fn again(fwd: &Side, rev: &Side, segment: &Segment, round_trip_ns: Option<u64>) -> Marks {
     let (seq, end) = (segment.seq, segment.end());
-    // A segment with the last byte once more and other bytes behind it follows a probe of the
-    // window: it is new.
+    // A segment that repeats the last byte and continues with other bytes follows a window probe:
+    // it is new.
     let follows_probe = segment.len > 1 && fwd.next.is_some_and(|next| seq == next - 1);
     let is_old = fwd.next.is_some_and(|next| seq.lt(next)) && !follows_probe;
     if rev.last_ack.is_some_and(|ack| (seq + segment.len).le(ack)) && segment.len > 0 {
@@ -131,12 +135,12 @@ fn again(fwd: &Side, rev: &Side, segment: &Segment, round_trip_ns: Option<u64>) 
     Marks::RETRANSMISSION
 }
 
-/// Is `now` less than `limit` after `then`? Times of a capture may go back; then it is not.
+/// Is `now` less than `limit` after `then`? Times of a capture may go back; then the answer is no.
 fn within(now: u64, then: u64, limit: u64) -> bool {
     now.checked_sub(then).is_some_and(|after| after < limit)
 }
 
-/// Remember what the rules have to know of this segment when the next one comes.
+/// Remember what the rules need to know of this segment for the next ones.
 fn remember(fwd: &mut Side, segment: &Segment, marks: Marks) {
     let end = segment.end();
     if !marks.contains(Marks::ZERO_WINDOW_PROBE) {
@@ -144,8 +148,8 @@ fn remember(fwd: &mut Side, segment: &Segment, marks: Marks) {
             fwd.next = known(end);
             fwd.next_ns = segment.time_ns;
         }
-        // Only data without a gap before it; a segment that fills the gap makes all known data
-        // acknowledgeable.
+        // Only data without a gap before it can be acknowledged. A segment that fills the gap makes
+        // all known data acknowledgeable.
         if fwd.ackable.is_none_or(|ackable| segment.seq == ackable) {
             fwd.ackable = fwd.next;
         }

@@ -13,7 +13,7 @@ use crate::outstanding::Outstanding;
 use crate::packet::Segment;
 use crate::thinned::Thinned;
 
-/// The parts of the limits that all connections have used.
+/// How much of the limits all connections have used.
 #[derive(Debug)]
 pub(crate) struct Used {
     pub(crate) points: usize,
@@ -28,27 +28,27 @@ impl Default for Used {
 }
 
 impl Used {
-    /// Add a point to a series within the limits.
+    /// Add a point to a series, within the limits.
     pub(crate) fn push<T: Copy>(&mut self, series: &mut Thinned<T>, point: T) {
         self.points += usize::from(series.push(point));
         self.fit(series);
     }
 
-    /// Bring a series down to the limit.
+    /// Shorten a series to the limit.
     pub(crate) fn fit<T: Copy>(&mut self, series: &mut Thinned<T>) {
         let before = series.points().len();
         series.thin(self.points_each);
         self.points -= before - series.points().len();
     }
 
-    /// Count bytes in their interval within the limits.
+    /// Count bytes in the interval of their time, within the limits.
     pub(crate) fn count(&mut self, bins: &mut Bins, time_ns: u64, bytes: u64) {
         let before = bins.bytes().len();
         bins.add(time_ns, bytes, self.bins_each());
         self.points = self.points + bins.bytes().len() - before;
     }
 
-    /// Bring intervals down to the limit.
+    /// Reduce the intervals to the limit.
     pub(crate) fn fit_bins(&mut self, bins: &mut Bins) {
         let before = bins.bytes().len();
         bins.fit(self.bins_each());
@@ -59,8 +59,8 @@ impl Used {
         self.points_each.min(BINS_MAX)
     }
 
-    /// Are there too many points? Then the limit of each series is halved, and the caller has all
-    /// series brought down to it.
+    /// Are there too many points? Then the limit of each series is halved, and the caller has to
+    /// shorten all series to it.
     pub(crate) fn is_over(&mut self) -> bool {
         let over = self.points > POINTS_TOTAL && self.points_each > POINTS_MIN;
         if over {
@@ -71,16 +71,16 @@ impl Used {
 }
 
 /// A segment with data, a SYN or a FIN. Positions are relative to the SYN, which is at 0, and do
-/// not wrap; without a SYN the first byte seen is at 1.
+/// not wrap. Without a SYN, the first byte seen is at 1.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentPoint {
     /// Nanoseconds since 1970.
     pub time_ns: u64,
-    /// The first byte.
+    /// The position of the first byte.
     pub start: i64,
-    /// The position behind the last byte.
+    /// The position after the last byte.
     pub end: i64,
-    /// The marks that the rules give it.
+    /// The marks of the segment.
     pub marks: Marks,
 }
 
@@ -89,9 +89,9 @@ pub struct SegmentPoint {
 pub struct AckPoint {
     /// Nanoseconds since 1970.
     pub time_ns: u64,
-    /// The next byte that it expects.
+    /// The position of the next byte that the other end expects.
     pub ack: i64,
-    /// One more than the last byte that its window admits.
+    /// The position after the last byte that the other end's window admits.
     pub edge: i64,
 }
 
@@ -100,27 +100,27 @@ pub struct AckPoint {
 pub struct SackPoint {
     /// Nanoseconds since 1970.
     pub time_ns: u64,
-    /// The first byte.
+    /// The position of the first byte.
     pub start: i64,
-    /// The position behind the last byte.
+    /// The position after the last byte.
     pub end: i64,
 }
 
-/// A round trip, from a segment to the ACK of it, as seen where the capture was taken.
+/// A round trip: the time from a segment to its ACK, as seen where the capture was taken.
 #[derive(Clone, Copy, Debug)]
 pub struct RttPoint {
-    /// When the ACK came, nanoseconds since 1970.
+    /// When the ACK came, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// How long it took.
+    /// The length of the round trip.
     pub rtt_ns: u64,
 }
 
 /// The points of the time-sequence graph of one direction.
 #[derive(Debug, Default)]
 pub struct Graph {
-    /// Segments that bring something new.
+    /// Segments with new data.
     pub segments: Thinned<SegmentPoint>,
-    /// Segments sent again, or overtaken.
+    /// Segments that were sent again or overtaken.
     pub repeated: Thinned<SegmentPoint>,
     /// The other end's acknowledgments.
     pub acks: Thinned<AckPoint>,
@@ -128,7 +128,7 @@ pub struct Graph {
     pub sacks: Thinned<SackPoint>,
     /// Round trips.
     pub round_trips: Thinned<RttPoint>,
-    /// Bytes of payload that were sent, each time that they were.
+    /// Bytes of payload that were sent, counted each time they were sent.
     pub sent: Bins,
     /// Bytes that the other end acknowledged for the first time.
     pub acknowledged: Bins,
@@ -141,7 +141,7 @@ pub struct Counts {
     pub segments: u64,
     /// Segments with payload.
     pub data_segments: u64,
-    /// Bytes of payload, each time that it was sent.
+    /// Bytes of payload, counted each time they were sent.
     pub bytes: u64,
     /// Bytes of payload in segments that were sent again.
     pub bytes_again: u64,
@@ -151,19 +151,19 @@ pub struct Counts {
     pub fins: u64,
     /// RSTs.
     pub rsts: u64,
-    /// The greatest of the windows that it offered, in bytes.
+    /// The largest window that the sender of this direction offered, in bytes.
     pub window_max: u64,
     /// The most bytes that were sent and not acknowledged, as seen where the capture was taken.
     pub in_flight_max: u64,
     /// The largest payload.
     pub segment_max: u32,
-    /// Number of round trips measured.
+    /// The number of round trips that were measured.
     pub rtt_count: u64,
-    /// The least, in ns.
+    /// The shortest round trip, in ns.
     pub rtt_min_ns: u64,
-    /// The greatest, in ns.
+    /// The longest round trip, in ns.
     pub rtt_max_ns: u64,
-    /// The sum, in ns.
+    /// The sum of the round trips, in ns.
     pub rtt_sum_ns: u64,
     /// How often each mark was set, in the order of [`NAMES`].
     pub marks: [u64; NAMES.len()],
@@ -179,40 +179,42 @@ impl Counts {
 /// One direction.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
-    /// The number at position 0.
+    /// The sequence number at position 0.
     pub(crate) base: Option<SeqNumber>,
-    /// The greatest position, for numbers that wrap.
+    /// The greatest position so far: numbers that wrap are placed near it.
     highest: i64,
-    /// The number behind the last byte sent; the rules compare it in sequence space, as the hosts
-    /// do.
+    /// The sequence number after the last byte sent. The rules compare it in sequence space, as
+    /// hosts do.
     pub(crate) next: Option<SeqNumber>,
     pub(crate) next_ns: u64,
-    /// Its last acknowledgment of the other direction.
+    /// The last acknowledgment that this side sent.
     pub(crate) last_ack: Option<SeqNumber>,
     pub(crate) last_ack_ns: u64,
-    /// Its last window, unscaled.
+    /// The last window that this side sent, unscaled.
     pub(crate) window: Option<u16>,
-    /// The scale of its SYN: `None` if no SYN was seen, `Some(None)` if the SYN had no scale.
+    /// The window scale in this side's SYN: `None` if no SYN was seen, `Some(None)` if the SYN had
+    /// no scale.
     pub(crate) scale: Option<Option<u8>>,
-    /// Its SYN's MSS, and whether it permits SACK.
+    /// The MSS in this side's SYN, and whether the SYN permits SACK.
     pub(crate) mss: Option<u16>,
     pub(crate) sack_permitted: bool,
-    /// Duplicate ACKs that it sent in a row.
+    /// Duplicate ACKs that this side sent in a row.
     pub(crate) duplicate_acks: u32,
-    /// The number behind the last byte that the other end can acknowledge, as far as the capture
-    /// shows.
+    /// The sequence number after the last byte that the other end can acknowledge, as far as the
+    /// capture shows.
     pub(crate) ackable: Option<SeqNumber>,
-    /// The marks of its last segment.
+    /// The marks of this side's last segment.
     pub(crate) last_marks: Marks,
     pub(crate) outstanding: Outstanding,
-    /// The position that the other end has acknowledged.
+    /// The position up to which the other end has acknowledged.
     acked: i64,
     pub(crate) counts: Counts,
     pub(crate) graph: Graph,
 }
 
 impl Side {
-    /// The position of a sequence number of this direction, near what was sent last.
+    /// The position of a sequence number of this direction: the one nearest to the greatest
+    /// position so far.
     pub(crate) fn position(&self, number: SeqNumber) -> i64 {
         let base = self.base.unwrap_or(number - 1);
         self.highest + i64::from(number.since(base + self.highest as u32))
@@ -256,7 +258,7 @@ impl Side {
         }
     }
 
-    /// The other end acknowledged: `window` is scaled.
+    /// Count and draw an acknowledgment by the other end. `window` is scaled.
     pub(crate) fn acknowledged(&mut self, segment: &Segment, window: u64, used: &mut Used) {
         if self.base.is_none() {
             self.base = Some(segment.ack - 1);
@@ -270,7 +272,7 @@ impl Side {
             used.push(&mut self.graph.sacks, SackPoint { time_ns, start, end });
         }
         if ack > self.acked {
-            // The SYN, at position 0, is no byte of the stream.
+            // The SYN, at position 0, is not a byte of the stream.
             let new = u64::try_from(ack - self.acked.max(1)).unwrap_or(0);
             used.count(&mut self.graph.acknowledged, time_ns, new);
             self.acked = ack;
@@ -288,7 +290,7 @@ impl Side {
         used.push(&mut self.graph.round_trips, RttPoint { time_ns, rtt_ns });
     }
 
-    /// Bring all series down to the limit.
+    /// Shorten all series to the limit.
     pub(crate) fn fit(&mut self, used: &mut Used) {
         used.fit(&mut self.graph.segments);
         used.fit(&mut self.graph.repeated);

@@ -1,4 +1,5 @@
-//! Frames of all kinds, numbers that wrap, and the limits. `tests/tshark.rs` has the marks.
+//! Tests of all kinds of frames, of numbers that wrap, and of the limits. `tests/tshark.rs` tests
+//! the marks.
 
 use std::net::SocketAddr;
 
@@ -130,7 +131,7 @@ fn positions_do_not_wrap_and_round_trips_are_measured() {
     assert_eq!((counts.bytes, counts.rtt_count, counts.in_flight_max), (5_000, 5, 1_001));
     assert_eq!((counts.rtt_max_ns, sent.rtt_quantile_ns(0.5)), (300_000, Some(300_000)));
     assert_eq!(counts.of(Marks::RETRANSMISSION), 0);
-    // Intervals of a millisecond: nothing with the SYN, then a segment each 1.3 ms.
+    // Intervals of a millisecond: the SYN has no data, then a segment comes every 1.3 ms.
     let graph = sent.graph();
     assert_eq!(graph.sent.bytes(), [0, 1_000, 1_000, 1_000, 1_000, 0, 1_000]);
     assert_eq!(graph.acknowledged.bytes().iter().sum::<u64>(), 5_000);
@@ -176,7 +177,7 @@ fn more_connections_and_points_than_the_limits_are_not_kept() {
         trace.take(0, RAW, 1, &syn, 40);
     }
     assert_eq!((trace.connections().len(), trace.skips().connections), (CONNECTIONS_MAX, 7));
-    // 200 connections with more points than all may have together.
+    // 200 connections, with more points than all connections may have together.
     let mut trace = Trace::default();
     let mut data = packet(false, 0, 1, Flags::ACK, 8);
     for number in 0..POINTS_TOTAL as u32 * 5 / 4 {

@@ -1,5 +1,5 @@
-//! A series of bounded length: when it is full, every second point is dropped, and from then on
-//! only every second point is taken.
+//! A series of bounded length. When it is full, every second point is dropped, and from then on
+//! only every second point is kept.
 //!
 //! Called by: `side`.
 
@@ -7,7 +7,7 @@
 #[derive(Clone, Debug)]
 pub struct Thinned<T> {
     points: Vec<T>,
-    /// One of this many points is kept; a power of two.
+    /// One point of this many is kept; a power of two.
     every: u64,
     seen: u64,
 }
@@ -41,8 +41,7 @@ impl<T: Copy> Thinned<T> {
         }
     }
 
-    /// About `most` of the points at most, and the number of points of which each one stands for
-    /// all.
+    /// At most `most` of the points, and the number of points that each of them stands for.
     pub fn at_most(&self, most: usize) -> (Vec<T>, u64) {
         let mut copy = self.clone();
         copy.thin(most);
@@ -54,7 +53,7 @@ impl<T: Copy> Thinned<T> {
         &self.points
     }
 
-    /// One of this many points is kept.
+    /// One point of this many is kept.
     pub fn every(&self) -> u64 {
         self.every
     }

@@ -11,18 +11,18 @@ use crate::marks::Marks;
 use crate::packet::{self, Link, Segment, Skipped};
 use crate::side::Used;
 
-/// Packets that were not traced, by reason.
+/// The number of packets that were not traced, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skips {
-    /// Of link types that are not read.
+    /// Packets of link types that are not read.
     pub link: u64,
-    /// Not TCP.
+    /// Packets that are not TCP.
     pub not_tcp: u64,
     /// Fragments of IP packets.
     pub fragments: u64,
-    /// Cut off within their headers.
+    /// Packets that are cut off within their headers.
     pub short: u64,
-    /// With lengths that contradict each other.
+    /// Packets with lengths that contradict each other.
     pub malformed: u64,
     /// Segments of connections beyond [`CONNECTIONS_MAX`].
     pub connections: u64,
@@ -45,8 +45,8 @@ pub struct Trace {
 impl Trace {
     /// Take the next packet: the number of its link type, its time in ns since 1970, the bytes that
     /// were captured, and its length on the wire. Each `interface` has connections of its own: a
-    /// packet that is seen on two interfaces was not sent twice. Returns the index of its
-    /// connection and the segment's marks; `None` if it is not traced, which is counted.
+    /// packet that is seen on two interfaces was not sent twice. Returns the index of the packet's
+    /// connection and the segment's marks; `None` if the packet is not traced, which is counted.
     pub fn take(
         &mut self,
         interface: u32,
@@ -108,12 +108,12 @@ impl Trace {
         &self.connections
     }
 
-    /// Packets so far.
+    /// The number of packets so far.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Packets that were not traced.
+    /// The number of packets that were not traced.
     pub fn skips(&self) -> Skips {
         self.skips
     }

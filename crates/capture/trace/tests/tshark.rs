@@ -1,5 +1,5 @@
-//! Every mark of every segment is that of Wireshark's analysis. Both tshark and the trace get
-//! conversations drawn at random, which no sensible host would have.
+//! Every mark of every segment is the mark of Wireshark's analysis. Both tshark and the trace get
+//! conversations drawn at random, which no real host would have.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     in_place(&[CASES])
 }
 
-/// Draws of a seed: splitmix64.
+/// Random numbers from a seed: splitmix64.
 struct Draws(u64);
 
 impl Draws {
@@ -149,7 +149,7 @@ impl Conversation {
         self.time_ns += us * 1_000;
     }
 
-    /// Something that an end might do.
+    /// One action of an end, drawn at random.
     fn step(&mut self) {
         self.pass();
         let from = self.draws.below(2) as usize;
@@ -159,7 +159,7 @@ impl Conversation {
             7..=9 => self.again(from),
             10..=14 => self.acknowledge(from),
             15 => self.ends[from].window = self.draws.of(&[0, 0, 500, 501, 65_535]),
-            // Keep-alives and probes of a window.
+            // Keep-alives and window probes.
             16 => {
                 let len = self.draws.below(2) as u32;
                 self.frame(from, next.wrapping_sub(1), ACK, len, &[]);
@@ -170,7 +170,7 @@ impl Conversation {
         }
     }
 
-    /// New data, some of which the capture does not see.
+    /// New data. The capture does not have all of it.
     fn data(&mut self, from: usize) {
         let flags = ACK | if self.draws.is(3) { FIN } else { 0 };
         for _ in 0..=self.draws.below(6) {
@@ -192,7 +192,7 @@ impl Conversation {
         (!recent.is_empty()).then(|| self.draws.of(recent))
     }
 
-    /// Data that was sent, once more, or a part of it, or more than it.
+    /// Send earlier data once more, or a part of it, or more than it.
     fn again(&mut self, from: usize) {
         if let Some((seq, len)) = self.recent(from, 12) {
             let len = self.draws.of(&[len, len, len, len.div_ceil(2), len + 10]);
@@ -200,7 +200,7 @@ impl Conversation {
         }
     }
 
-    /// An acknowledgment of something, repeated, with and without SACK.
+    /// An acknowledgment, perhaps repeated, with or without SACK.
     fn acknowledge(&mut self, from: usize) {
         let (next, other) = (self.ends[from].next, 1 - from);
         if let Some((seq, len)) = self.recent(other, 8)
@@ -224,7 +224,7 @@ impl Conversation {
         }
     }
 
-    /// An end, or another connection between the same ports.
+    /// The end of a connection, or another connection between the same ports.
     fn end(&mut self, from: usize) {
         let next = self.ends[from].next;
         match self.draws.below(12) {
@@ -247,7 +247,7 @@ impl Conversation {
     }
 }
 
-/// A capture with nanoseconds.
+/// A pcap file with times in nanoseconds.
 fn pcap(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let head = [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1];
@@ -292,7 +292,7 @@ fn tshark(path: &PathBuf) -> Vec<(String, Marks)> {
 }
 
 /// The marks that are compared: all but one. When an ACK of data that is not in the capture is
-/// repeated, tshark sets this mark again or does not, depending on packets long before.
+/// repeated, tshark may set this mark again or not, depending on packets long before.
 fn compared(marks: Marks) -> Marks {
     Marks(marks.0 & !Marks::ACK_LOST_SEGMENT.0)
 }

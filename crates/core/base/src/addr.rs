@@ -61,7 +61,7 @@ impl MacAddr {
     /// The broadcast address, all ones.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// Are they the same? Cheaper than `==` where both are in memory.
+    /// Are the two addresses equal? Cheaper than `==` if both are in memory.
     #[inline(always)]
     pub const fn is(self, other: MacAddr) -> bool {
         let ([a, b, c, d, e, f], [k, l, m, n, o, p]) = (self.0, other.0);
@@ -84,7 +84,7 @@ impl fmt::Display for MacAddr {
     }
 }
 
-/// Six bytes in hexadecimal, of one digit or two, with colons.
+/// Six bytes in hexadecimal, one or two digits each, separated by colons.
 impl FromStr for MacAddr {
     type Err = InvalidMac;
 
@@ -133,14 +133,14 @@ impl fmt::Debug for MacAddr {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cidr {
-    /// The address, host bits kept.
+    /// The address, with its host bits.
     pub addr: IpAddr,
     /// 0 to 32, or 0 to 128.
     pub prefix_len: u8,
 }
 
 impl Cidr {
-    /// One address alone.
+    /// The network of one address: `/32` or `/128`.
     pub const fn host(addr: IpAddr) -> Cidr {
         Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } }
     }

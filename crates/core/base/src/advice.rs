@@ -1,9 +1,9 @@
 //! Advice on each drop reason and counter: the last column of the tables in `docs/counters.md`, a
-//! page that [`document`] makes. An entry may be in one line of its table only.
+//! page that [`document`] makes. Each reason or counter is in one line of its table only.
 //!
-//! Called by: `drops.rs` and `counters.rs`; a test compares the document, and fails for an entry
-//! that has no sentence here. The tables are apart from those of the names, because most sentences
-//! are about several entries.
+//! Called by: `drops.rs` and `counters.rs`; a test compares the document, and fails for a reason or
+//! counter without a sentence here. The tables are separate from the tables of names, because most
+//! sentences belong to several entries.
 
 use crate::{Counter, Counter as C, DropReason, DropReason as D};
 
@@ -33,7 +33,8 @@ const RPC: &str = "A few are strangers that scan. If a program of yours gets no 
 const LEASE: &str = "Nothing if an address was obtained. Else look at the server's log, and at \
                      what it sends: `wirespeed dump port 67 or port 68 or port 546 or port 547`.";
 const NOTHING: &str = "Nothing: it is a measure of the traffic.";
-const RATIO: &str = "Nothing. Of use beside its total: a low share costs processor time, no data.";
+const RATIO: &str = "Nothing. Compare it with its total: a low share costs processor time, not \
+                     data.";
 const WORKS: &str = "Nothing: it is a part of how the protocol works.";
 const LOSS: &str = "Some are normal. Many of them beside few segments sent are loss on the path: \
                     `wirespeed explain` says where, `--cc bbr` bears random loss better.";
@@ -169,9 +170,9 @@ const DROPS: &[(&[DropReason], &str)] = &[
     ),
     (
         &[D::FilterNoState, D::FilterWindow, D::FilterTcpState],
-        "A few are late segments of flows that ended. If flows break, their packets take another \
-            way back than here: a rule with `loose` passes them; `wirespeed show states` has the \
-            windows.",
+        "A few are late segments of flows that ended. If flows break, the packets of one direction \
+            take a way around this router: a rule with `loose` passes such flows; `wirespeed show \
+            states` has the windows.",
     ),
     (
         &[D::FilterIcmp, D::FilterFragment, D::FilterMalformed],
@@ -205,8 +206,8 @@ const DROPS: &[(&[DropReason], &str)] = &[
     ),
     (
         &[D::IpSuperSegment],
-        "A broken driver or virtual machine: turn off offloads of the interface that brings them, \
-            with `offloads = false` of the port or `ethtool -K NAME gro off lro off`.",
+        "A broken driver or virtual machine: turn off offloads of the interface that receives \
+            them, with `offloads = false` of the port or `ethtool -K NAME gro off lro off`.",
     ),
     (
         &[D::IpNotForUs],
@@ -235,10 +236,14 @@ const DROPS: &[(&[DropReason], &str)] = &[
     (&[D::TcpAckTooOld, D::TcpAckUnsent, D::TcpChallengeLimited], FORGED),
     (&[D::IcmpEchoNoSocket], "Nothing: answers to a ping that has ended."),
     (&[D::IcmpEchoQueueFull, D::UdpQueueFull, D::UdpErrorQueueFull], READ_FASTER),
-    (&[D::GroupFiltered, D::UdpNotPeer], "Nothing: the program asked for certain senders alone."),
+    (
+        &[D::GroupFiltered, D::UdpNotPeer],
+        "Nothing: the program receives from certain senders only.",
+    ),
     (
         &[D::UdpZeroChecksum],
-        "If the sender is a tunnel that is meant to, allow it at the socket (RFC 6935).",
+        "If the sender is a tunnel that omits checksums on purpose, allow that at the socket (RFC \
+         6935).",
     ),
     (&[D::UdpSuperDatagram], "A broken sender or driver: turn off `rx-udp-gro-forwarding`."),
     (
@@ -289,8 +294,8 @@ const DROPS: &[(&[DropReason], &str)] = &[
     ),
     (
         &[D::TxFull, D::DeviceQueueFull],
-        "The device is slower than what is sent: a faster link, or a longer queue (`ip \
-            link set NAME txqueuelen N`).",
+        "The device is slower than the traffic: use a faster link, or a longer queue (`ip link set \
+            NAME txqueuelen N`).",
     ),
     (&[D::TxGapFull], "Programs send faster than the gap allows: lower the gap, or send less."),
     (
@@ -300,11 +305,12 @@ const DROPS: &[(&[DropReason], &str)] = &[
     ),
     (
         &[D::DeviceFrameTooBig],
-        "Two ends of the link have different MTUs: set the same (`ip link set NAME mtu N`).",
+        "The two ends of the link have different MTUs: set both to the same (`ip link set NAME mtu \
+         N`).",
     ),
     (
         &[D::DeviceRefused],
-        "The interface of the kernel is down, or a filter there drops the frame: see `ip \
+        "The interface of the kernel is down, or a filter of the kernel drops the frame: see `ip \
             -s link` and `nft list ruleset`.",
     ),
     (&[D::DeviceBadHeader], "A broken driver: turn off offloads with `ethtool -K NAME`."),
@@ -314,7 +320,7 @@ const DROPS: &[(&[DropReason], &str)] = &[
             core of its own, or a larger ring (`ethtool -G NAME rx N`).",
     ),
     (&[D::DeviceCollisions], "A half-duplex link with too much traffic: use a switch."),
-    (&[D::FaultInjected], "Nothing: it was asked for."),
+    (&[D::FaultInjected], "Nothing: the fault injector drops frames on purpose."),
 ];
 
 impl DropReason {
@@ -401,12 +407,12 @@ const COUNTERS: &[(&[Counter], &str)] = &[
     (&[C::TcpHalfOpenReplaced], COOKIES),
     (
         &[C::TcpOrphansReset],
-        "Peers do not read the ends of connections that were closed: raise the limit \
+        "Peers do not read the last data of connections that were closed: raise the limit \
             `orphans` if they are honest.",
     ),
     (
         &[C::TcpCeIn, C::TcpEcnReductions],
-        "Nothing: a queue on the path says that it is full, without loss.",
+        "Nothing: a queue on the path reports that it fills up, without loss.",
     ),
     (&[C::TcpChallengeAcks], FORGED),
     (
@@ -425,8 +431,8 @@ const COUNTERS: &[(&[Counter], &str)] = &[
     (&[C::GroupQueriesIn, C::GroupReportsIn, C::GroupReportsOut], WORKS),
     (
         &[C::IcmpErrorsIn, C::IcmpErrorsOut],
-        "Some are normal. `wirespeed dump icmp or icmp6` shows what they say and about \
-            whom.",
+        "Some are normal. `wirespeed dump icmp or icmp6` shows what they report and about which \
+            host.",
     ),
     (
         &[C::BroadcastsOtherForm],
@@ -461,7 +467,7 @@ const COUNTERS: &[(&[Counter], &str)] = &[
     (
         &[C::RoutesRefused],
         "A DHCP server or router offers routes that would take packets of other networks: the log \
-         names them. Look whether it is yours.",
+         names them. Look whether that server or router is yours.",
     ),
     (
         &[C::PathBlackHoles],

@@ -98,8 +98,8 @@ limits! {
     NameServers "name_servers" 8 "name servers of a port that routers advertise";
     SearchDomains "search_domains" 8 "search domains of a port that routers advertise";
     RouterAdvertisementsPerSecond "router_advertisements_per_second" 100
-        "router advertisements of a port processed in a second: of routers that are known, and as \
-         many of others";
+        "router advertisements of a port processed in a second: so many of known routers, and as \
+         many of other senders";
     Routes "routes" 2_000_000 "routes of all tables; 2,097,152 at most";
     Rules "rules" 1_024 "rules of policy routing";
     FilterRules "filter_rules" 4_096 "rules of the filter, and as many of NAT";
@@ -110,16 +110,17 @@ limits! {
     FilterStatesPerSource "filter_states_per_source" 65_536
         "the same for one source: an IPv4 address, or an IPv6 network of 64 bits";
     FilterSources "filter_sources" 65_536
-        "sources whose states and new flows are counted; if there are more, the one that was idle \
-         longest is forgotten, one without states before others";
+        "sources whose states and new flows are counted; if there are more, the source that was \
+         idle longest is forgotten, sources without states first";
     FilterEvents "filter_events" 16_384
         "flows that began or ended, waiting for flow export; more are lost";
     FilterFragmentBytes "filter_fragment_bytes" 1_048_576
-        "bytes of fragments that wait for the first one of their datagram";
+        "bytes of fragments that wait for the first fragment of their datagram";
     FilterFragments "filter_fragments" 256
-        "datagrams whose fragments wait for the first one, and as many whose first one was judged";
+        "datagrams whose fragments wait for the first fragment, and as many whose first fragment \
+         has a verdict";
     FilterLogPerSecond "filter_log_per_second" 100 "lines of the filter's log in a second";
-    NatMappings "nat_mappings" 262_144 "mappings of NAT: an inside address and port each";
+    NatMappings "nat_mappings" 262_144 "NAT mappings, each of an inside address and port";
     NatAddresses "nat_addresses" 4_096
         "outside addresses that have mappings; each takes up to 25 KB for its ports";
     NatPortsPerSource "nat_ports_per_source" 32_768
@@ -159,7 +160,7 @@ limits! {
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
     DhcpMessageBytes "dhcp_message_bytes" 4_096 "bytes of a DHCP message that is received";
     DhcpListEntries "dhcp_list_entries" 32
-        "routes, DNS servers or search domains taken from a DHCP message, of each";
+        "routes taken from a DHCP message, and as many DNS servers and search domains";
     ControlClients "control_clients" 16 "connections to a control socket";
     ControlFrameBytes "control_frame_bytes" 1_048_576 "bytes of a message on a control socket";
     ControlDescriptors "control_descriptors" 16
@@ -253,7 +254,11 @@ impl Budget {
     /// Return a reserved amount.
     pub fn give_back(&mut self, limit: Limit, amount: usize) {
         let reserved = &mut self.reserved[limit as usize];
-        debug_assert!(amount <= *reserved, "{} gets back more than it gave", limit.name());
+        debug_assert!(
+            amount <= *reserved,
+            "more of {} is returned than was reserved",
+            limit.name()
+        );
         *reserved = reserved.saturating_sub(amount);
     }
 

@@ -34,7 +34,7 @@ switches! {
     Predict "predict" true "every segment takes the RFC 9293 steps";
     Stamp "stamp" true "the headers of every segment are built anew";
     OutputFastPath "output-fast-path" true
-        "one to three segments are built by the steps that any number takes";
+        "one to three segments are built by the steps for any number of segments";
     Follow "follow" true "the headers of every received segment are parsed";
     FollowApart "follow-apart" true "flows that alternate in a burst have no followers";
     FusedSum "fused-sum" true "data is copied first and summed afterwards";
@@ -48,7 +48,7 @@ switches! {
     Rack "rack" true "a segment is lost when three later ones have arrived, however late it is";
     TailProbe "tail-probe" true "the loss of the last segments is found by the time-out alone";
     Prr "prr" true "a loss reduces the window in one step";
-    Undo "undo" true "a reduction stays although nothing was lost";
+    Undo "undo" true "a window reduction stays although nothing was lost";
     SendSpace "send-space" true "delayed ACKs ignore the estimate of what the peer can send";
     Pacing "pacing" true "data that the windows admit is sent at once, however long the round trip";
     SynCookies "syn-cookies" true
@@ -57,7 +57,8 @@ switches! {
         "every SYN is answered with a cookie, even faster than the device can send";
     ForwardBurst "forward-burst" true "every packet is forwarded by itself, the plain way";
     ForwardMerge "forward-merge" true
-        "segments that came apart are forwarded apart, also to a device that takes them together";
+        "segments that arrived separately are forwarded separately, even to a device that takes \
+         super-segments";
     WriteUnits "write-units" true "a write takes all it can before anything is sent";
     ChecksumRx "checksum-rx" true "received TCP and UDP checksums are not verified";
     ChecksumTx "checksum-tx" true "sent TCP and UDP checksums are left zero";

@@ -35,7 +35,7 @@ pub struct Mss(pub u16);
 impl Mss {
     /// The MSS of an IPv4 peer that sends no MSS option, RFC 9293 MUST-15.
     pub const DEFAULT_V4: Mss = Mss(536);
-    /// The same over IPv6, RFC 9293 MUST-15.
+    /// The default over IPv6, RFC 9293 MUST-15.
     pub const DEFAULT_V6: Mss = Mss(1220);
 
     /// The MSS option to send for a link of this MTU: less the fixed IP and TCP headers,

@@ -13,7 +13,7 @@ pub struct Filter {
     always: Option<u32>,
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     code: Option<crate::jit::Code>,
-    /// For sent packets, if the program asks for the direction.
+    /// The filter for sent packets, if the program asks for the direction.
     sent: Option<Box<Filter>>,
 }
 
@@ -71,7 +71,7 @@ impl Filter {
         if let Some(code) = &self.code {
             match code.run(packet.head, packet.wire_len) {
                 Some(keep) => return keep,
-                // It read past the head. That is rare, so the interpreter starts over.
+                // The program read past the head. That is rare, so the interpreter starts over.
                 None if packet.has_rest() => {}
                 None => return 0,
             }

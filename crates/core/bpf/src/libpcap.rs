@@ -202,7 +202,7 @@ impl Libpcap {
         }
     }
 
-    /// Its name and version.
+    /// The library's name and version.
     pub fn version(&self) -> String {
         // SAFETY: it returns a string that is never freed.
         unsafe { string((self.version)()) }
@@ -222,7 +222,7 @@ impl Libpcap {
         self.compile_for(text, &Source::new(linktype, snaplen))
     }
 
-    /// The same for packets of this source.
+    /// [`Libpcap::compile`] for packets of this source.
     ///
     /// # Errors
     /// The text does not compile: libpcap's message, and the position.

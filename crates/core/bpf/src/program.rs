@@ -20,7 +20,7 @@ pub struct Program {
     answered: Box<[Insn]>,
     steps: Box<[Step]>,
     goes_back: bool,
-    /// For sent packets, if it asks for the direction.
+    /// The program for sent packets, if this one asks for the direction.
     sent: Option<Box<Program>>,
 }
 
@@ -33,9 +33,9 @@ impl Program {
         Program::checked(insns, false)
     }
 
-    /// The same, with jumps that go back, as those of `protochain`. A packet for which it goes back
-    /// more than [`BACK_JUMPS_MAX`](crate::BACK_JUMPS_MAX) times is no match. For packets of a file
-    /// and other uses that are not urgent, not for taps.
+    /// [`Program::new`], but jumps may go back, as in programs for `protochain`. A packet for which
+    /// the program goes back more than [`BACK_JUMPS_MAX`](crate::BACK_JUMPS_MAX) times is no match.
+    /// Use it for packets of a file and where time does not matter, not for taps.
     ///
     /// # Errors
     /// The first instruction that breaks a rule, and the rule.

@@ -59,7 +59,7 @@ impl core::error::Error for Refusal {}
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Reason::Empty => f.write_str("there is none; a program needs a RET at least"),
+            Reason::Empty => f.write_str("the program is empty; it needs a RET at least"),
             Reason::TooLong(has) => {
                 write!(f, "a program has {INSNS_MAX} instructions at most; this one has {has}")
             }
@@ -75,8 +75,8 @@ impl fmt::Display for Reason {
                 };
                 write!(
                     f,
-                    "it jumps {by} instructions on; jumps go forward, to instructions that are \
-                     there{hint}"
+                    "it jumps {by} instructions on; a jump must go forward, to an instruction of \
+                     the program{hint}"
                 )
             }
             Reason::ScratchIndex(index) => {
@@ -84,8 +84,8 @@ impl fmt::Display for Reason {
             }
             Reason::Ancillary(at) => write!(
                 f,
-                "its load at {at:#x} is one that only Linux's kernel can answer; loads from \
-                 0xfffff000 on are refused, except 0xfffff004, the packet's direction"
+                "only the kernel of Linux can answer its load at {at:#x}; loads from 0xfffff000 on \
+                 are refused, except 0xfffff004, the packet's direction"
             ),
             Reason::DivisionByZero => f.write_str("it divides by the constant 0"),
             Reason::NoReturn => f.write_str("it is the last and no RET"),

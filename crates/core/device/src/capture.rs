@@ -220,7 +220,7 @@ fn block(frame: &Mbuf, timestamp: Duration, direction: u32) -> EnhancedPacketBlo
     }
 }
 
-/// The packet's comment: what a reader has to know about unfinished frames.
+/// The packet's comment, which says that the frame is unfinished.
 fn comment(frame: &Mbuf) -> Option<Cow<'static, str>> {
     match (frame.has(Flags::CSUM_PARTIAL), frame.segment_size()) {
         (false, 0) => None,

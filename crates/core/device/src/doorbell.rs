@@ -1,5 +1,5 @@
-//! A doorbell: wakes a sleeping thread or a waiting task. A ring costs one locked instruction if
-//! there is none.
+//! A doorbell: wakes a sleeping thread or a waiting task. A ring that finds no sleeper costs one
+//! locked instruction.
 //!
 //! Called by: devices and driver threads. Counters: rings that woke a sleeper, and rings that found
 //! none ([`Doorbell::wakeups`]).

@@ -43,11 +43,11 @@ const HELD_MAX: usize = 32;
 /// clamped.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Odds {
-    /// It is lost.
+    /// The frame is lost.
     pub drop: f64,
-    /// It is duplicated.
+    /// The frame is duplicated.
     pub duplicate: f64,
-    /// It is overtaken by later frames.
+    /// Later frames overtake the frame.
     pub reorder: f64,
     /// One bit of it is flipped.
     pub corrupt: f64,

@@ -114,9 +114,9 @@ pub type Burst = ArrayVec<Mbuf, BURST>;
 /// Work that a device does instead of the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// It finishes the transport checksum of frames flagged `mbuf::Flags::CSUM_PARTIAL`.
+    /// The device finishes the transport checksum of frames flagged `mbuf::Flags::CSUM_PARTIAL`.
     pub tx_checksum: bool,
-    /// It may flag frames [`mbuf::Flags::CSUM_VERIFIED`].
+    /// The device may flag frames [`mbuf::Flags::CSUM_VERIFIED`].
     pub rx_checksum: bool,
     /// The largest super-segment that it takes, headers included, in bytes; 0 for none.
     pub tso_max_bytes: usize,
@@ -124,9 +124,9 @@ pub struct Offloads {
     /// UDP payloads of one size, of which the last may be shorter, behind one header whose checksum
     /// is unfinished (Linux's USO); only with `tx_checksum`.
     pub uso_max_bytes: usize,
-    /// A frame costs it more than a copy of its bytes: a router merges segments of one flow that
-    /// came apart into super-segments for it (Linux's GRO). Only with `tx_checksum` and
-    /// `tso_max_bytes`.
+    /// A frame costs the device more than a copy of its bytes: a router merges segments of one flow
+    /// that arrived separately into super-segments for it (Linux's GRO). Only with `tx_checksum`
+    /// and `tso_max_bytes`.
     pub gro: bool,
 }
 
@@ -198,9 +198,9 @@ pub trait Device: Send {
         None
     }
 
-    /// [`Device::rx_burst`] for a stack that shares the device with others and itself passes on
-    /// their frames. Frames that the others have handed over come first; returns the number of
-    /// those, then the number of all frames.
+    /// [`Device::rx_burst`] for a stack that shares the device with others and passes their frames
+    /// on to them itself. Frames that the others have handed to this stack come first; returns the
+    /// number of those, then the number of all frames.
     fn rx_burst_unsteered(&mut self, pool: &mut Pool, into: &mut Burst) -> (usize, usize) {
         (0, self.rx_burst(pool, into))
     }

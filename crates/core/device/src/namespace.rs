@@ -32,8 +32,8 @@ impl fmt::Display for NamespaceError {
         match self {
             NamespaceError::Missing(name) => write!(
                 f,
-                "there is no network namespace {name}: `ip netns` lists those that there are, \
-                 `sudo ip netns add {name}` makes one"
+                "there is no network namespace {name}: `ip netns` lists the namespaces, `sudo ip \
+                 netns add {name}` makes one"
             ),
             NamespaceError::Refused(name, errno) => write!(
                 f,

@@ -70,7 +70,7 @@ pub struct PacketSocket {
     changes: Option<OwnedFd>,
     name: String,
     promiscuous: bool,
-    /// It is in a fanout group, and cannot be bound again.
+    /// The socket is in a fanout group, and cannot be bound again.
     grouped: bool,
     /// Another process opened it: it is never bound again, and sends by calls without an address.
     adopted: bool,

@@ -16,7 +16,8 @@
 //! in place ([`mbuf::Frames`]); they are copied if they are short, or if programs hold so many
 //! frames that the kernel could run out. Sent frames are copied into the shared memory. There are
 //! no offloads either way: frames are as on the wire. A veth has no wire, and the kernel at its
-//! other end leaves checksums and segmentation undone: turn that off (`ethtool -K PEER tx off`).
+//! other end leaves checksums and segmentation undone: `ethtool -K PEER tx off` disables both
+//! offloads there.
 //!
 //! # When the interface goes
 //! - Down: frames for it are freed and counted as [`DropReason::DeviceLinkDown`], and

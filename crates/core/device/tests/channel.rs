@@ -51,7 +51,7 @@ fn both_directions_are_bounded_and_push_back() {
     bell.arm();
     let mut buffer = [0; 8];
     assert_eq!(end.try_recv(&mut buffer), Ok(1));
-    assert_eq!(bell.wakeups().0, 1, "a driver that sleeps hears of room");
+    assert_eq!(bell.wakeups().0, 1, "a sleeping driver is woken for room");
     assert!(device.tx_ready());
     assert_eq!(end.try_recv(&mut []), Err(RecvError::TooSmall(1)));
     assert_eq!((end.try_recv(&mut buffer), buffer[0]), (Ok(1), 1), "it stayed");
@@ -74,7 +74,7 @@ fn what_is_too_long_or_too_late_is_said() {
     assert_eq!(drops(&device, DropReason::MbufExhausted), 1);
     drop(device);
     let mut buffer = [0; 8];
-    assert_eq!(end.recv(&mut buffer), Ok(4), "what was sent before can be had");
+    assert_eq!(end.recv(&mut buffer), Ok(4), "frames sent before can still be received");
     assert_eq!(end.recv(&mut buffer), Err(RecvError::Closed));
     assert_eq!(end.send(b"more"), Err(SendError::Closed));
 

@@ -74,7 +74,7 @@ fn who_arms_with_enough_there_stays_awake_and_with_fewer_does_not() {
     assert!(b.arm(&woken.clone().into()), "three are too few");
     assert!(b.rx_ready(), "and yet there to be taken");
     send(&mut a, &mut pool, 1, 60);
-    assert_eq!(woken.take(), 1, "what waited before counts");
+    assert_eq!(woken.take(), 1, "frames that waited before count");
     assert!(!b.arm(&woken.clone().into()), "four are enough");
     take_all(&mut b, &mut pool);
     send(&mut a, &mut pool, 2, 1_514);
@@ -97,7 +97,7 @@ fn room_and_a_lost_peer_wake_whatever_gathers() {
     send(&mut b, &mut pool, 3, 60);
     assert!(b.arm(&woken.clone().into()), "no room for the third");
     take_all(&mut a, &mut pool);
-    assert!(!a.rx_ready(), "now it says that there is room");
+    assert!(!a.rx_ready(), "now it reports that there is room");
     assert_eq!(woken.take(), 1);
     // The notification of room travels with a frame of the peer.
     send(&mut b, &mut pool, 3, 60);

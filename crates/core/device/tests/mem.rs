@@ -149,13 +149,13 @@ fn a_lost_peer_is_seen_and_nothing_leaks() {
     b.tx_burst(&mut pool, &mut burst);
     assert!(a.link_up() && b.link_up());
     drop(b);
-    assert_eq!(pool.outstanding(), 3, "what nobody will receive was freed");
+    assert_eq!(pool.outstanding(), 3, "frames that nobody will receive were freed");
     assert!(!a.link_up());
     a.wait(None);
     burst.push(frame(&mut pool, 9, 60));
     assert_eq!(a.tx_burst(&mut pool, &mut burst), 1);
     assert_eq!(a.undeliverable(), 1);
-    assert_eq!(a.rx_burst(&mut pool, &mut burst), 3, "what was sent before is still there");
+    assert_eq!(a.rx_burst(&mut pool, &mut burst), 3, "frames sent before can still be received");
     burst.clear();
     drop(a);
     assert_eq!(pool.outstanding(), 0);
@@ -342,5 +342,5 @@ fn without_a_carrier_nothing_passes_and_nobody_is_gone() {
     drop(a);
     b.set_carrier(false);
     b.set_carrier(true);
-    assert!(b.is_gone(), "who is gone stays so");
+    assert!(b.is_gone(), "an end that is gone stays gone");
 }

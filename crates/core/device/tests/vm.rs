@@ -338,7 +338,11 @@ fn a_receiver_that_is_full_is_waited_for() {
     assert!(port.tx_ready() && !wakes(&port));
     assert_eq!(sent(&mut port, &mut pool, &[&[1; 60], &[2; 60]]), 1);
     drop(machine);
-    assert!(port.tx_ready() && wakes(&port), "who has gone takes nothing, and all is said");
+    assert!(
+        port.tx_ready() && wakes(&port),
+        "a peer that is gone takes nothing, so the port is \
+                                              ready"
+    );
     assert_eq!(sent(&mut port, &mut pool, &[&[2; 60]]), 1);
     assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 1);
     assert!(!wakes(&port));

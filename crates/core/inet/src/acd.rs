@@ -17,15 +17,15 @@ pub const PROBE_NUM: u8 = 3;
 pub const PROBE_MIN: Duration = Duration::from_secs(1);
 /// Most time between two probes.
 pub const PROBE_MAX: Duration = Duration::from_secs(2);
-/// From the last probe to the first announcement.
+/// Time from the last probe to the first announcement.
 pub const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
 /// Announcements.
 pub const ANNOUNCE_NUM: u8 = 2;
-/// Between two announcements.
+/// Time between two announcements.
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// After this many conflicts, candidates are tried at a lower rate.
 pub const MAX_CONFLICTS: u32 = 10;
-/// That rate: one candidate in this time.
+/// The lower rate: one candidate in this time.
 pub const RATE_LIMIT_INTERVAL: Duration = Duration::from_secs(60);
 /// An address is defended at most once in this time.
 pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ pub enum AddressState {
     Preferred,
     /// Valid, but new communication should use another address.
     Deprecated,
-    /// Another host has it: it is not used.
+    /// Another host has the address: it is not used.
     Duplicated,
 }
 
@@ -56,11 +56,11 @@ pub struct Address {
     pub cidr: Cidr,
     /// What it may be used for.
     pub state: AddressState,
-    /// Where it is from.
+    /// How the address came to be ours.
     pub origin: Origin,
-    /// It is deprecated from this time on; [`Instant::NEVER`]: not at all.
+    /// The address is deprecated from this time on; [`Instant::NEVER`]: never.
     pub preferred_until: Instant,
-    /// It is not ours from this time on; [`Instant::NEVER`]: it stays.
+    /// The address is not ours from this time on; [`Instant::NEVER`]: it stays.
     pub valid_until: Instant,
 }
 

@@ -136,8 +136,8 @@ impl Dplpmtud {
     }
 
     /// The size of the probe to send now, if one is due; from here on the probe is under way. There
-    /// is never more than one, and the caller does not repeat it if it is lost.
-    /// RFC 8899 3-c.
+    /// is never more than one probe under way, and the caller does not repeat a lost one. RFC 8899
+    /// 3-c.
     pub fn next_probe(&mut self, now: Instant) -> Option<usize> {
         if self.probe.is_some() || now < self.next_at {
             return None;
@@ -152,7 +152,7 @@ impl Dplpmtud {
     }
 
     /// A probe could not be sent, because of the device or a next hop that is not known yet: that
-    /// tells nothing of the path. The next one comes after a probe timer.
+    /// tells nothing about the path. The next probe is due after [`Config::probe_timer`].
     pub fn unsent(&mut self, size: usize, now: Instant) {
         if self.is_under_way(size) {
             self.probe = None;

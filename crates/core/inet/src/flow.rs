@@ -135,7 +135,7 @@ impl FlowKey {
         }
     }
 
-    /// The key of a flow of a host with itself: no packet from outside has it.
+    /// The key of a flow of a host with itself: no packet from outside has this key.
     #[must_use]
     pub fn looped(self) -> FlowKey {
         let [a, b, c, d, e] = self.words;

@@ -232,7 +232,7 @@ fn blank_options(mut options: &mut [u8]) {
         let len = match kind {
             0 => return,
             1 => 1,
-            // The header was checked: a length is there, and fits.
+            // The header was checked: the option's length is there, and fits.
             _ => usize::from(options.get(1).copied().unwrap_or(0)).clamp(1, options.len()),
         };
         let (option, rest) = options.split_at_mut(len);
@@ -247,8 +247,8 @@ fn blank_options(mut options: &mut [u8]) {
 mod tests;
 
 // The flow that an ICMP error is about. With several next hops (ECMP), an error has to take the
-// next hop of its flow: no host behind another one knows the connection, and path MTU discovery
-// would end in a black hole.
+// next hop of its flow: a host behind another next hop does not have the connection, and path MTU
+// discovery would end in a black hole.
 //
 // RFC 792, RFC 4443 section 3, RFC 7690.
 

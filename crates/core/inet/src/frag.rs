@@ -59,8 +59,8 @@ impl Refused {
 /// A datagram whose time is up.
 #[derive(Debug)]
 pub struct Expired {
-    /// Its first fragment from the IP header on, if that arrived: the sender is to be told (RFC
-    /// 1122 section 3.3.2, RFC 8200 section 4.5).
+    /// Its first fragment from the IP header on, if that arrived: the sender is to get an ICMP
+    /// error (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
     pub first: Option<Mbuf>,
 }
 

@@ -1,5 +1,5 @@
-//! Multicast groups of a host: the sources of each group that a port receives, and the reports of
-//! that by IGMP and MLD.
+//! Multicast groups of a host: the sources of each group that a port receives, and their reports by
+//! IGMP and MLD.
 //!
 //! Called by: `stack/groups`. [`Filter`] has the sources that sockets want, and merges them;
 //! [`Changes`] has the pending reports of a change. `host.rs` is the state machine of one port and

@@ -22,7 +22,7 @@ const V6_ECHO_REPLY: u8 = 129;
 pub const HEADER_LEN: usize = 8;
 /// Maximum size of an IPv4 packet with an ICMP error, in bytes, RFC 1812 section 4.3.2.3.
 const V4_ERROR_MAX: usize = 576;
-/// The same for IPv6, RFC 4443 section 2.4(c).
+/// The maximum for IPv6, RFC 4443 section 2.4(c).
 const V6_ERROR_MAX: usize = 1280;
 /// Minimum path MTU for IPv4; a smaller reported one is raised to it. Every host accepts 576 bytes
 /// (RFC 791), and forged reports try to cause tiny segments (RFC 5927 section 7). As in Linux.
@@ -61,9 +61,10 @@ impl fmt::Display for Unreachable {
 /// What an error reports about a packet that we sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// It was not delivered.
+    /// The packet was not delivered.
     Unreachable(Unreachable),
-    /// It was larger than a link's MTU, in bytes; 0 if the router does not report it.
+    /// The packet was larger than the MTU of a link: that MTU in bytes, or 0 if the router does not
+    /// report it.
     TooBig(usize),
     /// Its TTL expired, or fragments were missing: a transient error (RFC 1122 sections 3.2.2.4 and
     /// 4.2.3.9).

@@ -2,11 +2,11 @@
 //!
 //! Called by: `stack/frag/output.rs`, for each datagram that it cuts. Packets that are not cut have
 //! none (RFC 6864 section 4.1). Some flows share a counter. A permutation of the whole space, keyed
-//! by the secret and the flow, turns the counter into an identification, so none comes again in a
-//! flow before the counter has gone round. The keys of a flow are keyed hashes, so an observer of
-//! one flow learns nothing about another. Within a flow a mixer that is no cipher is enough,
-//! because its observers need not guess what they see. RFC 6864 section 4.3 (IPv4), RFC 7739
-//! section 5 (IPv6).
+//! by the secret and the flow, turns the counter into an identification, so no identification comes
+//! again in a flow before the counter has wrapped. The keys of a flow are keyed hashes, so an
+//! observer of one flow learns nothing about another. Within a flow a mixer that is no cipher is
+//! enough: an observer of the flow sees the identifications and need not guess. RFC 6864 section
+//! 4.3 (IPv4), RFC 7739 section 5 (IPv6).
 
 use base::KeyedHash;
 

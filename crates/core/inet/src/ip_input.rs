@@ -126,7 +126,7 @@ pub fn ipv6_within(
     Ok((ip, Some(Part { id: fragment.id, begin, more: fragment.more_fragments })))
 }
 
-/// [`ipv6_within`] the default limits.
+/// [`ipv6_within`] with the default limits.
 ///
 /// # Errors
 /// The reason of [`ipv6_within`].

@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-/// An entry as it is shown.
+/// An entry of the table, for output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The port that the neighbour is on.
@@ -83,10 +83,10 @@ pub enum Advertisement {
     Request,
     /// In a reply to us.
     Reply {
-        /// It replies to a solicitation: the neighbour is reachable (the S flag; ARP replies to
-        /// us).
+        /// The advertisement replies to a solicitation: the neighbour is reachable (the S flag; ARP
+        /// replies to us).
         solicited: bool,
-        /// It overrides the known address (the O flag; always for ARP).
+        /// The advertisement overrides the known address (the O flag; always for ARP).
         overrides: bool,
     },
     /// Unsolicited (gratuitous ARP): changes an entry, never creates one.
@@ -96,9 +96,9 @@ pub enum Advertisement {
 /// The result of an advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learnt {
-    /// It was used for an entry of the table, perhaps a new one.
+    /// The advertisement was used for an entry of the table, perhaps a new one.
     Used,
-    /// Nobody had asked, or it may not change what is known.
+    /// Nobody had solicited it, or it may not change the entry.
     Useless,
     /// The neighbour has recently changed its link address too often: see [`MOVES_MAX`].
     TooOften,

@@ -88,7 +88,7 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// The port to send on.
     pub port: u16,
-    /// The routing table that it belongs to.
+    /// The routing table that the route belongs to.
     pub table: u32,
     /// The largest packet to send by it; `None`: the port's MTU.
     pub mtu: Option<Mtu>,
@@ -98,11 +98,11 @@ pub struct Route {
     /// Its weight, if it shares packets with other routes of the same prefix and metric that have a
     /// weight (ECMP, RFC 2992); `None`: it is used alone.
     pub weight: Option<NonZeroU8>,
-    /// Where it is from.
+    /// How the route came to be.
     pub origin: RouteOrigin,
-    /// It is not used from this time on; [`Instant::NEVER`]: it stays.
+    /// The route is not used from this time on; [`Instant::NEVER`]: it stays.
     pub expires: Instant,
-    /// The users that it is for; `None`: everybody.
+    /// The users that the route is for; `None`: everybody.
     pub access: Option<Arc<Access>>,
     /// Only sockets of this host use it: forwarded packets skip it.
     pub no_forward: bool,
@@ -120,7 +120,8 @@ pub struct NextHop {
 }
 
 impl Route {
-    /// A route of the user in the main table: to `dest` by `via`, or on the link if that is `None`.
+    /// A route of the user in the main table: to `dest` by `via`, or on the link if `via` is
+    /// `None`.
     pub fn new(dest: Cidr, via: Option<IpAddr>, port: u16) -> Route {
         Route {
             dest,
@@ -152,7 +153,7 @@ impl Route {
         NextHop { port: self.port, neighbour: self.via.unwrap_or(dst), mtu: self.mtu }
     }
 
-    /// Does one replace the other, if both are to one prefix? Routes that share packets do not if
+    /// Does one of two routes to one prefix replace the other? Routes that share packets do not if
     /// their gateways differ.
     fn is_like(&self, other: &Route) -> bool {
         let are_alone = self.weight.is_none() && other.weight.is_none();
@@ -161,7 +162,7 @@ impl Route {
 }
 
 impl RouteOrigin {
-    /// How many there are.
+    /// The number of origins.
     const COUNT: usize = RouteOrigin::Dhcp as usize + 1;
 
     /// The name in output: that of `ip route`, if it has one.

@@ -1,9 +1,9 @@
 //! The content of the router advertisements of one link: default routers, prefixes on the link,
 //! routes, name servers, and settings of the link, each with its lifetime.
 //!
-//! Called by: `stack/autoconf/router.rs`, which turns it into routes and addresses. RFC 4861
-//! section 6.3, RFC 4191 section 3 (a host of type C), RFC 8106 section 5.3. Limits: `routers`,
-//! `prefixes`, `advertised_routes`, `name_servers`, `search_domains`.
+//! Called by: `stack/autoconf/router.rs`, which turns the content into routes and addresses. RFC
+//! 4861 section 6.3, RFC 4191 section 3 (a host of type C), RFC 8106 section 5.3. Limits:
+//! `routers`, `prefixes`, `advertised_routes`, `name_servers`, `search_domains`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -16,8 +16,8 @@ use crate::slaac::until;
 /// The least and the most time between solicitations that an advertisement can set: with less, a
 /// forged one would make us flood the link, with more, a neighbour would be found too late.
 const RETRANSMIT: (u32, u32) = (100, 10_000);
-/// The same for the time that a neighbour is reachable: MAX_REACHABLE_TIME of RFC 4861 section
-/// 6.2.1 is an hour.
+/// The least and the most time, in ms, that a neighbour is reachable after a confirmation:
+/// MAX_REACHABLE_TIME of RFC 4861 section 6.2.1 is an hour.
 const REACHABLE: (u32, u32) = (1_000, 3_600_000);
 
 /// A router of the default router list.
@@ -27,9 +27,9 @@ pub struct Router {
     pub ip: Ipv6Addr,
     /// RFC 4191.
     pub preference: Preference,
-    /// It is no default router from this time on.
+    /// The router is no default router from this time on.
     pub expires: Instant,
-    /// It did not answer when it was last asked for its link address.
+    /// The router did not answer when it was last asked for its link address.
     pub is_silent: bool,
 }
 

@@ -14,11 +14,11 @@ use crate::address::{Address, AddressState, Origin};
 pub enum Scope {
     /// This node, or this interface.
     InterfaceLocal,
-    /// One link: an address means something together with a port alone.
+    /// One link: an address has a meaning only together with a port.
     LinkLocal,
     /// One site.
     SiteLocal,
-    /// One organization; of multicast alone.
+    /// One organization; only multicast addresses have this scope.
     OrganizationLocal,
     /// The whole Internet.
     Global,
@@ -44,7 +44,7 @@ pub fn scope(ip: IpAddr) -> Scope {
     }
 }
 
-/// Does an address mean something on one link alone, so that its port has to be known?
+/// Does an address have a meaning on one link only, so that its port has to be known?
 #[inline]
 pub fn is_link_scoped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local() || is_link_multicast(a))
@@ -149,7 +149,7 @@ pub fn order_destinations(destinations: &mut [(IpAddr, Option<IpAddr>)]) {
     destinations.sort_by(compare_destinations);
 }
 
-/// `Less` is the one to try first.
+/// `Less`: `a` is tried first.
 fn compare_destinations(a: &(IpAddr, Option<IpAddr>), b: &(IpAddr, Option<IpAddr>)) -> Ordering {
     let (Some(a_src), Some(b_src)) = (a.1, b.1) else {
         // Rule 1: avoid unusable destinations.

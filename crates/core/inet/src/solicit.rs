@@ -21,7 +21,7 @@ pub struct Solicit {
 }
 
 impl Solicit {
-    /// The first is due at `at`.
+    /// The first solicitation is due at `at`.
     pub fn starting(at: Instant) -> Solicit {
         Solicit { due: at, interval: Duration::ZERO }
     }
@@ -31,9 +31,8 @@ impl Solicit {
         self.due
     }
 
-    /// One was sent at `now`; the next comes after twice the time, give or take a tenth, as
-    /// `random` decides.
-    /// RFC 7559 2-a.
+    /// A solicitation was sent at `now`; the next one is due after twice the time, give or take a
+    /// tenth, as `random` decides. RFC 7559 2-a.
     pub fn sent(&mut self, now: Instant, random: u64) {
         let doubled = self.interval + self.interval;
         let base = if self.interval == Duration::ZERO { FIRST } else { doubled.min(MOST) };

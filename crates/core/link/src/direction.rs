@@ -33,7 +33,7 @@ pub enum Why {
     QueueFull,
     /// CoDel dropped it from the head of the queue.
     CoDel,
-    /// It was longer than the link's MTU.
+    /// The packet was longer than the link's MTU.
     TooLong,
     /// There was an outage.
     Outage,

@@ -1,9 +1,9 @@
-//! Buffers in memory that a kernel or a device fills: it writes received frames straight into
-//! memory shared with us (UMEM of AF_XDP).
+//! Buffers in memory that a kernel or a device shares with us, and writes received frames straight
+//! into (UMEM of AF_XDP).
 //!
 //! Called by: devices, which provide the memory, lend buffers of it, and get them back filled as
-//! mbufs. These are like any other mbuf and may be held, shared and freed anywhere. The memory is
-//! kept until the last of them is freed.
+//! mbufs. These mbufs are like any other: they may be held, shared and freed anywhere. The memory
+//! is kept until the last of them is freed.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -21,7 +21,7 @@ pub struct FrameLayout {
     /// The size class of a buffer.
     pub class: Class,
     /// Bytes from one buffer to the next, a multiple of a cache line. An odd number of lines
-    /// spreads headers over the sets of a cache; The stride of [`FrameLayout::of`] is such a
+    /// spreads headers over the sets of a cache; the stride of [`FrameLayout::of`] is such a
     /// number.
     pub stride: usize,
 }
@@ -111,7 +111,8 @@ impl Frames {
     }
 
     /// The `len` bytes at `offset` of a lent buffer, as the borrower filled them, and the offset of
-    /// the buffer, to lend it again. `None` if it is not lent or does not contain these bytes.
+    /// the buffer, to lend it again. `None` if the buffer is not lent or does not contain these
+    /// bytes.
     ///
     /// # Safety
     /// Nobody else writes to the buffer while the bytes are borrowed.
@@ -128,8 +129,8 @@ impl Frames {
         Some((bytes, offset - at as u64))
     }
 
-    /// The `len` bytes at `offset` of a lent buffer, for us to fill; `None` if it is not lent or
-    /// does not contain them.
+    /// The `len` bytes at `offset` of a lent buffer, for us to fill; `None` if the buffer is not
+    /// lent or does not contain them.
     ///
     /// # Safety
     /// Nobody else reads or writes the buffer while the room is borrowed.

@@ -122,7 +122,7 @@ unsafe fn write(to: *mut Chunk, [a, b, c, d, e, f]: Chunks) {
 /// A pool lent for making many shares.
 pub struct Shares<'p> {
     pool: &'p mut Pool,
-    /// The pool's free list of shares, which is empty in the pool meanwhile.
+    /// The pool's free list of shares; the pool's own list is empty meanwhile.
     free: Option<NonNull<Header>>,
     taken: usize,
 }
@@ -161,9 +161,10 @@ impl Pool {
 }
 
 impl Shares<'_> {
-    /// [`Pool::share_for_send`] with headers in front, which `fill` may change: they are at the end
-    /// of its array, and the bytes before them land in the headroom. `None` if the payload is not
-    /// like that of [`Front::of`], or the free list is empty: then use [`Pool::share_behind`].
+    /// [`Pool::share_for_send`] with headers in front, which `fill` may change: the headers are at
+    /// the end of the array that `fill` gets, and the bytes before them land in the headroom.
+    /// `None` if the payload is not like that of [`Front::of`], or the free list is empty: then use
+    /// [`Pool::share_behind`].
     #[inline(always)]
     pub fn behind(
         &mut self,
@@ -176,7 +177,7 @@ impl Shares<'_> {
         let data = from.wrapping_byte_add(LINE + HEADROOM).cast::<u8>();
         let h = mbuf.header();
         let is_ours = h.owner.as_ptr().cast_const() == Arc::as_ptr(&self.pool.shared);
-        // Only its own pool may read the count.
+        // Only the pool that owns a cluster may read its count.
         if !is_ours || h.held() != front.like.alone || h.data.get() != data {
             return None;
         }

@@ -87,7 +87,7 @@ impl Mbuf {
     }
 
     metadata! {
-        /// The port it was received on.
+        /// The port that received the packet.
         in_port, set_in_port: u16, in_port;
         /// The mark for rules and filters.
         mark, set_mark: u32, mark;
@@ -114,7 +114,7 @@ impl Mbuf {
         self.header().meta.update(|meta| meta.time_ns = time.as_nanos());
     }
 
-    /// Does it have a departure time after `now`?
+    /// Does the frame have a departure time after `now`?
     #[inline(always)]
     pub fn departs_after(&self, now: Instant) -> bool {
         self.has(Flags::PACED) && self.time() > now

@@ -1,4 +1,4 @@
-//! Memory that a device brings for buffers.
+//! Memory that a device provides for buffers.
 //!
 //! Called by: devices implement it, `frames` lays buffers into it, `store` keeps it.
 #![allow(unsafe_code)]

@@ -17,13 +17,14 @@ use crate::store::{Header, Shared, Store, give_back_to};
 /// Handles of another pool that are returned in one batch.
 const RETURN_BATCH: usize = 32;
 
-/// Fewer than this are not returned while there is work: the atomic operations take 40 ns.
+/// Fewer handles than this are not returned while there is work: the atomic operations take 40 ns.
 const RETURN_FEW: usize = 4;
 
 /// Allocates [`Mbuf`]s.
 ///
-/// Takes memory from the system in slabs as needed, within the limit. Slabs are freed when the pool
-/// and the last of its handles are gone, or when they are unused and another class needs memory.
+/// A pool takes memory from the system in slabs as needed, within the limit. Slabs are freed when
+/// the pool and the last of its handles are gone, or when they are unused and another class needs
+/// memory.
 ///
 /// ```
 /// # use wirespeed_mbuf as wirespeed;
@@ -46,8 +47,8 @@ pub struct Pool {
     outbox: Option<Outbox>,
 }
 
-/// Kept when empty: the next handles mostly have the same home, and keeping the `Arc` costs less
-/// than cloning and dropping it for every batch.
+/// The outbox is kept when empty: the next handles mostly belong to the same pool, and keeping the
+/// `Arc` costs less than cloning and dropping it for every batch.
 struct Outbox {
     home: Arc<Shared>,
     list: Option<(NonNull<Header>, NonNull<Header>)>,
@@ -171,7 +172,7 @@ impl Pool {
         }
     }
 
-    /// [`Pool::free`] for each of them; fast if most are this pool's.
+    /// [`Pool::free`] for each mbuf; fast if most are this pool's.
     #[inline(always)]
     pub fn free_all(&mut self, mbufs: impl Iterator<Item = Mbuf>) {
         let ours = Arc::as_ptr(&self.shared);
@@ -260,7 +261,7 @@ impl Pool {
         self.outbox.as_ref().is_some_and(|out| out.list.is_some())
     }
 
-    /// [`Pool::flush`], but only if there are several; called once a burst.
+    /// [`Pool::flush`], but only if several handles wait; called once a burst.
     #[inline]
     pub fn flush_many(&mut self) {
         if self.outbox.as_ref().is_some_and(|out| out.count >= RETURN_FEW) {

@@ -16,7 +16,7 @@ use crate::store::{Header, Store};
 pub(crate) struct Attempts {
     /// Handles in use at the last attempt.
     outstanding: Option<usize>,
-    /// Failed requests since.
+    /// Failed requests since that attempt.
     failures: u32,
 }
 

@@ -107,7 +107,7 @@ pub(crate) struct Store {
     pub(crate) objects: usize,
     /// Handles in use.
     pub(crate) outstanding: usize,
-    /// Memory provided by the caller, at addresses that others know; the store then has no slabs.
+    /// Memory that a device provides; the store then has no slabs.
     brought: Option<Box<dyn Memory>>,
 }
 
@@ -377,7 +377,7 @@ pub(crate) unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, tail: No
 /// Take the handles returned to a pool that is gone; the last one frees its memory.
 #[cold]
 fn reap(shared: &Shared) {
-    // The lock is given up before the last orphan frees its memory and, with it its count of
+    // The lock is released before the last orphan frees its memory and, with it, its count of
     // `shared`; the caller holds another.
     let gone = lock(&shared.orphan).take_if(|orphan| {
         let head = shared.returned.swap(ptr::null_mut(), Ordering::SeqCst);

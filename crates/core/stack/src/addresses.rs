@@ -24,9 +24,9 @@ use crate::local::LocalAddrs;
 pub enum AddressError {
     /// There is no such port.
     NoPort,
-    /// No host can have it: multicast, broadcast, loopback or in 0.0.0.0/8.
+    /// No host can have the address: multicast, broadcast, loopback or in 0.0.0.0/8.
     NotAHost,
-    /// The port has as many as the limit `addresses` allows.
+    /// The port has as many addresses as the limit `addresses` allows.
     LimitReached,
 }
 

@@ -69,7 +69,7 @@ impl Default for AutoConfig {
 pub enum AutoconfError {
     /// There is no such port.
     NoPort,
-    /// Its frames have no link header: there is no neighbour discovery.
+    /// The port's frames have no link header: there is no neighbour discovery.
     NoLinkLayer,
     /// The port has as many addresses as the limit `addresses` allows.
     LimitReached,
@@ -109,7 +109,7 @@ pub enum Progress {
 /// The state of autoconfiguration on a port.
 #[derive(Clone, Debug)]
 pub struct AutoconfStatus {
-    /// How far it is.
+    /// How far the configuration is.
     pub progress: Progress,
     /// The default routers.
     pub routers: Vec<Router>,
@@ -218,9 +218,9 @@ impl Autonomous {
 
 /// The temporary addresses of a prefix.
 struct Temporaries {
-    /// Each with the latest time until which it may be preferred, and valid.
+    /// Each address with the latest time until which it may be preferred, and valid.
     made: Vec<(Ipv6Addr, (Instant, Instant))>,
-    /// When the next is to be made.
+    /// When the next address is to be made.
     regenerate_at: Instant,
     /// Identifiers in a row that turned out to be another host's.
     duplicates: u8,

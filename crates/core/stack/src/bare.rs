@@ -75,7 +75,7 @@ pub(crate) struct Bare {
     pub(crate) options: Options,
 }
 
-/// Send one.
+/// Send such a segment.
 fn segment(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
@@ -90,7 +90,7 @@ fn segment(
     }
 }
 
-/// Send one whose egress is known.
+/// Send such a segment; its egress is known.
 ///
 /// # Errors
 /// The named reason: no buffer, or the error of the egress.

@@ -120,7 +120,8 @@ impl Stack {
         (0..count).for_each(|_| core.drops.count(DropReason::TxNoPort));
     }
 
-    /// The last reason of a port's device why its connections failed, or why no frame passes.
+    /// The last reason that a port's device gave: why its connections failed, or why no frame
+    /// passes.
     pub fn port_failure(&self, id: PortId) -> Option<&str> {
         self.ports.failure(id)
     }
@@ -132,9 +133,9 @@ impl Stack {
         self.ports.failure(PortId(pcb.port))
     }
 
-    /// Why nothing passes a port now, and what to do, in a sentence: the reason that its device
-    /// gives, or that it has taken none of the frames that it was offered for more than five
-    /// seconds. `None`: frames pass, as far as is known, or there is no such port.
+    /// Why no frames pass a port now, and what to do, in a sentence: the reason that its device
+    /// gives, or that the device has taken none of the offered frames for more than five seconds.
+    /// `None`: frames pass, as far as is known, or there is no such port.
     pub fn port_trouble(&self, id: PortId) -> Option<String> {
         self.ports.get(id.0)?.trouble(self.core.cx.now)
     }
@@ -156,7 +157,7 @@ impl Stack {
         }
     }
 
-    /// The ports there are.
+    /// The numbers of all ports.
     pub fn port_ids(&self) -> Vec<PortId> {
         self.ports.iter().map(|port| port.id).collect()
     }

@@ -98,13 +98,13 @@ impl Default for IpSettings {
 /// IP_MTU_DISCOVER). Packets that are not fragments always forbid routers to fragment them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MtuDiscovery {
-    /// It leaves in fragments (IP_PMTUDISC_WANT).
+    /// The datagram leaves in fragments (IP_PMTUDISC_WANT).
     #[default]
     Want,
-    /// It is refused with [`crate::UdpError::TooBig`] (IP_PMTUDISC_DO).
+    /// The datagram is refused with [`crate::UdpError::TooBig`] (IP_PMTUDISC_DO).
     Do,
-    /// It is sent whole, whatever is known of the path, if the port sends packets of its size: to
-    /// find out what the path carries (IP_PMTUDISC_PROBE, RFC 8899).
+    /// The datagram is sent whole if the port sends packets of its size, even if the path is known
+    /// to carry only smaller ones: a program can probe the path (IP_PMTUDISC_PROBE, RFC 8899).
     Probe,
 }
 

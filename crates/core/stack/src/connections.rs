@@ -1,5 +1,5 @@
 //! The table of connections: by handle for users, by addresses and ports for segments, with the
-//! flow cache in front; and the records of those in TIME-WAIT.
+//! flow cache in front; and the records of connections in TIME-WAIT.
 //!
 //! Called by: `rx.rs`, `tx.rs`, the files of `socket/`. The table's hash has a secret key, because
 //! remote hosts choose addresses and ports.
@@ -23,11 +23,11 @@ pub(crate) struct Pcb {
     pub(crate) tcb: Tcb,
     pub(crate) template: HeaderTemplate,
     pub(crate) port: u16,
-    /// An event of it is in the ready list.
+    /// An event of the connection is in the ready list.
     pub(crate) ready: bool,
-    /// Segments find it.
+    /// Segments find the connection.
     pub(crate) in_table: bool,
-    /// It is an orphan.
+    /// The connection is an orphan: its user has closed it.
     pub(crate) orphan: bool,
     /// Waits in its port's blocked list.
     pub(crate) blocked: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Connections {
     places: u64,
     /// Connections with something to do, once each.
     pub(crate) dirty: Vec<TcpHandle>,
-    /// Some of those have an ACK to send that waits for [`crate::Stack::flush`].
+    /// Some of the dirty connections have an ACK to send that waits for [`crate::Stack::flush`].
     pub(crate) holds_acks: bool,
 }
 
@@ -131,7 +131,7 @@ impl Connections {
         Some(pcb)
     }
 
-    /// All of them, in the order of their places.
+    /// All connections, in the order of their places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (TcpHandle, &Pcb)> {
         self.pcbs.iter().map(|(handle, pcb)| (handle, &**pcb))
     }
@@ -197,7 +197,7 @@ impl Connections {
         handle
     }
 
-    /// Segments do not find it any more; its user still may.
+    /// Segments do not find the connection any more; its user still may.
     pub(crate) fn unlink(&mut self, handle: TcpHandle, secret: &KeyedHash) {
         let Some(pcb) = self.pcbs.get_mut(handle) else { return };
         if core::mem::take(&mut pcb.in_table)
@@ -207,7 +207,7 @@ impl Connections {
         }
     }
 
-    /// Forget it altogether.
+    /// Remove the connection altogether.
     pub(crate) fn remove(&mut self, handle: TcpHandle, secret: &KeyedHash) -> Option<Box<Pcb>> {
         self.unlink(handle, secret);
         self.pcbs.remove(handle)
@@ -328,7 +328,7 @@ impl Connections {
         }
     }
 
-    /// When the next record goes.
+    /// When the next record expires.
     pub(crate) fn next_time_wait(&self) -> Instant {
         self.time_wait_order.front().map_or(Instant::NEVER, |&(at, ..)| at)
     }

@@ -18,7 +18,7 @@ use wire::{icmpv6, ipv6, protocol};
 use crate::icmp;
 use crate::stack::Stack;
 
-/// The IPv6 packet in `m` from `at` on, whose header may have others behind it.
+/// The IPv6 packet in `m` from `at` on, which may have extension headers.
 ///
 /// # Errors
 /// As [`ipv6_within`]; the sender has been notified.

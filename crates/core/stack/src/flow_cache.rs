@@ -21,7 +21,7 @@ struct Entry {
     handle: TcpHandle,
 }
 
-/// Flows by the hash of their key, the one put last in front.
+/// Flows by the hash of their key; in a set the flow that was put last comes first.
 pub(crate) struct FlowCache {
     sets: Box<[[Entry; 2]]>,
 }

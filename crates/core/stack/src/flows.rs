@@ -41,8 +41,8 @@ impl Default for Flows {
 }
 
 impl Flows {
-    /// Is it worth the while to look for flows that alternate in this burst? It was lately, or it
-    /// is time to try again.
+    /// Is it worth while to look for flows that alternate in this burst: were some found lately, or
+    /// is it time to try again?
     #[inline(always)]
     pub(crate) fn are_worth_it(&mut self) -> bool {
         let worth_it = self.skip == 0;
@@ -60,7 +60,7 @@ impl Flows {
     }
 
     /// Take the frames of a burst, whose last frame comes first, and link those of one flow;
-    /// `link_len` bytes of link header are in front of each packet. Returns how many there are.
+    /// `link_len` bytes of link header are in front of each packet. Returns the number of frames.
     pub(crate) fn link(&mut self, burst: &mut Burst, link_len: usize) -> (Frames, usize) {
         let mut last = [NONE; BUCKETS];
         for (place, m) in (0..burst.len()).rev().zip(burst.iter()) {
@@ -81,7 +81,7 @@ impl Flows {
         (frames, count)
     }
 
-    /// The next frame of the flow of the one at `place`.
+    /// The next frame of the same flow as the frame at `place`.
     #[inline(always)]
     pub(crate) fn next(&self, place: usize) -> Option<usize> {
         let mut next = *self.next.get(place)?;
@@ -95,7 +95,7 @@ impl Flows {
     }
 }
 
-/// Both ports of a frame that is plain TCP, as they stand in it.
+/// Both ports of a frame that is plain TCP, in the byte order of the frame.
 #[inline(always)]
 pub(crate) fn ports(m: &Mbuf, link_len: usize) -> Option<u32> {
     let packet = m.as_slice().get(link_len..)?;

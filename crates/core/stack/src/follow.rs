@@ -65,8 +65,8 @@ pub(crate) struct Behind<'a> {
 #[repr(align(16))]
 struct Headers([u8; HEADERS_MAX]);
 
-/// Is it worth the while to keep `m`'s headers for `next`? A glance at their lengths and at where
-/// ports stand, behind `link_len` bytes of link header: no more than a guess.
+/// Is it worth while to keep `m`'s headers for `next`? A guess by the lengths of both frames and by
+/// their ports, behind `link_len` bytes of link header.
 #[inline(always)]
 pub(crate) fn may_follow(m: &Mbuf, next: &Mbuf, link_len: usize) -> bool {
     let (m, next) = (m.as_slice(), next.as_slice());

@@ -71,8 +71,8 @@ pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> 
     }
 }
 
-/// The socket that waits for this on a port without an address: the answer of a DHCP server to the
-/// address that it offers. `udp` is what the IP packet carries. RFC 2131 section 4.1.
+/// The socket that waits, on a port without an address, for the answer that a DHCP server sends to
+/// the address that it offers. `udp` is the payload of the IP packet. RFC 2131 section 4.1.
 #[cold]
 pub(crate) fn offer<A: Addrs>(
     stack: &Stack,
@@ -116,7 +116,7 @@ pub(crate) fn check_group<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> 
     if is_broadcast || is_offer(stack, ip, m) { Ok(()) } else { Err(DropReason::IpLinkBroadcast) }
 }
 
-/// Does a port without an address wait for it?
+/// Does a port without an address wait for this packet?
 fn is_offer<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
     let link = stack.ports.get(m.in_port()).map_or(0, |port| port.limits.link.header_len());
     let udp = m.as_slice().get(link + ip.transport_at as usize..).unwrap_or_default();
@@ -151,7 +151,7 @@ fn note(stack: &mut Stack, source: IpAddr, destination: Ipv4Addr, form: Broadcas
     let IpAddr::V4(source) = source else { return };
     let core = &mut stack.core;
     core.cx.counters.add(Counter::BroadcastsOtherForm, 1);
-    // If the source is no host's address, it does not tell which host is configured differently.
+    // If the source is no host's address, it does not show which host is configured differently.
     if is_martian_source(source.into()) || header.src.is_group() {
         return;
     }

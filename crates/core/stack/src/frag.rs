@@ -46,7 +46,7 @@ pub(crate) fn input<A: Addrs>(
     at: usize,
 ) -> Result<Option<Whole>, DropReason> {
     let key = Key::of(&ip, &part, m.in_port());
-    // If it is, the fragment before it has passed this check.
+    // If this is the newest datagram, its previous fragment has passed this check.
     if !stack.frags.is_newest(&key) {
         match for_us_or_group(stack, &ip, &m) {
             Err(DropReason::IpNotForUs) if stack.listeners.takes_anything() => {

@@ -1,10 +1,10 @@
 //! Multicast groups: which of them each port receives, and which sockets have joined.
 //!
 //! Called by: `for_us.rs` for each packet to a group; the other files of this folder: `reports.rs`
-//! sends the messages that are due, `membership.rs` is what sockets join, `input.rs` what arrives,
-//! `output.rs` what sockets send to groups. The state machines are `inet::group`. RFC 1112, RFC
-//! 3376, RFC 3810, RFC 4291 section 2.8. Limits: `groups_per_port`, `memberships_per_socket`,
-//! `sources_per_group`, `group_reports_per_second`.
+//! sends the messages that are due, `membership.rs` has the calls by which sockets join, `input.rs`
+//! handles packets that arrive, `output.rs` datagrams that sockets send to groups. The state
+//! machines are `inet::group`. RFC 1112, RFC 3376, RFC 3810, RFC 4291 section 2.8. Limits:
+//! `groups_per_port`, `memberships_per_socket`, `sources_per_group`, `group_reports_per_second`.
 
 mod input;
 mod membership;
@@ -41,7 +41,8 @@ pub(crate) struct Groups {
     /// Solicited-node groups are reported.
     reports_nodes: bool,
     reports: PerSecond,
-    /// No message leaves before this time: those of the current second are used up.
+    /// No message leaves before this time: as many as the limit allows have left in the current
+    /// second.
     not_before: Instant,
     deadline: Instant,
 }
@@ -49,7 +50,7 @@ pub(crate) struct Groups {
 struct PortGroups {
     v4: Host,
     v6: Host,
-    /// The solicited-node groups of its addresses, those that are reported.
+    /// The solicited-node groups of the port's addresses that are reported.
     nodes: BTreeSet<IpAddr>,
 }
 
@@ -231,7 +232,7 @@ fn nodes_of(port: &Port) -> impl Iterator<Item = IpAddr> {
     })
 }
 
-/// A group that a port receives, as it is shown.
+/// A group that a port receives, for output.
 #[derive(Clone, Debug)]
 pub struct GroupRow {
     /// The port.
@@ -242,10 +243,10 @@ pub struct GroupRow {
     pub filter: Filter,
     /// Sockets that have joined it.
     pub sockets: usize,
-    /// It belongs to one of our addresses.
+    /// The group belongs to one of our addresses.
     pub is_solicited_node: bool,
     /// The protocol by which it is reported to routers, in the version that they speak.
     pub protocol: &'static str,
-    /// Until the next message about it; `None` if none is to be sent.
+    /// The time until the next message about the group; `None` if none is to be sent.
     pub report_in: Option<Duration>,
 }

@@ -64,8 +64,8 @@ new_key_type! {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// For a connection that was opened here or accepted; before it is accepted, its events are
-    /// held back.
+    /// Events of a connection that was opened here or accepted; before it is accepted, its events
+    /// are held back.
     Tcp(TcpHandle, Events),
     /// A connection waits to be accepted.
     Accept(ListenerHandle),

@@ -124,7 +124,7 @@ impl RefusedRoutes {
         self.news.retain(|refused| refused.port != id);
     }
 
-    /// The next one that was not reported yet.
+    /// The next refused route that was not reported yet.
     pub(crate) fn take(&mut self) -> Option<RefusedRoute> {
         self.news.pop_front()
     }

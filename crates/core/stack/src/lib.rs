@@ -1,13 +1,13 @@
-//! One shard: the only crate that knows all layers. [`Stack`] owns its ports, its connections and
-//! its buffers; it has no lock and no thread, reads no clock and draws no random number.
+//! One shard of a host: the only crate that joins all layers. [`Stack`] owns its ports, its
+//! connections and its buffers; it has no lock and no thread, reads no clock and draws no random
+//! number.
 //!
 //! Called by: programs (the polled API: `poll`, then reads and writes), `net`, `sim`.
 //! The receive path is `rx.rs`, the transmit path `tx.rs`: read these two first.
 //!
-//! # Per shard, and published to all
-//! Per shard: connections, listeners' queues, timers, buffers, counters, ports' queues.
-//! Published by the first shard (`shard.rs`): addresses, permanent neighbours, switches; routes are
-//! looked up in one FIB. A stack alone has all of it for itself.
+//! # Per shard, and published to all Per shard: connections, listeners' queues, timers, buffers,
+//! counters, ports' queues. Published by the first shard (`shard.rs`): addresses, permanent
+//! neighbours, switches; routes are looked up in one FIB. A single stack has all of this to itself.
 
 mod addresses;
 mod arp;

@@ -1,5 +1,5 @@
-//! A port's addresses in a form that is fast to compare with packets: IPv4 and IPv6 apart, and IPv4
-//! as 32-bit words. Also the neighbours whose broadcast address differs from ours.
+//! A port's addresses in a form that is fast to compare with packets: IPv4 and IPv6 separately, and
+//! IPv4 as 32-bit words. Also the neighbours whose broadcast address differs from ours.
 //!
 //! Called by: `for_us.rs` for each datagram and each segment of no connection, so it has to be
 //! fast. RFC 1122 sections 3.2.1.3 and 3.3.6. Limit: `other_broadcasters`.

@@ -1,6 +1,6 @@
 //! Loopback: packets to the stack's own addresses, 127.0.0.0/8 and ::1 come back without an outside
-//! device. It is made when it is first needed, so that a stack without such packets pays nothing
-//! for it.
+//! device. The loopback port is made when it is first needed, so that a stack without such packets
+//! pays nothing for it.
 //!
 //! Called by: `resolve.rs` to send, `rx/unusual.rs` to receive. It is a wire in memory whose near
 //! end is a port that no list shows, and whose far end is read here. Its connections have keys of

@@ -24,7 +24,7 @@ pub enum MtuError {
     NoPort,
     /// Less than every IPv6 link carries.
     BelowMinimum,
-    /// There are as many as the limit `neighbour_mtus` allows.
+    /// As many neighbours have an MTU as the limit `neighbour_mtus` allows.
     LimitReached,
 }
 
@@ -69,7 +69,7 @@ impl NeighbourMtus {
         Some(port.limits.mtu.min(route).min(neighbour.unwrap_or(Mtu::MAX)))
     }
 
-    /// Set, or forget.
+    /// Set or remove the MTU of a neighbour.
     ///
     /// # Errors
     /// [`MtuError::LimitReached`].
@@ -111,7 +111,7 @@ struct Known {
 pub(crate) struct PathMtus {
     // Remote hosts choose the keys, and no choice slows down a tree.
     entries: BTreeMap<IpAddr, Known>,
-    /// The same in the order of their expiry.
+    /// The destinations in the order in which their entries expire.
     order: BTreeSet<(Instant, IpAddr)>,
     changes: u64,
 }

@@ -43,7 +43,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
         Some(&(SOLICITATION | ADVERTISEMENT)) => neighbour(stack, ip, m, (src, dst)),
         Some(&ROUTER_ADVERTISEMENT) => autoconf::router::input(stack, ip, m),
         Some(&REDIRECT) => autoconf::nd_redirect::input(stack, ip, m),
-        // Router solicitations: we are none.
+        // Router solicitations: this stack does not advertise itself as a router.
         _ => Err(DropReason::IcmpUnhandled),
     };
     // Messages of routers contain link addresses, too.

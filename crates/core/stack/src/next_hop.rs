@@ -31,7 +31,8 @@ pub(crate) fn next_hop(
     of_scope(remote).unwrap_or_else(by_route)
 }
 
-/// [`next_hop`] of an ICMP error: of several next hops it takes that of the flow that it is about.
+/// [`next_hop`] of an ICMP error: of several next hops the error takes that of the flow that it is
+/// about.
 pub(crate) fn next_hop_of_flow(
     stack: &Stack,
     local: IpAddr,

@@ -23,7 +23,7 @@ use crate::socket::{cookies, forward, passive};
 use crate::stack::Stack;
 
 /// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
-/// 3.10.7.1). If it brings a valid cookie, it is returned with the new connection.
+/// 3.10.7.1). A segment with a valid cookie is returned, with the new connection.
 #[cold]
 #[inline(never)]
 pub(crate) fn input<A: Addrs>(

@@ -1,5 +1,5 @@
-//! A stack's turn: it takes in received frames, does what is due, and sends. Also the questions
-//! that a driver asks before it sleeps.
+//! One poll of a stack: it takes in received frames, does what is due, and sends. Also the calls
+//! that a driver makes before it sleeps.
 //!
 //! Called by: programs and drivers (`net`). The receive path is `rx.rs`, the transmit path `tx.rs`.
 
@@ -137,8 +137,7 @@ impl Stack {
         self.ports.is_newly_pushed_back()
     }
 
-    /// Since this was asked last, has any full port had room again? Other ports may still push
-    /// back.
+    /// Has any full port had room again since the last call? Other ports may still push back.
     pub fn found_room(&mut self) -> bool {
         self.pace.found_room() | self.ports.found_room()
     }

@@ -50,7 +50,7 @@ pub(crate) struct Port {
     pub(crate) limits: Limits,
     pub(crate) mac: MacAddr,
     pub(crate) addresses: Vec<Address>,
-    /// The same, in the form in which packets are compared with them.
+    /// The addresses in the form in which packets are compared with them.
     pub(crate) local: LocalAddrs,
     /// The device's [`Device::own_tag`].
     pub(crate) own_tag: Option<Tag>,
@@ -81,7 +81,7 @@ pub(crate) struct Port {
     refused_since: Option<Instant>,
     /// When its device was last armed, something waited for room there.
     asked_for_room: bool,
-    /// A full burst found room since this was asked last.
+    /// A full burst has found room since this flag was last read.
     found_room: bool,
     /// On a shard: the rings to the other shards.
     pub(crate) outbox: Option<Arc<Outbox>>,
@@ -137,7 +137,8 @@ impl Port {
         self.flush_here(cx)
     }
 
-    /// [`Port::flush`] for the end of a turn, where a call of each idle port would cost more.
+    /// [`Port::flush`] for the end of a poll, where a function call for each idle port would cost
+    /// more.
     #[inline(always)]
     fn flush_here(&mut self, cx: &mut Cx) -> bool {
         if self.tx.is_empty() {
@@ -206,7 +207,7 @@ impl Port {
         }
     }
 
-    /// Frames that wait for room go; returns how many.
+    /// Drop the frames that wait for room; returns how many.
     pub(crate) fn drop_held(&mut self, pool: &mut Pool) -> u64 {
         let count = self.held.len() as u64;
         self.held.drain(..).for_each(|frame| pool.free(frame));
@@ -293,7 +294,7 @@ impl Port {
         !self.tx.is_full() || (self.flush(cx) && !self.tx.is_full())
     }
 
-    /// A burst was received, which taps see. Returns whether the device receives more than is
+    /// A burst was received: show it to taps. Returns whether the device receives more than is
     /// taken.
     #[inline(always)]
     pub(crate) fn received(&mut self, count: usize, frames: &[Mbuf], now: Instant) -> bool {

@@ -49,8 +49,8 @@ impl Release {
         self.heap.len()
     }
 
-    /// Nothing leaves by this port any more; another may get its number. Returns how many were
-    /// thrown away.
+    /// Nothing leaves by this port any more; another port may get its number. Returns how many
+    /// frames were thrown away.
     pub(crate) fn forget_port(&mut self, port: u16, pool: &mut Pool) -> u64 {
         let all = core::mem::take(&mut self.heap).into_vec();
         let (gone, stay): (Vec<_>, Vec<_>) = all.into_iter().partition(|w| w.0.port == port);

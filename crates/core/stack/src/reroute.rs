@@ -33,7 +33,7 @@ use crate::stack::Stack;
 pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let Some(pcb) = stack.connections.get(handle) else { return false };
     if !pcb.is_resolved && pcb.tcb.state == tcp::State::Closed {
-        // It never sent anything: there is nothing to send now either.
+        // The connection never sent anything: there is nothing to send now either.
         return false;
     }
     let (local, remote, owner, port) =
@@ -76,8 +76,8 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
                 }
             }
         }
-        // It cannot move, and stays on its port. With policy it sends nothing there, as its owner
-        // may no longer use that route.
+        // The connection cannot move, and stays on its port. With policy it sends nothing there, as
+        // its owner may no longer use that route.
         Ok(_) => pcb.is_resolved = !has_policy,
         Err(_) => pcb.is_resolved &= !has_policy,
     }

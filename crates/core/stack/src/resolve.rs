@@ -43,7 +43,8 @@ pub(crate) fn route(
     settings: IpSettings,
 ) -> Result<Egress, DropReason> {
     if remote.ip().is_unspecified() {
-        // RFC 1122 section 3.2.1.3: it must not be sent, except as a source.
+        // RFC 1122 section 3.2.1.3: no packet may be sent to such an address; it may only be a
+        // source.
         return Err(DropReason::IpMartianDestination);
     }
     let sender = Sender::Socket { owner, mark: settings.mark };

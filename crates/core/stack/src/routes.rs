@@ -28,9 +28,9 @@ pub struct FibQuery {
     pub src: Option<IpAddr>,
     /// The port of a link-local destination (RFC 4007).
     pub output: Option<PortId>,
-    /// The port that it came to, to be forwarded; `None`: it is ours.
+    /// The port that a packet to forward came by; `None`: the packet is ours.
     pub input: Option<PortId>,
-    /// The user that it belongs to.
+    /// The user that the packet belongs to.
     pub owner: Owner,
     /// Its mark.
     pub mark: u32,
@@ -39,30 +39,31 @@ pub struct FibQuery {
 /// The result of a lookup.
 #[derive(Clone, Debug)]
 pub enum FibResult {
-    /// It is for this stack: the port has the address.
+    /// The packet is for this stack: the port has the address.
     Local(PortId),
-    /// It leaves.
+    /// The packet leaves.
     Leaves(Box<FibFound>),
-    /// It is dropped.
+    /// The packet is dropped.
     Dropped(DropReason),
 }
 
 /// How a packet leaves.
 #[derive(Clone, Debug)]
 pub struct FibFound {
-    /// The table that was looked in.
+    /// The table in which the route was looked up.
     pub table: u32,
-    /// The rule that selected the table; `None`: none did, and the main table was asked as usual.
+    /// The rule that selected the table; `None`: no rule did, and the main table was used as usual.
     pub rule: Option<Rule>,
     /// The route that was chosen; `None`: the destination is of one link, which needs no route.
     pub route: Option<Route>,
-    /// The routes of its prefix that share the packets, or itself alone; empty without one.
+    /// The routes of the same prefix that share the packets, or the chosen route alone; empty
+    /// without a route.
     pub paths: Vec<Route>,
     /// The port and the neighbour.
     pub hop: NextHop,
     /// Is it a broadcast to the port's link?
     pub is_broadcast: bool,
-    /// The address that it is from unless it has one; `None`: there is none.
+    /// The source address that the packet gets unless it has one; `None`: no address is usable.
     pub source: Option<IpAddr>,
     /// State and link address of the neighbour; `None` if nothing is known of it.
     pub neighbour: Option<(State, Option<MacAddr>)>,
@@ -139,7 +140,7 @@ impl Stack {
         is_removed
     }
 
-    /// The rules, in the order in which they are asked.
+    /// The rules, in the order in which they apply.
     pub fn rules(&self) -> &[Rule] {
         self.routes.rules()
     }

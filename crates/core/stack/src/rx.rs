@@ -31,7 +31,7 @@ use crate::{arp, bare, forward, no_connection, tx};
 pub(crate) use unusual::looped;
 use unusual::{other_ipv4, other_ipv6, priority_tagged, transport};
 
-/// Bursts taken from one port before the others get their turn.
+/// Bursts taken from one port before the next port is visited.
 const BURSTS_MAX: usize = 8;
 
 /// Take the frames that a port has; returns how many.
@@ -43,7 +43,7 @@ pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
         let frames = burst(stack, port_index as u16);
         total += frames;
         if frames < BURST {
-            // The device had no more; asking again would only say so.
+            // The device had no more frames: another call would return none.
             break;
         }
         tx::run(stack);
@@ -63,7 +63,7 @@ fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Receiv
     Some(Received { count, bytes: 0, link: (port.limits.link, port.mac) })
 }
 
-/// The same for a router's port: only frames for this host are left.
+/// [`receive`] of a router's port: only frames for this host are left.
 #[inline(always)]
 fn receive_of_router(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
     let received = forward::receive(stack, port_id, frames);
@@ -126,7 +126,7 @@ struct Intake {
     following: bool,
 }
 
-/// One frame; `leads` if those behind it may follow.
+/// One frame; `leads` if the frames behind it may follow.
 #[inline(always)]
 fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
     m.set_in_port(intake.port);
@@ -319,7 +319,7 @@ fn predicted(
     }
 }
 
-/// No connection is found for a segment, unless it brings a cookie that makes one.
+/// A segment of no connection; a valid cookie in it makes one.
 #[cold]
 #[inline(never)]
 pub(crate) fn of_no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {

@@ -3,8 +3,9 @@
 //!
 //! Called by: programs that want more than one core. The first shard speaks for the host: it has
 //! the addresses, routes, groups and autoconfiguration, and answers neighbours. The others look up
-//! routes in its FIB, take over what it publishes between two turns, and resolve neighbours by
-//! themselves; the answers of neighbours are copied to all shards. docs/decisions/0081.
+//! routes in its FIB, take over what it published whenever their stack is used ([`Shard::enter`]),
+//! and resolve neighbours by themselves; the answers of neighbours are copied to all shards.
+//! docs/decisions/0081.
 //!
 //! ```
 //! # mod wirespeed { pub use {base::*, device, wirespeed_stack::*}; }
@@ -58,15 +59,15 @@ use crate::stack::Stack;
 /// Separates the steering key from the other values that the secret determines.
 const PURPOSE: u64 = 81;
 
-/// A stack that is one of several, with what it does between turns.
+/// A stack that is one of several shards, with its state between turns.
 pub struct Shard {
     stack: Stack,
     turns: Turns,
 }
 
 impl Shard {
-    /// `count` shards of one host. They have the secret in common, and each has the limits of
-    /// `config` for itself.
+    /// `count` shards of one host. They share the secret; each has the limits of `config` to
+    /// itself.
     ///
     /// # Panics
     /// If `count` is 0.
@@ -106,7 +107,7 @@ impl Shard {
         add_port(&mut stacks, devices, config)
     }
 
-    /// The stack, and its turns, for an owner that begins and ends them by itself.
+    /// The stack, and its turns, for an owner that begins and ends each turn by itself.
     pub fn into_parts(self) -> (Stack, Turns) {
         (self.stack, self.turns)
     }
@@ -116,8 +117,9 @@ impl Shard {
         self.enter().poll(now)
     }
 
-    /// The stack, for one turn: what the first shard published is taken over now, and changes by
-    /// the first shard are published at the end.
+    /// The stack, for one turn (a use of the stack), which lasts until the result is dropped. What
+    /// the first shard published is taken over now, and changes by the first shard are published at
+    /// the drop.
     pub fn enter(&mut self) -> Entered<'_> {
         self.turns.begin(&mut self.stack);
         Entered { shard: self }

@@ -17,7 +17,7 @@ use device::BURST;
 
 /// State that every layer of a shard uses.
 pub(crate) struct Core {
-    /// State that TCP is lent: time, buffers, counters, limits.
+    /// State that TCP uses, too: time, buffers, counters, limits.
     pub(crate) cx: tcp::Cx,
     pub(crate) drops: Drops,
     pub(crate) secret: KeyedHash,

@@ -233,8 +233,8 @@ impl Stack {
         }
     }
 
-    /// Ask each port's device whether frames pass, so that [`PortRow::link_up`] is current: a
-    /// device that is not asked learns of a cut link only by frames that it could not send. Costs a
+    /// Ask each port's device whether frames pass, so that [`PortRow::link_up`] is current: without
+    /// the question a device notices a cut link only by frames that it could not send. Costs a
     /// system call a port.
     pub fn check_links(&mut self) {
         for port in self.ports.iter_mut() {

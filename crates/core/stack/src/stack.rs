@@ -1,9 +1,9 @@
 //! The whole state of one shard: how it is made, and the calls that read it and turn switches while
 //! it runs.
 //!
-//! Called by: everybody. Below this file is what each part keeps, with the part's own methods; the
-//! files above it are what the stack does, and the calls that programs make. Nothing here is on the
-//! packet path except the time, which is a load.
+//! Called by: everybody. The files that this one imports hold the state of each part, with the
+//! part's own methods; the files that import this one have what the stack does, and the calls that
+//! programs make. Nothing here is on the packet path except the time, which is a load.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -51,7 +51,7 @@ use crate::timers::{RareTimers, Wheel};
 /// frames or [`Stack::next_deadline`] has come, taking [`Stack::next_event`] until there is none
 /// and reading and writing in between. `now` must not go back; if it does, the last one counts.
 ///
-/// The caller brings the clock, so that the same calls give the same packets:
+/// The caller passes the time, so that the same calls give the same packets:
 /// ```
 /// # mod wirespeed { pub use {base::*, device, wirespeed_stack::*}; }
 /// use wirespeed::device::channel;
@@ -114,8 +114,8 @@ pub struct Stack {
     /// ACKs may bring back cookies for this long.
     pub(crate) cookies_until: Instant,
     pub(crate) repeated: Repeated,
-    /// The current burst came by a port whose device has had more frames than are taken for some
-    /// time.
+    /// The current burst came by a port whose device has for some time had more frames than the
+    /// stack takes.
     pub(crate) is_overrun: bool,
     /// This stack is one of several shards.
     pub(crate) membership: Option<Box<Membership>>,
@@ -333,7 +333,7 @@ impl Stack {
         let waits = self.connections.next_time_wait().min(self.neighbours.next_deadline());
         let rest = self.frags.next_deadline().min(self.rare_timers.lifetimes);
         let rest = rest.min(self.groups.next_deadline()).min(self.forwarding.next_look());
-        // Outcomes that look-ups have left are for the next turn.
+        // Outcomes that look-ups have left are for the next poll.
         let left = match self.resolving.outcomes.is_empty() {
             true => Instant::NEVER,
             false => self.core.cx.now,

@@ -72,7 +72,8 @@ impl Stamp {
         shares.behind(payload, &self.front, |headers| self.fill(headers, seq, sum))
     }
 
-    /// The same for any payload of that length. `None` for others, and when no buffer is left.
+    /// [`Stamp::put`] for any payload of that length. `None` for others, and when no buffer is
+    /// left.
     pub(crate) fn put_any(
         &self,
         pool: &mut Pool,
@@ -91,7 +92,7 @@ impl Stamp {
     #[inline(always)]
     fn fill(&self, headers: &mut [u8; FRONT_MAX], seq: SeqNumber, sum: Sum) {
         let seq = seq.0.to_be();
-        // It never is more; `min` spares the bounds checks below.
+        // `tcp_at` is never larger; `min` spares the bounds checks below.
         let at = self.tcp_at.min(FRONT_MAX - HEADER_LEN);
         headers[at + SEQ_OFFSET..at + SEQ_OFFSET + 4].copy_from_slice(&seq.to_ne_bytes());
         if let Some(all) = self.sum {

@@ -59,7 +59,7 @@ fn start_of(tick: u64) -> Instant {
 
 impl Wheel {
     /// Hand out `handle` soon after `deadline`. An empty wheel has nothing to hand out before
-    /// `now`, so it is turned there in one step, however long it stood still.
+    /// `now`, so it is advanced there in one step, however long ago the last call was.
     pub(crate) fn insert(&mut self, handle: TcpHandle, deadline: Instant, now: Instant) {
         if deadline == Instant::NEVER {
             return;
@@ -125,15 +125,15 @@ impl Wheel {
         self.earliest = self.find_earliest();
     }
 
-    /// The next turn of the lowest level that has entries above it; nothing is due before. So the
-    /// ticks of hours of sleep need not be counted one by one.
+    /// When the lowest level that has entries above it wraps; nothing is due before. So the ticks
+    /// of hours of sleep need not be counted one by one.
     fn next_turn(&self) -> u64 {
         let empty = self.on_level[..LEVELS - 1].iter().take_while(|&&entries| entries == 0);
         let bits = SLOT_BITS * empty.count() as u32;
         ((self.tick >> bits) + 1) << bits
     }
 
-    /// A lower level has gone round: bring down the entries of the next slot of each level above.
+    /// A lower level has wrapped: bring down the entries of the next slot of each level above.
     fn cascade(&mut self) {
         for level in 1..LEVELS {
             let shifted = self.tick >> (SLOT_BITS * level as u32);
@@ -146,14 +146,14 @@ impl Wheel {
         }
     }
 
-    /// When to look next: the first slot with an entry, or the next turn of the lowest level.
+    /// When to look next: the first slot with an entry, or the next wrap of the lowest level.
     fn find_earliest(&self) -> Instant {
         if self.entries == 0 {
             return Instant::NEVER;
         }
         for ahead in 0..SLOTS as u64 {
             let tick = self.tick + ahead;
-            // Past the turn, entries of the level above have not come down yet.
+            // Past the wrap, entries of the level above have not come down yet.
             if tick & (SLOTS as u64 - 1) == 0 {
                 return start_of(tick);
             }
@@ -215,7 +215,7 @@ impl RareTimers {
         self.first = self.first.min(at);
     }
 
-    /// May one be due?
+    /// May a rare deadline be due?
     #[inline(always)]
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.first <= now

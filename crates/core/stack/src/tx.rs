@@ -2,7 +2,7 @@
 //! burst, and then to the device.
 //!
 //! Called by: `Stack::poll` after every burst, and by socket calls. A device that is full pushes
-//! back: the segment stays with TCP, the connection with its port, until there is room.
+//! back: the segment stays with TCP, and the connection in its port's list, until there is room.
 
 use std::collections::VecDeque;
 
@@ -337,7 +337,7 @@ pub(crate) fn forget(stack: &mut Stack, handle: TcpHandle) {
     }
 }
 
-/// Connections that a device pushed back get their turn when it has room again.
+/// Let connections that a device pushed back send again when it has room.
 pub(crate) fn resume_blocked(stack: &mut Stack) {
     for port in stack.ports.iter_mut_and_loopback() {
         if port.blocked.is_empty() || !port.device.tx_ready() {

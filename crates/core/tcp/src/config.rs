@@ -122,10 +122,12 @@ pub struct Config {
     pub rto_initial: Duration,
     /// Consecutive retransmissions before the connection is given up (R2 of RFC 9293, 3.8.3).
     pub retries_max: u8,
-    /// The same for an orphan, and for an orphan's probes of a zero window, answered or not; at
-    /// most `retries_max`. The default takes 102 s and more, as tcp_orphan_retries of Linux.
+    /// Consecutive retransmissions before an orphan (a connection that its program has closed) is
+    /// given up. It also limits an orphan's probes of a zero window, answered or not. At most
+    /// `retries_max`. The default takes 102 s and more, as tcp_orphan_retries of Linux.
     pub orphan_retries_max: u8,
-    /// The same for a SYN. The default ends an open after 247 s; Linux's after 127 s.
+    /// Consecutive retransmissions of a SYN before the open fails. The default ends an open after
+    /// 247 s, that of Linux after 127 s.
     pub syn_retries_max: u8,
     /// The user timeout of RFC 9293 section 3.9.1 (TCP_USER_TIMEOUT of Linux): how long sent data,
     /// a SYN or a window probe may stay unanswered before the connection is given up, however many

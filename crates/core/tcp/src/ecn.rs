@@ -1,5 +1,5 @@
 //! Explicit congestion notification, RFC 3168: a router with a long queue marks packets (CE), the
-//! receiver echoes it (ECE) until it gets CWR, and the sender reduces cwnd and sends CWR.
+//! receiver echoes the mark (ECE) until it gets CWR, and the sender reduces cwnd and sends CWR.
 //!
 //! Called by: handshake (negotiation), input (CE and CWR received), ack (ECE received), recovery
 //! (CWR after a loss), output. The stack reads CE from IP headers, and sets ECT if

@@ -30,7 +30,7 @@ pub struct Outcome {
     pub syn_bytes: u32,
     /// How many of them the first ACK acknowledged.
     pub taken_bytes: u32,
-    /// Whether it acknowledged all of them, and there were some.
+    /// The SYN had data, and the first ACK acknowledged all of it.
     pub taken: bool,
     /// The SYN was retransmitted, without its data.
     pub went_again: bool,
@@ -85,7 +85,7 @@ pub fn accept(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) {
         cx.pool.free(m);
     } else {
         text::deliver(tcb, m, cx);
-        // The SYN-ACK acknowledges it.
+        // The SYN-ACK acknowledges the data.
         tcb.ack_owed_bytes = 0;
     }
     tcb.events.set(Events::CONNECTED | Events::WRITABLE);

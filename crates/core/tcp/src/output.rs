@@ -69,8 +69,8 @@ pub fn is_quiet(tcb: &mut Tcb, cx: &Cx) -> bool {
     quiet
 }
 
-/// Is a delayed ACK all there is to send, and has the user something to read? Data that he writes
-/// after reading can carry the ACK.
+/// Is a delayed ACK all there is to send, and has the user something to read? Data that the user
+/// writes after reading can carry the ACK.
 #[inline(always)]
 pub fn owes_ack_alone(tcb: &Tcb) -> bool {
     nothing_left(tcb)
@@ -89,7 +89,7 @@ fn nothing_left(tcb: &Tcb) -> bool {
         && !tcb.marks.has(Marks::SHUT_WRITE)
 }
 
-/// If unsent data waits for an ACK: the smoothed round trip, within which one should arrive.
+/// If unsent data waits for an ACK: the smoothed round trip, within which the ACK should arrive.
 #[inline(always)]
 pub fn awaits_ack(tcb: &Tcb) -> Option<Duration> {
     (tcb.sendq.unsent_count() > 0).then(|| tcb.rtt.srtt())

@@ -40,8 +40,8 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         // CE, ECE and CWR are left to `input`.
         && !seg.ce
         && seg.seq == tcb.rcv_nxt
-        // It acknowledges data in flight; or it acknowledges nothing new but carries data or a new
-        // window. (Otherwise it may be a duplicate ACK, RFC 5681 section 2.)
+        // The segment acknowledges data in flight; or it acknowledges nothing new but carries data
+        // or a new window. (Otherwise it may be a duplicate ACK, RFC 5681 section 2.)
         && newly <= flight
         && (newly > 0
             || seg.len > 0
@@ -49,7 +49,7 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
             || window_is_news(tcb, seg))
         // Nothing is being repaired, on either side.
         && tcb.trouble == 0
-        // It fits the window that was offered, and the user still reads.
+        // The segment fits the window that was offered, and the user still reads.
         && seg.len <= tcb.rcv_wnd()
         && !tcb.marks.has(Marks::ORPHAN | Marks::SHUT_READ)
         // A window that opens from zero ends probing, which `input` does; one that closes is an
@@ -57,16 +57,16 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && tcb.snd_wnd != 0
 }
 
-/// May followers be taken behind a segment that [`matches`]? Only behind one with data, because
-/// [`expects`] admits none otherwise. Followers have the leader's window, which is taken with the
-/// leader, so theirs changes nothing. SND.WL1 may be ahead because of an out-of-order segment
-/// without data; then the answer is no.
+/// May followers be taken behind a segment that [`matches`]? Only behind a segment with data,
+/// because [`expects`] admits none otherwise. Followers have the leader's window, which is taken
+/// with the leader, so theirs changes nothing. SND.WL1 may be ahead because of an out-of-order
+/// segment without data; then the answer is no.
 #[inline(always)]
 pub fn leads(tcb: &Tcb, seg: &Segment) -> bool {
     seg.len > 0 && tcb.snd_wl1.le(seg.seq)
 }
 
-/// Does it bring another window, and is it newer than SND.WL1 (RFC 9293)?
+/// Does the segment have another window, and is it newer than SND.WL1 (RFC 9293)?
 #[inline(always)]
 fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && tcb.snd_wl1.le(seg.seq)

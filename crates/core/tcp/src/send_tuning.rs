@@ -13,7 +13,7 @@ use crate::state::{CallError, State};
 use crate::tcb::Tcb;
 
 /// The current send buffer in bytes: three windows plus the unsent limit. Two windows are sent
-/// behind a lost segment until its retransmission is acknowledged, and it takes longer if a queue
+/// behind a lost segment until its retransmission is acknowledged, and that takes longer if a queue
 /// grows meanwhile.
 pub(crate) fn send_buffer(tcb: &Tcb) -> usize {
     let start = tcb.config.send_buffer_bytes as usize;

@@ -42,7 +42,7 @@ impl Piece {
     /// More of the same write follows: no PSH yet, and a short segment waits while anything is in
     /// flight.
     pub(crate) const REST: u8 = 64;
-    /// Either of the two.
+    /// [`Piece::MORE`] or [`Piece::REST`].
     pub(crate) const GOES_ON: u8 = Piece::MORE | Piece::REST;
 
     /// A piece not yet sent.

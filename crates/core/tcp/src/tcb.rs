@@ -1,7 +1,7 @@
 //! The transmission control block: one connection's state, under the names of RFC 9293.
 //!
-//! Called by: every file of this crate with logic in it; the modules imported here do not know the
-//! Tcb. The stack keeps the addresses. The fields that header prediction reads are in the first
+//! Called by: every file of this crate with logic in it; the modules imported here do not import
+//! the Tcb. The stack keeps the addresses. The fields that header prediction reads are in the first
 //! cache line; a compile-time assertion checks it.
 
 use std::sync::Arc;

@@ -63,8 +63,8 @@ impl TimeWait {
         }
     }
 
-    /// May an ACK be sent for this segment now? A repeated FIN of the peer always gets one, and
-    /// only that restarts the wait (RFC 9293 section 3.10.7.4). Other answers are limited per
+    /// May an ACK be sent for this segment now? A repeated FIN of the peer always gets an ACK, and
+    /// only such a FIN restarts the wait (RFC 9293 section 3.10.7.4). Other answers are limited per
     /// second, like the answers of an open connection to segments outside its window. So an
     /// attacker cannot make us answer without end, and two ends that doubt each other's ACKs do not
     /// loop (docs/decisions/0014).

@@ -23,7 +23,7 @@ use crate::{Cx, Segment};
 /// RFC 9293 MUST-30.
 pub fn write(tcb: &mut Tcb, byte: u8, cx: &mut Cx) -> Result<(), CallError> {
     usrreq::write(tcb, &[byte], 0, cx)?;
-    // RFC 9293 MUST-62: it points just past the byte.
+    // RFC 9293 MUST-62: the pointer is just past the byte.
     tcb.rare.snd_up = tcb.snd_nxt + tcb.sendq.unsent_bytes() as u32;
     tcb.todo.set(Todo::URGENT);
     if tcb.state.may_send() {

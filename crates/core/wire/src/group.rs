@@ -1,6 +1,6 @@
 //! What the messages of IGMP and MLD have in common: queries, group records, codes of times.
 //!
-//! Called by: `igmp`, `mld`, which check what is in front, and `inet::group`. IGMPv3 and MLDv2
+//! Called by: `igmp`, `mld`, which check the header in front, and `inet::group`. IGMPv3 and MLDv2
 //! differ in the size of an address and in one code. RFC 3376 sections 4.1 and 4.2, RFC 3810
 //! sections 5.1 and 5.2.
 
@@ -25,7 +25,7 @@ pub enum Version {
     V3,
 }
 
-/// A message.
+/// A message of IGMP or MLD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
     /// From a router.
@@ -43,7 +43,7 @@ pub enum Message<'a> {
 pub struct Query<'a> {
     /// The version of its sender.
     pub version: Version,
-    /// The group that it is about; `None`: all of them.
+    /// The queried group; `None`: all groups.
     pub group: Option<IpAddr>,
     /// Answers are to be sent within this time.
     pub max_response: Duration,
@@ -51,7 +51,7 @@ pub struct Query<'a> {
     pub robustness: u8,
     /// The querier's query interval; zero: unknown.
     pub interval: Duration,
-    /// The sources that it is about; none: all of them.
+    /// The queried sources; empty: all sources.
     pub sources: Addresses<'a>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Addresses<'a> {
         Ok((Addresses { bytes, version }, rest))
     }
 
-    /// How many there are.
+    /// The number of addresses.
     pub fn len(&self) -> usize {
         self.bytes.len() / address_len(self.version)
     }

@@ -57,9 +57,9 @@ pub enum Kind {
     Advertisement {
         /// The sender is a router.
         router: bool,
-        /// It answers a solicitation.
+        /// The advertisement answers a solicitation.
         solicited: bool,
-        /// It replaces the entry in the neighbour table.
+        /// The advertisement replaces the entry in the neighbour table.
         overrides: bool,
     },
 }

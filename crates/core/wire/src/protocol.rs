@@ -1,6 +1,7 @@
 //! Numbers of protocols: what follows an IPv4 header, or the next header of IPv6.
 //!
-//! Called by: every layer that reads or writes one. IANA, Assigned Internet Protocol Numbers.
+//! Called by: every layer that reads or writes such a number. IANA, Assigned Internet Protocol
+//! Numbers.
 
 /// Hop-by-hop options of IPv6, RFC 8200 section 4.3.
 pub const HOP_BY_HOP: u8 = 0;

@@ -1,5 +1,5 @@
-//! The client: one request at a time, each with a timeout. While an answer is awaited
-//! ([`Client::begin`]) another request may be made; then the first is answered at once.
+//! The client: one request at a time, each with a timeout. While the client waits for an answer
+//! ([`Client::begin`]), it may make another request; then the first is answered at once.
 //!
 //! Called by: tools.
 
@@ -28,11 +28,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connect to the socket at `path` and exchange hellos. `timeout`, not zero, bounds this and
-    /// each request that follows.
+    /// Connect to the socket at `path` and exchange hellos. `timeout` must not be zero; it bounds
+    /// this call and each later request.
     ///
     /// # Errors
-    /// [`ControlError`]: no server, access denied, another version, no answer in time.
+    /// [`ControlError`]: no server, access denied, another version of the protocol, or no answer in
+    /// time.
     pub fn connect(path: &Path, timeout: Duration) -> Result<Client, ControlError> {
         let address = path::address(path)?;
         let refused = || ControlError::system("the control socket cannot be reached");
@@ -64,14 +65,14 @@ impl Client {
     /// Send a request, and wait for the answer.
     ///
     /// # Errors
-    /// [`ControlError`]; the connection cannot be used after it.
+    /// [`ControlError`]. The connection cannot be used afterwards.
     pub fn call(&mut self, request: Message) -> Result<Message, ControlError> {
         self.begin(request)?;
         self.finish()
     }
 
-    /// Send a request, whose answer [`Client::finish`] takes; the descriptor is readable once it
-    /// comes.
+    /// Send a request. [`Client::finish`] takes the answer; the descriptor is readable once the
+    /// answer comes.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -82,7 +83,7 @@ impl Client {
         self.send(outgoing, deadline)
     }
 
-    /// Wait for the answer to the first request that has none.
+    /// Wait for the answer to the first request that was not answered yet.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -94,7 +95,7 @@ impl Client {
         }
     }
 
-    /// [`Client::call`] with JSON both ways; received descriptors are closed.
+    /// [`Client::call`] with JSON in both directions. Received descriptors are closed.
     ///
     /// # Errors
     /// [`ControlError`]; [`ControlError::Malformed`] if the answer is not an `A`.
@@ -134,7 +135,7 @@ impl Client {
             return Err(self.timed_out());
         }
         set_socket_timeout(&self.socket, which, Some(left))
-            .map_err(ControlError::system("a time-out cannot be set"))
+            .map_err(ControlError::system("the timeout of the control socket cannot be set"))
     }
 
     fn send(&mut self, mut outgoing: Outgoing, deadline: Instant) -> Result<(), ControlError> {

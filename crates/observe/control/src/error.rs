@@ -1,4 +1,4 @@
-//! The errors of the control socket, each with what the user can do about it.
+//! The errors of the control socket, each with advice for the user.
 //!
 //! Called by: every file of this crate.
 
@@ -15,16 +15,16 @@ pub enum ControlError {
     /// There is no socket.
     #[error(
         "there is no control socket {}: is the program still running? `wirespeed show` without \
-         --pid and --socket lists what runs", .path.display()
+         --pid and --socket lists the running programs", .path.display()
     )]
     Missing {
-        /// Where it was looked for.
+        /// The path where the socket was expected.
         path: PathBuf,
     },
     /// There is a socket, but no server.
     #[error(
-        "nobody answers at {}: the program that made it has ended. Start it again; its next start \
-         removes this socket", .path.display()
+        "nobody answers at {}: the program that made the socket has ended. Start the program \
+         again, which removes the dead socket", .path.display()
     )]
     Dead {
         /// The socket.
@@ -32,8 +32,8 @@ pub enum ControlError {
     },
     /// Access denied by the system.
     #[error(
-        "no permission for {}: it belongs to another user. Ask as that user or as root: `sudo \
-         wirespeed show --socket {}`", .path.display(), .path.display()
+        "no permission for {}: the socket belongs to another user. Ask as that user or as root: \
+         `sudo wirespeed show --socket {}`", .path.display(), .path.display()
     )]
     Denied {
         /// The socket.
@@ -46,10 +46,10 @@ pub enum ControlError {
          `sudo`"
     )]
     NotAdmitted,
-    /// The server has the maximum number of clients.
+    /// The server has its maximum number of clients.
     #[error(
-        "the program has as many clients as it takes, or as it takes of one user, or this user \
-         comes too often (limits control_clients, control_user_clients, control_user_accepts). \
+        "the program has its maximum number of clients, in total or of this user, or this user \
+         connects too often (limits control_clients, control_user_clients, control_user_accepts). \
          Close another `wirespeed show`, then try again"
     )]
     Full,
@@ -63,20 +63,20 @@ pub enum ControlError {
         theirs: u16,
     },
     /// The other end does not speak this protocol.
-    #[error("the program that answers there is no wirespeed. Give the socket of one with --socket")]
+    #[error("the program that answers is not wirespeed. Give a wirespeed socket with --socket")]
     Stranger,
     /// A frame breaks a limit.
-    #[error("a message has {bytes} bytes, {most} are allowed (limit control_frame_bytes)")]
+    #[error("a message has {bytes} bytes: at most {most} are allowed (limit control_frame_bytes)")]
     TooLong {
-        /// Its length.
+        /// The length of the message.
         bytes: usize,
         /// The limit.
         most: usize,
     },
-    /// The number of descriptors differs from the header, or exceeds the limit.
+    /// The number of descriptors differs from that in the header, or exceeds the limit.
     #[error(
-        "a message came with {found} descriptors where {declared} were declared and at most \
-         {most} are allowed (limit control_descriptors)"
+        "a message came with {found} descriptors, but {declared} were declared and at most {most} \
+         are allowed (limit control_descriptors)"
     )]
     Descriptors {
         /// How many were received.
@@ -112,7 +112,8 @@ pub enum ControlError {
     },
     /// Something else is at the path of the socket.
     #[error(
-        "{} is {what}, no control socket: it stays. Remove it yourself, or choose another path",
+        "{} is {what}, not a control socket, so it is not replaced. Remove it yourself, or choose \
+         another path",
         .path.display()
     )]
     InTheWay {
@@ -123,11 +124,11 @@ pub enum ControlError {
     },
     /// The path does not fit a socket's address.
     #[error(
-        "the path {} is too long for a socket: 107 bytes at most. Set XDG_RUNTIME_DIR to a \
-         shorter one", .path.display()
+        "the path {} is too long for a socket, which takes at most 107 bytes. Set XDG_RUNTIME_DIR \
+         to a shorter path", .path.display()
     )]
     PathTooLong {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
     },
     /// The directory cannot be used for sockets.
@@ -135,7 +136,7 @@ pub enum ControlError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What is wrong, and what helps.
+        /// What is wrong, and advice.
         why: String,
     },
     /// The system refused a call.
@@ -143,7 +144,7 @@ pub enum ControlError {
     System {
         /// The call.
         what: &'static str,
-        /// Its error.
+        /// The error of the call.
         source: io::Error,
     },
 }
@@ -155,7 +156,7 @@ impl ControlError {
     }
 }
 
-/// A time-out in seconds if it is whole ones, else in milliseconds.
+/// A timeout: in seconds if they are whole, else in milliseconds.
 fn in_words(timeout: Duration) -> String {
     match (timeout.as_secs(), timeout.subsec_millis()) {
         (seconds, 0) if seconds > 0 => format!("{seconds} s"),

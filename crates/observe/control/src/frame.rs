@@ -1,5 +1,5 @@
-//! Frames on a stream: a hello, then length, descriptors, payload. Everything received is bounded;
-//! the descriptors of a refused frame are closed.
+//! Frames on a stream: a hello, and then frames of length, descriptors and payload. Everything
+//! received is bounded; the descriptors of a refused frame are closed.
 //!
 //! Called by: `server.rs` and `client.rs`, with a blocking or a non-blocking socket.
 
@@ -26,8 +26,8 @@ const HELLO_LEN: usize = 12;
 const HEADER_LEN: usize = 8;
 /// Maximum bytes per read: memory grows with the bytes received, not with the length in a header.
 const CHUNK: usize = 64 << 10;
-/// Maximum descriptors per call; the kernel closes those beyond it. The limit `control_descriptors`
-/// has no effect above this.
+/// Maximum descriptors per call; the kernel closes further ones. The limit `control_descriptors`
+/// has no effect above this value.
 pub const DESCRIPTORS_MAX: usize = 64;
 
 /// The answer in a server's hello.
@@ -36,7 +36,7 @@ pub const DESCRIPTORS_MAX: usize = 64;
 pub enum Welcome {
     /// The server answers requests.
     Yes = 0,
-    /// It does not answer this user.
+    /// The server does not answer this user.
     NotAdmitted = 1,
     /// There are too many clients.
     Full = 2,
@@ -45,9 +45,9 @@ pub enum Welcome {
 /// A request or an answer.
 #[derive(Debug, Default)]
 pub struct Message {
-    /// The bytes.
+    /// The bytes of the message.
     pub payload: Vec<u8>,
-    /// The descriptors, close-on-exec.
+    /// The descriptors of the message, close-on-exec.
     pub descriptors: Vec<OwnedFd>,
 }
 
@@ -71,7 +71,7 @@ fn check_hello(bytes: &[u8]) -> Result<(), ControlError> {
         0 => Ok(()),
         1 => Err(ControlError::NotAdmitted),
         2 => Err(ControlError::Full),
-        other => Err(ControlError::Malformed { why: format!("its hello says {other}") }),
+        other => Err(ControlError::Malformed { why: format!("the hello says {other}") }),
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Incoming {
 /// A result of [`Incoming::receive`].
 #[derive(Debug)]
 pub(crate) enum Got {
-    /// The other side's hello, of the same version, which accepts us.
+    /// The other side's hello: it has the same version, and it accepts this side.
     Hello,
     /// A whole frame.
     Message(Message),
@@ -98,7 +98,8 @@ impl Incoming {
         !self.greeted || !self.buffer.is_empty()
     }
 
-    /// Read from the socket up to the end of a frame. `None`: there are no more bytes yet.
+    /// Read from the socket up to the end of a frame. `None` if the rest of the frame has not come
+    /// yet.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -155,7 +156,7 @@ impl Incoming {
         Ok(Some(received.bytes))
     }
 
-    /// Bytes that are missing of the hello, the header or the payload.
+    /// The number of bytes that the hello, the header or the payload still lacks.
     fn needed(&self, budget: &mut Budget) -> Result<usize, ControlError> {
         let have = self.buffer.len();
         if !self.greeted {
@@ -207,7 +208,7 @@ impl Incoming {
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
-    /// They travel with the first byte of `bytes[from..]`.
+    /// The descriptors that travel with the first byte of `bytes[from..]`.
     descriptors: Vec<OwnedFd>,
     from: usize,
 }
@@ -251,7 +252,7 @@ impl Outgoing {
         self.sent == self.bytes.len()
     }
 
-    /// Send what the socket takes; true when all is sent.
+    /// Send as much as the socket takes. True when everything is sent.
     pub(crate) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -265,7 +266,7 @@ impl Outgoing {
             let (data, flags) = (&self.bytes[self.sent..end], flags | SendFlags::NOSIGNAL);
             let result = match with {
                 true => self.send_with_descriptors(socket, data, flags),
-                // A process with a filter of system calls may be allowed this one alone.
+                // A filter of system calls may allow the process only this call.
                 false => send(socket, data, flags),
             };
             match result {

@@ -2,8 +2,8 @@
 //! `wirespeed-UID/PID.sock` in the directory for temporary files if there is none (after su(1), in
 //! containers, from cron(8)).
 //!
-//! Called by: `server.rs` and programs. Only the user can access the directory (0700); only a
-//! socket on which no server answers is ever removed. Source: XDG Base Directory Specification 0.8,
+//! Called by: `server.rs` and programs. Only the user can access the directory (0700). A socket is
+//! removed only if no server answers on it. Source: XDG Base Directory Specification 0.8,
 //! file-hierarchy(7).
 
 use std::collections::HashSet;
@@ -21,8 +21,8 @@ use crate::ControlError;
 /// Maximum directory entries examined.
 const SOCKETS_MAX: usize = 4096;
 
-/// The directory of a user's sockets: below `runtime` (XDG_RUNTIME_DIR) if it is an absolute path,
-/// else `/run/wirespeed` for root, else below `/run/user/UID`.
+/// The directory of a user's sockets: below `runtime` (XDG_RUNTIME_DIR) if that is an absolute
+/// path, else `/run/wirespeed` for root, else below `/run/user/UID`.
 pub fn directory(runtime: Option<&OsStr>, uid: u32) -> PathBuf {
     match runtime.map(Path::new) {
         Some(path) if path.is_absolute() => path.join("wirespeed"),
@@ -37,15 +37,15 @@ pub struct Environment {
     /// XDG_RUNTIME_DIR.
     pub runtime: Option<OsString>,
     /// WIRESPEED_RUNTIME_DIR, if it is an absolute path: the only directory that is used and
-    /// searched, in the place of all others. Programs in it and outside do not see each other.
+    /// searched. Programs with this directory and programs with another one do not see each other.
     pub only: Option<PathBuf>,
     /// The directory for temporary files: TMPDIR.
     pub temporary: PathBuf,
-    /// The user who asks.
+    /// The user of this process.
     pub uid: u32,
 }
 
-/// The directory for temporary files where none is named.
+/// The directory for temporary files if the environment names none.
 const TEMPORARY: &str = "/tmp";
 
 impl Environment {
@@ -69,11 +69,11 @@ impl Environment {
         directory.join(format!("wirespeed-{}", self.uid))
     }
 
-    /// The directory for this user's sockets, made if it is not there: in the run-time directory,
-    /// else in that for temporary files.
+    /// The directory for this user's sockets, which is created if it does not exist: in the
+    /// run-time directory, else in the directory for temporary files.
     ///
     /// # Errors
-    /// [`ControlError::Directory`] about the first of them, if neither can be used.
+    /// [`ControlError::Directory`] about the run-time directory, if neither can be used.
     pub fn prepare(&self) -> Result<PathBuf, ControlError> {
         if let Some(only) = self.in_only() {
             return prepare_named(&only, "WIRESPEED_RUNTIME_DIR").map(|()| only);
@@ -87,15 +87,16 @@ impl Environment {
         prepare(&second).map(|()| second).map_err(|_| why)
     }
 
-    /// Another user's run-time directory is not for us: after su(1) the environment may still name
-    /// it.
+    /// Prepare the run-time directory, unless it is another user's: after su(1) the environment may
+    /// still name that one.
     fn prepare_first(&self, first: &Path) -> Result<(), ControlError> {
         let named = self.runtime.as_deref().map(Path::new).filter(|path| path.is_absolute());
         let owner = named.and_then(|path| std::fs::metadata(path).ok()).map(|found| found.uid());
         if let (Some(path), Some(owner)) = (named, owner.filter(|&owner| owner != self.uid)) {
             let (path, uid) = (path.to_owned(), self.uid);
             let why = format!(
-                "XDG_RUNTIME_DIR is user {owner}'s, and this is {uid}. Set it to one of yours"
+                "XDG_RUNTIME_DIR belongs to user {owner}, and this is user {uid}. Set it to a \
+                 directory of yours"
             );
             return Err(ControlError::Directory { path, why });
         }
@@ -103,7 +104,7 @@ impl Environment {
     }
 
     /// The directories that this user's tools search: the user's own and root's. Nobody else can
-    /// make a socket in any of them.
+    /// create sockets there.
     pub fn directories(&self) -> Vec<PathBuf> {
         if let Some(only) = self.in_only() {
             return vec![only];
@@ -117,7 +118,7 @@ impl Environment {
         all
     }
 
-    /// The directories of other users that this one may look into, each with its owner.
+    /// The directories of other users that this user may read, each with its owner.
     pub fn directories_of_others(&self) -> Vec<(PathBuf, u32)> {
         if self.only.is_some() {
             return Vec::new();
@@ -137,7 +138,7 @@ impl Environment {
     }
 }
 
-/// Is it a directory of one of these users, in which nobody else can make anything?
+/// Is `directory` owned by one of these users, so that nobody else can create anything in it?
 fn is_of(directory: &Path, users: &[u32]) -> bool {
     symlink_metadata(directory).is_ok_and(|found| {
         found.is_dir() && users.contains(&found.uid()) && found.mode() & 0o022 == 0
@@ -149,8 +150,8 @@ pub fn socket(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("{pid}.sock"))
 }
 
-/// Processes with a live socket in `directory`, and its path; including those that this user may
-/// not query.
+/// The processes with a live socket in `directory`, each with the path of its socket, including
+/// processes that this user may not query.
 pub fn running(directory: &Path) -> Vec<(u32, PathBuf)> {
     let alive = |path: &Path| !matches!(probe(path), Err(Errno::CONNREFUSED | Errno::NOENT));
     let mut found: Vec<_> = sockets(directory).into_iter().filter(|(_, p)| alive(p)).collect();
@@ -158,7 +159,7 @@ pub fn running(directory: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Remove the sockets in `directory` that no server answers on.
+/// Remove the sockets in `directory` on which no server answers.
 pub fn sweep(directory: &Path) {
     for (_, path) in sockets(directory) {
         remove_dead(&path);
@@ -173,7 +174,7 @@ pub fn prepare(directory: &Path) -> Result<(), ControlError> {
     prepare_named(directory, "XDG_RUNTIME_DIR")
 }
 
-/// The same for a directory below the one that `variable` names.
+/// As [`prepare`], for a directory below the one that `variable` names.
 fn prepare_named(directory: &Path, variable: &str) -> Result<(), ControlError> {
     let error = |why: String| ControlError::Directory { path: directory.to_owned(), why };
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -186,7 +187,7 @@ fn prepare_named(directory: &Path, variable: &str) -> Result<(), ControlError> {
     let found = symlink_metadata(directory).map_err(|e| error(e.to_string()))?;
     let uid = rustix::process::geteuid().as_raw();
     if !found.is_dir() {
-        return Err(error("it is no directory. Remove it".to_owned()));
+        return Err(error("it is not a directory. Remove it".to_owned()));
     }
     if found.uid() != uid {
         return Err(error(format!("it belongs to user {}, not {uid}. Remove it", found.uid())));
@@ -197,8 +198,8 @@ fn prepare_named(directory: &Path, variable: &str) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Remove the socket at `path` if no server answers on it; true if it was removed. A file that is
-/// no socket stays: a connection to it is refused, too.
+/// Remove the socket at `path` if no server answers on it. True if it was removed. A file that is
+/// not a socket is never removed, although a connection to it is refused as well.
 pub fn remove_dead(path: &Path) -> bool {
     let is_dead = || probe(path) == Err(Errno::CONNREFUSED);
     is_socket(path) && is_dead() && std::fs::remove_file(path).is_ok()
@@ -208,18 +209,18 @@ fn is_socket(path: &Path) -> bool {
     symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// Can a socket be made at `path`? Nothing is changed: a socket on which nobody answers may be
-/// there, because it would be replaced.
+/// Check that a socket can be made at `path`, without changing anything. A socket on which nobody
+/// answers is no obstacle, because it would be replaced.
 ///
 /// # Errors
 /// [`ControlError::InTheWay`], [`ControlError::InUse`], [`ControlError::PathTooLong`];
-/// [`ControlError::Directory`] if there is no directory for it.
+/// [`ControlError::Directory`] if the directory of `path` does not exist.
 pub fn vacancy(path: &Path) -> Result<(), ControlError> {
     address(path)?;
     let found = match symlink_metadata(path) {
         Ok(found) => found.file_type(),
         Err(why) if why.kind() == ErrorKind::NotFound => return has_directory(path),
-        // In another user's directory that user may see more.
+        // The directory belongs to another user, who may be able to see the path.
         Err(why) if why.kind() == ErrorKind::PermissionDenied => return Ok(()),
         Err(why) => return Err(directory_error(path, why.to_string())),
     };
@@ -242,7 +243,7 @@ fn has_directory(path: &Path) -> Result<(), ControlError> {
     match path.parent() {
         // A path of one component is in the current directory.
         Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
-            Err(directory_error(path, "it is not there. Make it".to_owned()))
+            Err(directory_error(path, "it does not exist. Create it".to_owned()))
         }
         _ => Ok(()),
     }
@@ -258,7 +259,7 @@ pub(crate) fn address(path: &Path) -> Result<SocketAddrUnix, ControlError> {
     SocketAddrUnix::new(path).map_err(|_| ControlError::PathTooLong { path: path.to_owned() })
 }
 
-/// Try to connect, without blocking: `Ok` if a server listens; a full backlog counts too.
+/// Try to connect, without blocking. `Ok` if a server listens, even if its backlog is full.
 fn probe(path: &Path) -> Result<(), Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -1,9 +1,10 @@
-//! The peer of a Unix socket: its process, user and groups when it connected; and how fast
-//! connections are accepted. Connections of one user beyond `control_user_accepts` in a second are
-//! refused, and then the listener pauses: so clients that are refused and come again cost little.
+//! The peer of a Unix socket: its process, user and groups at the time it connected. Also the rate
+//! at which connections are accepted: connections of one user beyond `control_user_accepts` in a
+//! second are refused, and then the listener pauses, so that clients that connect again and again
+//! cost little.
 //!
-//! Called by: `server.rs`. A connection has to be accepted before the kernel says whose it is. So
-//! the pause is for all users: other users' connections wait in the backlog.
+//! Called by: `server.rs`. The kernel says whose a connection is only after it was accepted. So the
+//! pause affects all users: other users' connections wait in the backlog.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,7 +16,7 @@ use crate::ControlError;
 const SECOND: Duration = Duration::from_secs(1);
 /// How long the listener pauses.
 const REST: Duration = Duration::from_millis(10);
-/// Users that are counted in a second; further users share the last entry.
+/// Users that are counted separately in a second. Further users share the last entry.
 const USERS_MAX: usize = 64;
 
 /// The connections of this second.
@@ -27,7 +28,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Count a connection of a user; may it be answered?
+    /// Count a connection of a user. Returns whether it may be answered.
     pub(crate) fn takes(&mut self, uid: u32, now: Instant, budget: &mut Budget) -> bool {
         if now >= self.began + SECOND {
             self.began = now;
@@ -53,33 +54,34 @@ impl Pace {
         self.rests_until.is_some()
     }
 
-    /// Until when it pauses, as of the last call of [`Pace::rests`].
+    /// The end of the listener's pause, as of the last call of [`Pace::rests`].
     pub(crate) fn until(&self) -> Option<Instant> {
         self.rests_until
     }
 }
 
-/// Asks the kernel for the supplementary groups of a socket's peer, SO_PEERGROUPS. No library wraps
-/// the call and this crate has no `unsafe`, so the program passes the function in.
+/// A function that asks the kernel for the supplementary groups of a socket's peer (SO_PEERGROUPS).
+/// No library wraps the call, and this crate has no `unsafe`, so the program passes the function
+/// in.
 pub type Groups = fn(BorrowedFd<'_>) -> Option<Vec<u32>>;
 
-/// The other end.
+/// The other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process ID, in this process's PID namespace.
+    /// The process ID of the peer, in this process's PID namespace.
     pub pid: i32,
-    /// Its user and all its groups: the primary one first, no group twice.
+    /// The user of the peer and all groups: the primary group first, no group twice.
     pub owner: Owner,
-    /// The number of its connection, which no other one to the same server ever has.
+    /// The number of the peer's connection. No other connection to the same server ever has it.
     pub connection: u64,
 }
 
 impl Peer {
-    /// Ask the kernel who is at the other end of a connection with this number. If `groups` returns
-    /// `None`, there is only the primary group.
+    /// Ask the kernel who is at the other end of `socket`, a connection with this number. If
+    /// `groups` returns `None`, the peer has only its primary group.
     ///
     /// # Errors
-    /// [`ControlError::System`]: it is not a Unix socket, or not connected.
+    /// [`ControlError::System`]: `socket` is not a Unix socket, or not connected.
     pub fn of(
         socket: BorrowedFd<'_>,
         groups: Groups,
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!([1, 1, 1, 1, 2].map(|uid| takes(uid, 10)), [true, true, true, false, true]);
         assert!(takes(1, 1010), "another second");
         assert_eq!(budget.hits(Limit::ControlUserAccepts), 1);
-        // Users beyond the limit share an entry, and the list does not grow.
+        // Users beyond the limit share an entry, so that the list does not grow.
         for uid in 0..1000 {
             pace.takes(uid, at(1020), &mut budget);
         }

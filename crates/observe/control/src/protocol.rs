@@ -1,9 +1,8 @@
 //! The messages between clients and a running program over the control socket, as JSON.
 //!
 //! Called by: tools, which ask; `observe`, which answers and trusts nothing in a question; the live
-//! page for its rows. A field may be added, with a default: then a tool understands an older
-//! program, and an older tool leaves out what it does not know. A change of another kind is a new
-//! [`crate::VERSION`].
+//! page, for its rows. A field may be added with a default: then a tool understands an older
+//! program, and an older tool ignores the field. Any other change needs a new [`crate::VERSION`].
 
 mod as_text;
 mod call;
@@ -26,10 +25,10 @@ pub use filter::{
 pub use route::{Found, Leaving, NextHop, Route, Rule};
 pub use rows::{Address, Fragments, Group, Limited, Neighbour, Port, Socket, Summary};
 
-/// The most connections of a question that names them.
+/// The most connections that one question may name.
 pub const CONNECTIONS_MAX: usize = 64;
 
-/// A part of what a stack can show.
+/// A section of the information that a stack shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names are those of `wirespeed show`")]
@@ -61,8 +60,8 @@ pub enum Section {
 }
 
 impl Section {
-    /// The sections that `wirespeed show` has unless it is asked for one, in its order: all but
-    /// those of the firewall, whose states may be millions.
+    /// The sections that `wirespeed show` prints if none is named, in this order: all but those of
+    /// the firewall, which may have millions of states.
     pub const ALL: [Section; 14] = [
         Section::Stack,
         Section::Ports,
@@ -80,7 +79,7 @@ impl Section {
         Section::Switches,
     ];
 
-    /// Its name, and a shorter one as ip(8) has it.
+    /// The name of the section, and the shorter name that ip(8) uses, if any.
     pub fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
             Section::Stack => ("stack", None),
@@ -106,11 +105,12 @@ impl Section {
     }
 }
 
-/// A question about the program, or about one of its stacks, by its place in [`About::stacks`].
+/// A question about the program, or about one of its stacks, which is named by its index in
+/// [`About::stacks`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Question {
-    /// The program that answers: [`Answer::program`].
+    /// Which program answers: [`Answer::program`].
     Program,
     /// A page of a section: a list of rows, or a single object.
     Section {
@@ -121,11 +121,11 @@ pub enum Question {
         /// 0, or [`Answer::next`] of the page before.
         cursor: u64,
     },
-    /// The connections with these numbers: rows of the section, each with a look at it.
+    /// The connections with these numbers: rows of the section, each with a look at the connection.
     Connections {
         /// The stack that is asked.
         stack: usize,
-        /// In order; [`CONNECTIONS_MAX`] at most.
+        /// The numbers in ascending order, [`CONNECTIONS_MAX`] at most.
         numbers: Vec<u64>,
     },
     /// Tap a port: [`Tapped`].
@@ -143,14 +143,14 @@ pub enum Question {
     Kept {
         /// The stack that is asked.
         stack: usize,
-        /// The tap's number.
+        /// The number of the tap.
         tap: u64,
     },
     /// Remove a tap.
     Untap {
         /// The stack that is asked.
         stack: usize,
-        /// The tap's number.
+        /// The number of the tap.
         tap: u64,
     },
     /// A look-up of a packet in the FIB: [`Found`].
@@ -164,17 +164,19 @@ pub enum Question {
     Change {
         /// The stack that is asked.
         stack: usize,
-        /// In this order; [`CHANGES_MAX`] at most. The first that fails ends the request.
+        /// The changes in order, [`CHANGES_MAX`] at most. The first change that fails ends the
+        /// request.
         changes: Vec<Change>,
     },
-    /// About the firewall.
+    /// A question about the firewall, or a change of it.
     Filter {
         /// The stack that is asked.
         stack: usize,
-        /// What is asked for.
+        /// The question or the change.
         call: FilterCall,
     },
-    /// A call of a socket in the stack, as the user that the kernel says the client is: [`Called`].
+    /// A call on a socket in the stack, on behalf of the client's user, whom the kernel reports:
+    /// [`Called`].
     Socket {
         /// The stack that is asked.
         stack: usize,
@@ -186,7 +188,7 @@ pub enum Question {
 /// The tap that was added: [`Answer::body`] of [`Question::Tap`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Tapped {
-    /// Its number.
+    /// The number of the tap.
     pub tap: u64,
 }
 
@@ -200,47 +202,47 @@ pub struct Changed {
 /// A tap's packets: [`Answer::body`] of [`Question::Kept`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Kept {
-    /// The bytes of a buffer of records in base64; empty if there are no packets.
+    /// The bytes of a buffer of records, in base64; empty if there are no packets.
     pub records: String,
     /// Packets that the tap has seen.
     pub seen: u64,
-    /// Packets that its filter chose.
+    /// Packets that the tap's filter matched.
     pub matched: u64,
-    /// Chosen packets that found no room.
+    /// Matched packets for which the buffer had no room.
     pub dropped: u64,
 }
 
 /// The program that answers.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct About {
-    /// Its process.
+    /// The process ID of the program.
     pub pid: u32,
-    /// The name that it gives itself, such as `ttcp`.
+    /// The name that the program gives itself, such as `ttcp`.
     pub command: String,
-    /// The version of wirespeed that it was built with.
+    /// The version of wirespeed that the program was built with.
     pub version: String,
-    /// The names of its stacks.
+    /// The names of the program's stacks.
     pub stacks: Vec<String>,
-    /// The stacks are shards of one host, the first of which speaks for it.
+    /// The stacks are shards of one host; the first stack represents the host.
     #[serde(default)]
     pub shards: bool,
 }
 
-/// A page, or why there is none.
+/// The answer to a question: a page, or why there is none.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// For [`Question::Program`].
+    /// The answer to [`Question::Program`].
     pub program: Option<About>,
-    /// For all other questions.
+    /// The answer to all other questions.
     pub body: Value,
     /// Where the next page begins; the last page has none.
     pub next: Option<u64>,
     /// Why the question was refused, and what to do.
     pub error: Option<String>,
-    /// The meaning of the error for a client that goes on asking.
+    /// The kind of the error, for a client that may ask again.
     #[serde(default)]
     pub refusal: Refusal,
-    /// There is nothing to say yet: the question may wait for this many milliseconds.
+    /// There is nothing to report yet: the question may wait for this many milliseconds.
     #[serde(skip)]
     pub later_ms: Option<u32>,
 }
@@ -250,7 +252,7 @@ impl Answer {
     pub fn of(body: impl Serialize) -> Answer {
         match serde_json::to_value(body) {
             Ok(body) => Answer { body, ..Answer::default() },
-            Err(why) => Answer::refusal(Refusal::Wrong, format!("it cannot be said: {why}")),
+            Err(why) => Answer::refusal(Refusal::Wrong, format!("it has no JSON form: {why}")),
         }
     }
 
@@ -267,7 +269,7 @@ pub enum Refusal {
     /// The question is invalid.
     #[default]
     Wrong,
-    /// Not now; ask again.
+    /// The program cannot answer now; ask again.
     Busy,
     /// There is no such tap: perhaps its lease has expired.
     Lapsed,
@@ -275,12 +277,12 @@ pub enum Refusal {
     Gone,
     /// A limit is reached.
     Full,
-    /// The thing to add is there already.
+    /// The object to add exists already.
     Exists,
-    /// The thing to change or remove is not there.
+    /// The object to change or remove does not exist.
     Missing,
-    /// The program does not do this for that user, or for nobody.
+    /// The program does not do this for this user, or for any user.
     Denied,
-    /// It cannot be sent: no route, none for this user, no address.
+    /// The packet cannot be sent: there is no route, no route for this user, or no address.
     Unreachable,
 }

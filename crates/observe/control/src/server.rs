@@ -1,4 +1,4 @@
-//! The server: a bounded number of clients on one thread; no call blocks.
+//! The server: a bounded number of clients on one thread. No call blocks.
 //!
 //! Called by: the loop of a program that runs a stack, between its turns or when a descriptor of
 //! [`Server::descriptors`] is ready. A request may wait for its answer ([`Reply::Later`]).
@@ -24,7 +24,7 @@ use crate::{ControlError, Groups, Message, Peer, path};
 /// The listen backlog.
 const BACKLOG: i32 = 16;
 
-/// A control socket that is served.
+/// The server of a control socket.
 pub struct Server {
     listener: OwnedFd,
     path: PathBuf,
@@ -41,10 +41,11 @@ pub struct Server {
 
 /// The answer to a request, now or later.
 pub enum Reply {
-    /// It is answered.
+    /// The answer.
     Now(Message),
-    /// There is nothing to say yet: the request waits for at most this long, counted from when it
-    /// was made, or until the client makes another one. It is asked again at each [`Server::poll`].
+    /// There is nothing to report yet. The request waits for at most this long, counted from when
+    /// it was made, or until the client makes another one. Each [`Server::poll`] asks for its
+    /// answer again.
     Later(Message, Duration),
 }
 
@@ -65,24 +66,24 @@ struct Connection {
     began_at: Instant,
 }
 
-/// Let every user of the machine connect to the socket at `path`: the server admits a client by
-/// what the kernel says of it, and not by the mode of the file.
+/// Let every user of the machine connect to the socket at `path`. The server decides by the
+/// client's credentials, which the kernel reports, and not by the mode of the file.
 ///
 /// # Errors
-/// [`ControlError::System`]: the file is not ours any more.
+/// [`ControlError::System`]: the file does not belong to this process's user any more.
 pub fn open_to_all(path: &Path) -> Result<(), ControlError> {
     rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o666))
         .map_err(ControlError::system("the mode of the control socket cannot be changed"))
 }
 
-/// Admit the user of this process, and root: the default.
+/// Admit the user of this process, and root. This is the default.
 pub fn own_user_and_root(owner: &Owner) -> bool {
     owner.uid == 0 || owner.uid == rustix::process::geteuid().as_raw()
 }
 
 impl Server {
     /// Serve at `path`, whose directory must exist ([`path::prepare`]). A stale socket there is
-    /// replaced. `admits` decides which users are admitted, for example [`own_user_and_root`].
+    /// replaced. `admits` decides which users are admitted, as [`own_user_and_root`] does.
     ///
     /// # Errors
     /// As [`Server::listener`].
@@ -98,8 +99,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Serve at a socket that [`Server::listener`] made, perhaps in another process: that one
-    /// removes the file.
+    /// Serve at a socket that [`Server::listener`] made, perhaps in another process. The process
+    /// that made the socket removes its file.
     pub fn over(
         listener: OwnedFd,
         path: &Path,
@@ -120,7 +121,7 @@ impl Server {
         }
     }
 
-    /// A listening socket at `path`. A file that is there is replaced only if it is a socket on
+    /// Make a listening socket at `path`. An existing file is replaced only if it is a socket on
     /// which nobody answers.
     ///
     /// # Errors
@@ -147,7 +148,7 @@ impl Server {
         Ok(listener)
     }
 
-    /// Admit other users from now on; clients of users who are not admitted any more are closed.
+    /// Admit other users from now on. Clients of users who are no longer admitted are disconnected.
     pub fn set_admits(&mut self, admits: impl Fn(&Owner) -> bool + Send + 'static) {
         self.clients.retain(|client| admits(&client.peer.owner));
         self.admits = Box::new(admits);
@@ -163,7 +164,7 @@ impl Server {
         &self.budget
     }
 
-    /// The limits, for the code that answers: it enforces `control_taps`.
+    /// The limits, for the code that answers requests: it enforces `control_taps`.
     pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
     }
@@ -178,9 +179,10 @@ impl Server {
         self.clients.len()
     }
 
-    /// Accept clients, receive requests, answer each complete one with `answer`, send. Never
-    /// blocks. `answer` learns whether the request may wait. If it may not, and is not answered,
-    /// its client's connection ends. Returns how many requests were answered.
+    /// Accept clients, receive requests, answer each complete request with `answer`, and send
+    /// answers. Never blocks. The last argument of `answer` says whether the request may wait; if
+    /// it may not and `answer` returns no answer, the client's connection ends. Returns how many
+    /// requests were answered.
     pub fn poll(
         &mut self,
         now: Instant,
@@ -222,7 +224,8 @@ impl Server {
         if self.pace.rests(now) {
             return;
         }
-        // At most the listen backlog, so that clients that keep connecting do not keep us here.
+        // Accept at most as many as the listen backlog, so that clients that keep connecting do not
+        // keep the server here.
         for _ in 0..BACKLOG {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(&self.listener, flags) else { return };
@@ -237,7 +240,7 @@ impl Server {
             } else {
                 Welcome::Yes
             };
-            // Our own user and root are served however often they come.
+            // Our own user and root are served, however often they connect.
             let is_ours = welcome == Welcome::Yes && own_user_and_root(&peer.owner);
             let uid = peer.owner.uid;
             let welcome = match is_ours || self.pace.takes(uid, now, &mut self.budget) {
@@ -261,7 +264,7 @@ impl Server {
         }
     }
 
-    /// One user shall not keep out the others.
+    /// Is there room for a client of this user? One user shall not keep out the others.
     fn has_room_for(&mut self, owner: &Owner) -> bool {
         let of_user = self.clients.iter().filter(|client| client.peer.owner.uid == owner.uid);
         let used = of_user.count();
@@ -270,7 +273,8 @@ impl Server {
 }
 
 impl Connection {
-    /// Send the pending answer, and only then read the next request: at most one answer is pending.
+    /// Send the pending answer, and only then read the next request, so that at most one answer is
+    /// pending.
     fn work(
         &mut self,
         now: Instant,
@@ -341,7 +345,7 @@ impl Connection {
         }
     }
 
-    /// When the client will be closed if there is no progress, and by which limit.
+    /// When the client will be disconnected if there is no progress, and because of which limit.
     fn deadline(&self, budget: &Budget) -> (Instant, Limit) {
         if let Some(waiting) = &self.waiting {
             return (waiting.until, Limit::ControlIdleMs);

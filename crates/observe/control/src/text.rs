@@ -1,20 +1,20 @@
-//! Text of other programs, made safe for a terminal, which would obey some of its characters.
+//! Text of other programs, made safe for a terminal, which would interpret some of its characters.
 //!
-//! Called by: tools and daemons for all that they print.
+//! Called by: tools and daemons, for everything that they print.
 
 use std::borrow::Cow;
 
-/// Replaces all characters that a terminal obeys.
+/// Replace all characters that a terminal interprets.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Is there nothing to be replaced?
+/// Is there nothing that [`plain`] would replace?
 pub fn is_plain(text: &str) -> bool {
     !text.chars().any(is_obeyed)
 }
 
-/// The same for lines of text: ends of lines and tabulators stay.
+/// As [`plain`], for lines of text: line ends and tabs stay.
 pub fn lines(text: &str) -> Cow<'_, str> {
     let is_wrong = |c: char| is_obeyed(c) && c != '\n' && c != '\t';
     match text.chars().any(is_wrong) {
@@ -26,8 +26,8 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Does a terminal obey this character? Control characters of both sets, and those that turn the
-/// direction of writing (Unicode Standard Annex 9).
+/// Does a terminal interpret this character? These are the control characters of both sets, and
+/// those that change the direction of writing (Unicode Standard Annex 9).
 fn is_obeyed(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

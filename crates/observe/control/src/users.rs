@@ -11,17 +11,17 @@ use base::Owner;
 /// The members of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// These users.
+    /// Members by user ID.
     pub uids: BTreeSet<u32>,
-    /// Users of these groups of the machine.
+    /// Members by group: all users of these groups of the machine.
     pub gids: BTreeSet<u32>,
 }
 
-/// The groups that there are.
+/// All groups, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     groups: BTreeMap<String, (u32, Members)>,
-    /// The number given last.
+    /// The number that was given last.
     last: u32,
 }
 
@@ -57,8 +57,8 @@ impl Users {
         self.groups.keys().map(String::as_str)
     }
 
-    /// The owner of sockets for a user of this machine: with its groups of the configuration in
-    /// place of those of the machine.
+    /// The owner of sockets for a user of this machine: the groups of the machine are replaced by
+    /// those of the configuration.
     pub fn owner(&self, peer: &Owner) -> Owner {
         let is_in = |members: &Members| {
             members.uids.contains(&peer.uid) || peer.groups.iter().any(|g| members.gids.contains(g))
@@ -86,7 +86,7 @@ mod tests {
         let groups = |owner: Owner| owner.groups.to_vec();
         assert_eq!(groups(users.owner(&peer(1000, &[100]))), [staff_number.expect("it is there")]);
         assert_eq!(groups(users.owner(&peer(1002, &[100, 10]))).len(), 1);
-        // The numbers of the machine's groups mean nothing here.
+        // The numbers of the machine's groups have no meaning here.
         let numbers: Vec<u32> = staff_number.into_iter().chain(guests).collect();
         assert!(groups(users.owner(&peer(1003, &numbers))).is_empty());
         assert_eq!(users.name(guests.expect("it is there")), Some("guests"));

@@ -157,7 +157,7 @@ fn silent_and_half_sent_clients_are_closed_in_time_and_counted() {
     assert_eq!((server.clients(), server.budget().hits(Limit::ControlIdleMs)), (0, 1));
 }
 
-/// The client asks a hundred times for as much as a frame holds; one answer waits, and only for a
+/// The client asks a hundred times for as much as a frame holds. One answer waits, and only for a
 /// limited time.
 #[test]
 fn a_client_that_asks_and_never_reads_is_closed_in_time() {
@@ -175,8 +175,8 @@ fn a_client_that_asks_and_never_reads_is_closed_in_time() {
     assert_eq!((server.clients(), server.budget().hits(Limit::ControlHalfFrameMs)), (0, 1));
 }
 
-/// A request waits until there is something to say, its time is over, or the client makes another
-/// one. A client that leaves meanwhile is removed.
+/// A request waits until there is something to report, its time is over, or the client makes
+/// another one. A client that disconnects meanwhile is removed.
 #[test]
 fn a_request_waits_for_its_answer() {
     let place = Fixture::new("waits");
@@ -198,13 +198,13 @@ fn a_request_waits_for_its_answer() {
         stream.read_exact(&mut answer).expect("an answer");
         answer.split_off(8)
     };
-    // The program has something to say.
+    // The program has something to report.
     stream.write_all(&request).expect("room");
     assert_eq!((server.poll(at(1), patient), server.next_deadline()), (0, at(501)));
     assert_eq!((server.poll(at(2), patient), server.next_deadline()), (0, at(501)));
     assert_eq!(server.poll(at(3), ready), 1);
     assert_eq!(said(&mut stream, 4), b"news");
-    // The program has nothing to say.
+    // The program has nothing to report.
     stream.write_all(&request).expect("room");
     assert_eq!((server.poll(at(10), patient), server.poll(at(509), patient)), (0, 0));
     assert_eq!(server.poll(at(510), patient), 1);
@@ -241,7 +241,7 @@ fn clients_beyond_the_limit_and_users_not_admitted_are_told() {
     assert!(matches!(error, ControlError::NotAdmitted), "{error}");
 }
 
-/// Each connection has a number of its own; a client that is no longer admitted is closed.
+/// Each connection has a number of its own. A client that is no longer admitted is disconnected.
 #[test]
 fn clients_that_are_not_admitted_any_more_are_closed() {
     let place = Fixture::new("anew");
@@ -291,7 +291,7 @@ fn sockets_are_replaced_only_when_nobody_answers() {
     assert!(matches!(missing, Some(ControlError::Missing { .. })));
 }
 
-/// A connection to a file is refused as one to a dead socket is.
+/// A connection to a file is refused, as is a connection to a dead socket.
 #[test]
 fn what_is_no_socket_stays() {
     let place = Fixture::new("file");
@@ -339,7 +339,8 @@ fn whoever_is_refused_and_comes_again_is_slowed() {
     };
     let mut streams: Vec<UnixStream> = (0..4).map(|_| raw(&server)).collect();
     server.poll(at(1), echo);
-    // Three connections are not admitted; the fourth comes too often.
+    // Three connections are refused because the user is not admitted, the fourth because the user
+    // connects too often.
     assert_eq!([0, 1, 2, 3].map(|at| welcome(&mut streams[at])), [1, 1, 1, 2]);
     assert_eq!(server.budget().hits(Limit::ControlUserAccepts), 1);
     let mut late = raw(&server);
@@ -386,7 +387,7 @@ fn without_a_run_time_directory_sockets_are_among_temporary_files() {
     assert_eq!(missing.prepare().expect("there is room"), own);
     assert_eq!(std::fs::metadata(&own).expect("made").permissions().mode() & 0o777, 0o700);
     assert!(missing.directories().contains(&own), "tools find it");
-    // A run-time directory is preferred; sockets that were there before are still found.
+    // A run-time directory is preferred. Sockets elsewhere from before are still found.
     let usual = of(&place.0);
     assert_eq!(usual.prepare().expect("there is room"), place.0.join("wirespeed"));
     assert!(usual.directories().contains(&own));
@@ -401,7 +402,7 @@ fn without_a_run_time_directory_sockets_are_among_temporary_files() {
         std::os::unix::fs::chown(&theirs, Some(4_242), None).expect("root may");
         assert!(!of(&other).directories().contains(&theirs), "root looks at nobody else's");
     }
-    // Another user may have been faster.
+    // Another user may have created the directory first.
     std::fs::remove_dir(&own).expect("it is empty");
     std::os::unix::fs::symlink(place.0.join("wirespeed"), &own).expect("room");
     assert!(missing.prepare().is_err() && !missing.directories().contains(&own));

@@ -1,6 +1,6 @@
-//! Figures over the looks at a connection: differences, medians, shares.
+//! Statistics of the looks at a connection: differences, medians, shares.
 //!
-//! Called by: verdict. Nothing here decides.
+//! Called by: `verdict`. This module only computes; `verdict` decides.
 
 use crate::limit::Held;
 use crate::look::Look;
@@ -18,7 +18,7 @@ impl<'a> Evidence<'a> {
         Some(Evidence { looks, first: looks.first()?, last: looks.last()? })
     }
 
-    /// Time from the first look to the last.
+    /// The time from the first look to the last.
     pub(crate) fn length_us(&self) -> u64 {
         self.last.at_us.saturating_sub(self.first.at_us)
     }
@@ -28,17 +28,17 @@ impl<'a> Evidence<'a> {
         of(self.last).saturating_sub(of(self.first))
     }
 
-    /// Did any look see that?
+    /// Is the condition true in any look?
     pub(crate) fn any(&self, is_so: impl Fn(&Look) -> bool) -> bool {
         self.looks.iter().any(is_so)
     }
 
-    /// The share of the looks that saw it.
+    /// The share of the looks in which the condition is true.
     pub(crate) fn share(&self, is_so: impl Fn(&Look) -> bool) -> f64 {
         self.looks.iter().filter(|look| is_so(look)).count() as f64 / self.looks.len() as f64
     }
 
-    /// The median.
+    /// The median of a figure.
     pub(crate) fn median(&self, of: impl Fn(&Look) -> u64) -> u64 {
         let mut all: Vec<u64> = self.looks.iter().map(of).collect();
         all.sort_unstable();
@@ -58,15 +58,17 @@ impl<'a> Evidence<'a> {
         all[all.len() / 10]
     }
 
-    /// How unevenly losses come: the standard deviation of the data that is acknowledged from one
-    /// episode of repair to the next, over its mean. 0 is as regular as a clock, about 1 is random.
-    /// `None` with fewer than five episodes, whose gaps are often even by chance.
+    /// How unevenly losses come: the standard deviation of the amount of data that is acknowledged
+    /// from one recovery episode to the next, divided by its mean. 0 is perfectly regular, about 1
+    /// is random. `None` if there are fewer than five episodes, because their gaps are often even
+    /// by chance.
     pub(crate) fn unevenness(&self) -> Option<f64> {
         let mut places = Vec::new();
         for pair in self.looks.windows(2) {
             let count = pair[1].episodes().saturating_sub(pair[0].episodes());
             let acked = pair[1].acked.saturating_sub(pair[0].acked) as f64;
-            // The looks do not say where between them the losses came: they are put there evenly.
+            // The looks do not say where between them the losses came: the losses are spread
+            // evenly.
             let place = |n| pair[0].acked as f64 + acked * n as f64 / (count + 1) as f64;
             places.extend((1..=count).map(place));
         }
@@ -82,13 +84,13 @@ impl<'a> Evidence<'a> {
         Evidence { looks, first: looks.first().unwrap_or(self.first), last: self.last }
     }
 
-    /// The share of a core that the stack's thread used; `None` if nobody measured it.
+    /// The share of a core that the stack's thread used; `None` if it was not measured.
     pub(crate) fn cpu(&self) -> Option<f64> {
         let used = self.last.cpu_us?.saturating_sub(self.first.cpu_us?);
         (self.length_us() > 0).then(|| used as f64 / self.length_us() as f64)
     }
 
-    /// How often each cause was seen, the most frequent first.
+    /// The share of the looks with each cause, the most frequent cause first.
     pub(crate) fn held(&self, sends: bool) -> Vec<(Held, f64)> {
         let of = |look: &Look| if sends { look.of_sending() } else { look.of_receiving() };
         let share = |held| (held, self.share(|look| of(look) == held));
@@ -97,15 +99,15 @@ impl<'a> Evidence<'a> {
         all
     }
 
-    /// The smallest window of the peer in the second half, when it has grown as far as it does,
-    /// and the largest of all.
+    /// The peer's smallest window in the second half of the looks, when it has finished growing,
+    /// and its largest window in all looks.
     pub(crate) fn window(&self) -> (u64, u64) {
         let least = self.late().looks.iter().map(|look| look.snd_wnd).min();
         let most = self.looks.iter().map(|look| look.snd_wnd).max();
         (least.unwrap_or(0), most.unwrap_or(0))
     }
 
-    /// The last look with the median of each figure that moves.
+    /// The last look, with the median of each figure that varies.
     pub(crate) fn usual(&self) -> Look {
         Look {
             cwnd: self.median(|look| look.cwnd),

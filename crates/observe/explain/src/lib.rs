@@ -1,10 +1,10 @@
-//! The limit of a connection now, and the reason: a verdict from many looks at it, and its
-//! sentence.
+//! What limits a connection now, and why: a verdict from many looks at the connection, and a
+//! sentence for the verdict.
 //!
 //! Called by: `wirespeed explain`, `top`, the live page, and `wirespeed lab explain`, which checks
-//! it against situations whose limit is known. A [`Look`] is all that is known of a connection at
-//! one time; [`Verdict::of`] is a pure function of looks, and [`Words::of`] says what it found.
-//! docs/decisions/0126-explain-by-looks.md.
+//! verdicts in situations whose limit is known. A [`Look`] is everything that is known of a
+//! connection at one time; [`Verdict::of`] is a pure function of looks, and [`Words::of`] puts the
+//! verdict into words. docs/decisions/0126-explain-by-looks.md.
 
 mod evidence;
 mod limit;

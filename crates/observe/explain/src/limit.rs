@@ -1,23 +1,24 @@
-//! The names of what may limit a connection: at one look, and over all looks.
+//! What may limit a connection: in one look, and over all looks.
 //!
-//! Called by: look, verdict, words; documents have the names.
+//! Called by: `look`, `verdict` and `words`. JSON documents have the names.
 
-/// The cause that holds data back at one look.
+/// The cause that holds data back in one look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
-    /// The program gives nothing to send.
+    /// The program writes nothing.
     Application,
-    /// A short segment waits for the acknowledgement of what was sent (Nagle's algorithm).
+    /// A short segment waits for the acknowledgement of earlier data (Nagle's algorithm).
     Nagle,
-    /// The program would give more, but the send buffer is full of unacknowledged data.
+    /// The program would write more, but the send buffer is full of unacknowledged data.
     SendBuffer,
-    /// The peer takes no more.
+    /// The peer's receive window is full.
     ReceiveWindow,
-    /// Congestion control allows no more to be under way, or a loss is being repaired.
+    /// Congestion control allows no more data in flight, or a loss is being repaired.
     CongestionWindow,
-    /// The next segment's time has not come.
+    /// Pacing delays the next segment.
     Pacing,
-    /// All of these would let the data go: it waits for the device, the link or the processor.
+    /// None of the causes above holds the data back: it waits for the device, the link or the
+    /// processor.
     Device,
     /// Receiving: our program does not read, so that our window is closed.
     OurReader,
@@ -38,7 +39,7 @@ impl Held {
         Held::Peer,
     ];
 
-    /// Its name in documents.
+    /// The name in JSON documents.
     pub fn name(self) -> &'static str {
         match self {
             Held::Application => "application",
@@ -57,31 +58,31 @@ impl Held {
 /// The limit of a connection, by all looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
-    /// The handshake is not done: the peer has not answered.
+    /// The handshake is not complete: the peer has not answered.
     NotConnected,
     /// Our port's link is down.
     LinkDown,
-    /// Nothing comes back, and time-outs follow each other.
+    /// Nothing comes from the peer, and time-outs follow each other.
     DeadPath,
     /// Large segments vanished without an ICMP error; smaller ones pass.
     PathMtu,
-    /// Nothing moves, and nothing waits.
+    /// No data is sent or received, and none waits.
     Idle,
-    /// The stack's thread has all of a core.
+    /// The stack's thread uses a whole core.
     Processor,
-    /// The program gives less to send than could be sent.
+    /// The program writes less than could be sent.
     Application,
-    /// Short writes wait for the acknowledgement of the one before, which the peer delays.
+    /// Each short write waits for the acknowledgement of the previous one, which the peer delays.
     Nagle,
-    /// Our send buffer.
+    /// Our send buffer is too small.
     SendBuffer,
-    /// The peer's program reads more slowly than the data comes.
+    /// The peer's program reads more slowly than data arrives.
     PeerReader,
-    /// The peer's window is constant, and smaller than what the path holds.
+    /// The peer's window is constant, and smaller than the amount of data that the path holds.
     ReceiveWindow,
     /// The peer's window is less than two segments.
     SillyWindow,
-    /// Losses without a queue: the path loses packets whatever we send.
+    /// Losses without a queue: the path loses packets at any sending rate.
     Loss,
     /// Losses in bursts at a constant rate without a queue: a policer.
     Policer,
@@ -93,11 +94,11 @@ pub enum Limit {
     LinkRate,
     /// The congestion window is still growing.
     CongestionWindow,
-    /// Congestion control sends at the rate that it measured.
+    /// Congestion control paces at the rate that it measured.
     Pacing,
     /// Our device is full.
     Device,
-    /// The program at this end reads more slowly than the data comes.
+    /// The program at this end reads more slowly than data arrives.
     OurReader,
     /// Our receive buffer: the peer fills our window once a round trip.
     ReceiveBuffer,
@@ -108,7 +109,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Limit; 24] = [
         Limit::NotConnected,
         Limit::LinkDown,
@@ -136,7 +137,7 @@ impl Limit {
         Limit::Peer,
     ];
 
-    /// Its name in documents.
+    /// The name in JSON documents.
     pub fn name(self) -> &'static str {
         match self {
             Limit::NotConnected => "not-connected",

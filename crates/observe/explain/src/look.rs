@@ -1,9 +1,9 @@
 //! One look at a connection: its figures, and what holds its data back at this moment.
 //!
-//! Called by: the code that answers for a stack makes looks, `verdict` counts their causes. The
-//! conditions are those by which `tcp::output` decides whether to send (RFC 9293 section 3.8.6.2.1,
-//! RFC 5681 section 3.1), asked from outside. Documents of the control socket have a look as it is
-//! here; fields may be added.
+//! Called by: the code that answers for a stack, which makes looks; `verdict`, which counts their
+//! causes. The conditions are those by which `tcp::output` decides whether to send (RFC 9293
+//! section 3.8.6.2.1, RFC 5681 section 3.1), evaluated from outside. The control socket sends looks
+//! as JSON with these fields; fields may be added.
 
 use base::{Counter, Duration, Instant};
 use control::protocol::Connection;
@@ -17,9 +17,9 @@ use crate::limit::Held;
 /// Figures of a connection's stack and its devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// CPU time that the stack's thread has used, in microseconds; `None` if nobody measures it.
+    /// CPU time that the stack's thread has used, in microseconds; `None` if it is not measured.
     pub cpu_us: Option<u64>,
-    /// How often a device of the stack took no more.
+    /// How often a device of the stack refused frames because it was full.
     pub pushed_back: u64,
 }
 
@@ -30,8 +30,8 @@ impl Surroundings {
     }
 }
 
-/// The time from one look to the next: 20 ms on average, never the same twice in a row, so that a
-/// program that does something at fixed times is not always looked at in the same moment.
+/// The time from one look to the next: 20 ms on average, but different each time, so that a program
+/// with a periodic behaviour is not always looked at in the same phase.
 pub fn apart(number: usize) -> Duration {
     // Multiples of the golden ratio are spread evenly over the unit interval.
     let part = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44;
@@ -44,15 +44,15 @@ pub fn apart(number: usize) -> Duration {
 pub struct Look {
     /// The stack's time in microseconds.
     pub at_us: u64,
-    /// State of RFC 9293.
+    /// The state, by its name in RFC 9293.
     pub state: String,
-    /// Congestion control.
+    /// The name of the congestion control.
     pub control: String,
-    /// Largest payload sent in a segment, and the largest that both ends and our link take.
+    /// The largest payload sent in a segment, and the largest that both ends and our link allow.
     pub mss: u64,
     /// See `mss`.
     pub mss_most: u64,
-    /// Largest payload received in a segment.
+    /// The largest payload received in a segment.
     pub rcv_mss: u64,
     /// Congestion window.
     pub cwnd: u64,
@@ -60,13 +60,13 @@ pub struct Look {
     pub snd_wnd: u64,
     /// Our window.
     pub rcv_wnd: u64,
-    /// Sent and not acknowledged.
+    /// Bytes that were sent and not acknowledged.
     pub in_flight: u64,
-    /// Bytes that congestion control counts as under way (RFC 6675 section 4).
+    /// Bytes that congestion control counts as in flight (RFC 6675 section 4).
     pub pipe: u64,
-    /// Waiting to be sent.
+    /// Bytes that wait to be sent.
     pub unsent: u64,
-    /// Waiting to be read.
+    /// Bytes that wait to be read.
     pub unread: u64,
     /// Size of the send buffer.
     pub send_buffer: u64,
@@ -86,9 +86,9 @@ pub struct Look {
     pub timeouts: u64,
     /// Episodes of fast recovery.
     pub fast_recoveries: u64,
-    /// Reductions of cwnd that were taken back.
+    /// Reductions of cwnd that were undone.
     pub undone: u64,
-    /// Reductions of cwnd for marks of congestion.
+    /// Reductions of cwnd because of congestion marks.
     pub ecn_reductions: u64,
     /// Segments received out of order.
     pub out_of_order: u64,
@@ -122,7 +122,7 @@ pub struct Look {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Looked {
-    /// Its figures.
+    /// The figures of the connection.
     #[serde(flatten)]
     pub connection: Connection,
     /// The look.
@@ -130,7 +130,7 @@ pub struct Looked {
 }
 
 impl Look {
-    /// A look at a connection, at this time of its stack.
+    /// A look at a connection, at the time `now` of its stack.
     pub fn of(row: &ConnectionRow, link_up: bool, around: &Surroundings, now: Instant) -> Look {
         let i = &row.info;
         let gone = i.sacked_bytes.saturating_add(i.lost_bytes);
@@ -175,7 +175,7 @@ impl Look {
         }
     }
 
-    /// Episodes of repair; segments that are lost together count as one.
+    /// Recovery episodes; segments that are lost together count as one.
     pub(crate) fn episodes(&self) -> u64 {
         self.fast_recoveries.saturating_add(self.timeouts)
     }
@@ -188,8 +188,8 @@ impl Look {
     /// The cause that holds back our sending.
     pub fn of_sending(&self) -> Held {
         let mss = self.segment();
-        // A program that waits for room has more to send, however little of it is queued. A program
-        // whose writes are as long as the buffer is never cut short, but waits too.
+        // A program that waits for room has more to send, however little is queued. A program whose
+        // writes are as long as the buffer also waits, although its writes are never cut short.
         let queued = self.unsent + self.in_flight;
         let is_full = self.in_flight > 0 && queued + mss > self.send_buffer;
         if !self.write_blocked && !is_full && self.unsent < mss {
@@ -201,14 +201,14 @@ impl Look {
         if window_left < mss && self.snd_wnd <= self.cwnd.max(mss) {
             Held::ReceiveWindow
         } else if is_full && self.unsent < mss && self.send_buffer <= self.cwnd {
-            // All of the buffer is in flight, and cwnd would let more go.
+            // The whole buffer is in flight, and cwnd allows more.
             Held::SendBuffer
         } else if cwnd_left < mss || self.recovers && self.unsent < mss {
             Held::CongestionWindow
         } else if window_left < mss {
             Held::ReceiveWindow
         } else if self.unsent < mss {
-            // The unsent limit would have let the program write: the buffer does not.
+            // The limit of unsent data would let the program write, but the buffer does not.
             Held::SendBuffer
         } else if self.waits_for_pacing {
             Held::Pacing

@@ -1,20 +1,20 @@
-//! The looks of the last seconds at each of several connections, and what they say now.
+//! The looks at several connections in the last seconds, and the verdict for each.
 //!
-//! Called by: the live page and `top`, which look four times a second.
+//! Called by: the live page and `top`, which look at connections four times a second.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 use crate::{LOOKS_LEAST, Look, Verdict, Words};
 
-/// Looks that count: five seconds of them.
+/// Looks that are kept: those of five seconds.
 const LOOKS: usize = 20;
 
 /// The looks at each connection, by its key.
 #[derive(Debug)]
 pub struct Recent<K> {
     looks: HashMap<K, (VecDeque<Look>, u64)>,
-    /// Rounds so far.
+    /// The number of rounds so far.
     rounds: u64,
 }
 
@@ -25,10 +25,10 @@ impl<K> Default for Recent<K> {
 }
 
 impl<K: Eq + Hash> Recent<K> {
-    /// Add a look at a connection; returns the words for its looks, once there are enough.
+    /// Add a look at a connection. Returns the words for its looks, once there are enough.
     pub fn take(&mut self, key: K, look: Look) -> Option<Words> {
         let (looks, seen) = self.looks.entry(key).or_default();
-        // Another connection between the same ends begins anew.
+        // Another connection between the same ends: its looks begin anew.
         if looks.back().is_some_and(|last| last.segments_out > look.segments_out) {
             looks.clear();
         }
@@ -41,7 +41,7 @@ impl<K: Eq + Hash> Recent<K> {
         (verdict.looks >= LOOKS_LEAST).then(|| Words::of(&verdict))
     }
 
-    /// A round of looks is complete: forget the connections that it did not have.
+    /// A round of looks is complete: forget the connections that were not in it.
     pub fn forget(&mut self) {
         let now = self.rounds;
         self.looks.retain(|_, (_, seen)| *seen == now);

@@ -1,4 +1,4 @@
-//! The verdicts of looks, one at a time and together.
+//! Tests of the causes in single looks, and of the verdicts of many.
 
 use crate::{Held, Limit, Look, Verdict, Words, apart};
 
@@ -25,7 +25,7 @@ fn open() -> Look {
     }
 }
 
-/// Twenty looks in a second, each the open one with a change.
+/// The verdict of twenty looks in a second, each of which is [`open`] with a change.
 fn verdict(change: impl Fn(&mut Look, u64)) -> Verdict {
     let looks: Vec<Look> = (0..20)
         .map(|n| {
@@ -53,7 +53,7 @@ fn each_look_says_what_held_data_back() {
     assert_eq!(sending(&idle(0)), Held::Application);
     assert_eq!(sending(&idle(999)), Held::Nagle);
     assert_eq!(sending(&|l| (idle(999)(l), l.no_delay = true).0), Held::Application);
-    // A program that waits for room has more to give, however little is queued.
+    // A program that waits for room has more to send, however little is queued.
     assert_eq!(sending(&|l| l.unsent = 0), Held::SendBuffer);
     // A program whose writes are as long as the buffer fills it without being cut short.
     let fills = |l: &mut Look| (l.write_blocked, l.unsent, l.send_buffer) = (false, 0, 20_000);
@@ -117,10 +117,10 @@ fn what_the_path_does_tells_its_limits_apart() {
     assert_eq!(lost.limit, Some(Limit::Loss));
     assert!(Words::of(&lost).advice.is_some_and(|advice| advice.contains("--cc bbr")));
     assert_eq!(limit(|l, n| (varied(l, n), l.undone = n / 2).0), Some(Limit::Reordering));
-    // A few losses have no rhythm.
+    // A few losses show no regularity.
     assert_eq!(limit(|l, n| varied(l, n / 4)), Some(Limit::Loss));
     assert_eq!(limit(|l, n| (varied(l, n / 4), l.retransmits *= 2).0), Some(Limit::Policer));
-    // A queue counts, though single looks say that windows and pacing have room.
+    // A queue counts, although single looks say that windows and pacing have room.
     assert_eq!(limit(|l, _| l.rtt_us = 91_000), Some(Limit::Queue));
     assert_eq!(limit(|l, n| (l.rtt_us, l.pushed_back) = (91_000, n)), Some(Limit::Device));
     assert_eq!(limit(|l, _| l.unsent = 0), Some(Limit::SendBuffer));
@@ -137,7 +137,7 @@ fn a_standstill_has_a_reason() {
     assert_eq!(verdict.limit, Some(Limit::DeadPath));
     let words = Words::of(&verdict).answer;
     assert!(words.contains("dead") && words.contains("4 time-outs"), "{words}");
-    // Segments become smaller on a dead path too, but nothing arrives.
+    // Segments become smaller on a dead path too, but no data arrives.
     let narrow = |l: &mut Look, n: u64| l.mss = if n < 9 { 1000 } else { 700 };
     assert_eq!(limit(|l, n| (dead(l, n), narrow(l, n)).1), Some(Limit::DeadPath));
     assert_eq!(limit(|l, n| (narrow(l, n), l.timeouts = n / 5).1), Some(Limit::PathMtu));
@@ -160,7 +160,7 @@ fn windows_say_who_closes_them() {
     assert_eq!(window(|_| 20_000), Some(Limit::ReceiveWindow));
     assert_eq!(window(|n| n % 4 * 6_000), Some(Limit::PeerReader));
     assert_eq!(window(|_| 1_500), Some(Limit::SillyWindow));
-    // The peer's host delays ACKs while its program does not read: that is no queue.
+    // The peer's host delays ACKs while its program does not read. That is not a queue.
     let delayed = |of: fn(u64) -> u64| {
         limit(move |l, n| (l.snd_wnd, l.in_flight, l.rtt_us) = (of(n), of(n), 60_000))
     };

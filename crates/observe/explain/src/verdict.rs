@@ -1,9 +1,9 @@
 //! The verdict of many looks at a connection: a pure function.
 //!
-//! Called by: `explain`, `top`, the live page, `lab explain`. It first looks for a cause that stops
-//! all data, then for the cause that most looks saw, then for the reason of that: losses, a queue,
-//! marks and round trips tell the limits of a path from each other. `words` puts it into a
-//! sentence.
+//! Called by: `explain`, `top`, the live page, `lab explain`. The verdict first looks for a cause
+//! that stops all data, then for the cause in most looks, and then for the reason of that cause:
+//! losses, a queue, marks and round trips tell the limits of a path from each other. `words` puts
+//! the verdict into a sentence.
 
 use crate::evidence::Evidence;
 use crate::limit::{Held, Limit};
@@ -11,75 +11,77 @@ use crate::look::Look;
 
 /// The fewest looks that allow a verdict.
 pub const LOOKS_LEAST: usize = 8;
-/// The part of the looks that a cause needs to be the answer.
+/// The part of the looks that must have a cause for it to be the verdict.
 const MOST: f64 = 0.5;
-/// A thread that uses this much of a core has no more to give.
+/// A thread that uses this part of a core is taken to be at its limit.
 const BUSY: f64 = 0.9;
-/// A slow reader closes the window: in a tenth of the later looks it is at most this part of its
-/// largest size. A program that keeps up leaves only the newest data in the buffer.
+/// A slow reader closes the window: in a tenth of the later looks, the window is at most this part
+/// of its largest size. A program that keeps up leaves only the newest data in the buffer.
 const CLOSED: f64 = 0.6;
 /// Time-outs in a row after which a path counts as dead.
 const SILENT: u64 = 2;
-/// The part of the looks that sees Nagle's algorithm wait, if the peer answers each write.
+/// The part of the looks in which Nagle's algorithm waits, for the verdict if the peer answers each
+/// write.
 const NAGLE: f64 = 0.3;
 /// A queue adds at least this part of the shortest round trip, and at least this many microseconds.
 const QUEUE: (f64, u64) = (0.08, 400);
 /// Timestamps count milliseconds: a shortest round trip that they measured is up to 1 ms too short
 /// (RFC 7323 section 5.4), and is then a whole number of milliseconds.
 const TICK_US: u64 = 1000;
-/// A queue that takes this much longer than the path is the trouble itself.
+/// A queue whose delay is this multiple of the path's is itself the limit.
 const BLOAT: f64 = 1.5;
-/// A policer drops at least this many segments in a row; a path that loses at random drops fewer.
-/// The second value is for up to four episodes, in which a rhythm cannot be seen: a path that loses
-/// so little rarely loses two segments of one window.
+/// A policer drops at least this many segments in a row; a path with random losses drops fewer. The
+/// second value is for up to four episodes, which are too few to show a regularity: a path that
+/// loses so little rarely loses two segments of one window.
 const POLICED: (f64, f64) = (3.0, 1.5);
-/// Or a policer drops whenever cwnd has grown to the same size, so each time after the same amount
-/// of data. That amount varies by the first part of its mean. It varies by the second part if there
-/// are at most this many looks for each loss, because they show its time less precisely. With
-/// random losses it varies by all of its mean.
+/// A policer may also drop whenever cwnd has grown to the same size, and so after the same amount
+/// of data each time. That amount varies by at most the first value times its mean. The second
+/// value applies if there are at most as many looks for each loss as the third value, because so
+/// few looks show the time of a loss less precisely. With random losses, the amount varies by about
+/// its mean.
 const EVEN: (f64, f64, u64) = (0.25, 0.5, 4);
 /// A window that is full of at least this many segments measures the queue, not delayed ACKs.
 const TRAIN: u64 = 8;
-/// A receiver whose window is used to this part once a round trip is limited by it.
+/// If the peer uses this part of our window in each round trip, our receive buffer is the limit.
 const FILLED: f64 = 0.6;
 /// If this part of the received segments is out of order, the path is the limit at the receiver.
 const GAPS: f64 = 0.001;
 
-/// Looks at a connection, and what they say.
+/// The verdict of the looks at a connection, with its evidence.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The limit; `None` if no cause has half of the looks, or there are too few.
+    /// The limit; `None` if no cause is in half of the looks, or there are too few looks.
     pub limit: Option<Limit>,
-    /// Does it mainly send?
+    /// Does the connection mainly send?
     pub sends: bool,
-    /// The causes that looks saw, each with its part of the looks, the largest first.
+    /// The causes in the looks, each with its share of the looks, the largest first.
     pub shares: Vec<(Held, f64)>,
-    /// How many looks.
+    /// The number of looks.
     pub looks: usize,
-    /// Time from the first to the last.
+    /// The time from the first look to the last.
     pub seconds: f64,
-    /// Bytes in the direction that moves.
+    /// Bytes in the main direction.
     pub moved_bytes: u64,
-    /// Segments sent again meanwhile.
+    /// Segments sent again between the first look and the last.
     pub retransmits: u64,
-    /// Time-outs meanwhile.
+    /// Time-outs between the first look and the last.
     pub timeouts: u64,
-    /// Times that a device pushed back meanwhile.
+    /// How often a device pushed back between the first look and the last.
     pub pushed_back: u64,
-    /// For how long nothing has come from the peer, in microseconds.
+    /// How long nothing has come from the peer, in microseconds.
     pub silent_us: u64,
     /// The share of a core that the stack's thread used.
     pub cpu: Option<f64>,
-    /// The smallest window of the peer late in the looks, and the largest.
+    /// The peer's smallest window in the later looks, and its largest in all looks.
     pub window: (u64, u64),
-    /// The median of each figure.
+    /// A look with the median of each figure.
     pub usual: Look,
     /// The last look.
     pub last: Look,
 }
 
 impl Verdict {
-    /// The verdict of looks in their order; `None` if there are none.
+    /// The verdict of looks in the order of time; `None` if there are none.
     pub fn of(looks: &[Look]) -> Option<Verdict> {
         let seen = Evidence::of(looks)?;
         let (sent, received) = (seen.grew(|l| l.acked), seen.grew(|l| l.received));
@@ -108,13 +110,13 @@ impl Verdict {
         })
     }
 
-    /// Bytes a second in the direction that moves.
+    /// Bytes per second in the main direction.
     pub fn bytes_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.moved_bytes as f64 / self.seconds } else { 0.0 }
     }
 }
 
-/// Since when nothing has come from the peer.
+/// How long nothing has come from the peer, in microseconds.
 fn silent_us(seen: &Evidence<'_>) -> u64 {
     let last = seen.looks.iter().find(|look| look.segments_in == seen.last.segments_in);
     last.map_or(0, |last| seen.last.at_us.saturating_sub(last.at_us))
@@ -122,7 +124,7 @@ fn silent_us(seen: &Evidence<'_>) -> u64 {
 
 fn limit(seen: &Evidence<'_>, sends: bool, shares: &[(Held, f64)]) -> Option<Limit> {
     let last = seen.last;
-    // A cut link explains a peer that does not answer, and time-outs.
+    // A link that is down explains time-outs, and a peer that does not answer.
     if last.link_down {
         return Some(Limit::LinkDown);
     }
@@ -149,8 +151,8 @@ fn limit(seen: &Evidence<'_>, sends: bool, shares: &[(Held, f64)]) -> Option<Lim
     if sends { of_sending(seen, shares) } else { of_receiving(seen) }
 }
 
-/// Did segments become smaller after time-outs, and did data arrive in the smaller ones? On a dead
-/// path they become smaller as well, but nothing arrives.
+/// Did segments become smaller after time-outs, and did data arrive in the smaller segments? On a
+/// dead path segments become smaller as well, but no data arrives.
 fn has_narrowed(seen: &Evidence<'_>) -> bool {
     let least = seen.looks.iter().map(|look| look.mss).min().unwrap_or(0);
     let narrow = seen.looks.iter().find(|look| look.mss == least);
@@ -172,11 +174,11 @@ fn of_sending(seen: &Evidence<'_>, shares: &[(Held, f64)]) -> Option<Limit> {
         return None;
     }
     let is_path = held == Held::CongestionWindow;
-    // A larger buffer or window would make the queue longer, and nothing faster.
+    // A larger buffer or window would only make the queue longer, and nothing faster.
     let is_train = seen.median(|l| l.in_flight) >= TRAIN * seen.last.segment();
     let is_bloated = held != Held::Application && is_train && queue(seen).is_longer_than_the_path();
-    // A slow reader closes its window; a queue does not. Its host may delay ACKs meanwhile, as
-    // Linux does when the window cannot move; that is no queue either.
+    // A slow reader closes its window; a queue does not. The reader's host may delay ACKs
+    // meanwhile, as Linux does when the window cannot move. That is not a queue either.
     let is_closed = || of_window(seen) == Limit::PeerReader;
     Some(match held {
         _ if (is_path || is_bloated) && seen.intervals(|l| l.pushed_back) >= MOST => Limit::Device,
@@ -189,7 +191,7 @@ fn of_sending(seen: &Evidence<'_>, shares: &[(Held, f64)]) -> Option<Limit> {
     })
 }
 
-/// The time by which a round trip is longer than the shortest.
+/// The queueing delay: how much longer a round trip is than the shortest.
 struct Queue {
     us: u64,
     shortest_us: u64,
@@ -223,8 +225,8 @@ fn of_window(seen: &Evidence<'_>) -> Limit {
     }
 }
 
-/// The limit of the path, for a sender that waits for congestion control. `waits`: most looks say
-/// that congestion control would have let data go.
+/// The limit of the path, for a sender that waits for congestion control. `waits` is true if in
+/// most looks congestion control would have let data go.
 fn of_path(seen: &Evidence<'_>, waits: bool) -> Limit {
     let episodes = seen.grew(Look::episodes);
     let losses = seen.grew(|l| l.retransmits);

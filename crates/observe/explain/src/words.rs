@@ -1,4 +1,4 @@
-//! The sentence of a verdict, and what helps.
+//! The sentence for a verdict, and advice.
 //!
 //! Called by: every tool that shows verdicts.
 
@@ -7,12 +7,12 @@ use crate::look::Look;
 use crate::units::{bits, ms};
 use crate::verdict::{LOOKS_LEAST, Verdict};
 
-/// The answer in a sentence, and what helps.
+/// The answer in a sentence, and advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
     /// The answer.
     pub answer: String,
-    /// A remedy, if there is one.
+    /// The advice, if there is any.
     pub advice: Option<String>,
 }
 
@@ -46,8 +46,8 @@ fn unknown(v: &Verdict) -> Words {
         return Words { answer, advice: Some("a longer --seconds".to_owned()) };
     }
     Words {
-        answer: "cannot tell: no limit holds it for half of the time; they take turns".to_owned(),
-        advice: Some("look for longer, and at the other end".to_owned()),
+        answer: "cannot tell: limits take turns, and none holds for half of the time".to_owned(),
+        advice: Some("explain it for longer, or at the other end".to_owned()),
     }
 }
 
@@ -56,7 +56,7 @@ fn of_standstill(limit: Limit, v: &Verdict) -> (String, String) {
     let (answer, advice) = match limit {
         Limit::NotConnected => (
             "not connected yet: the peer has not answered".to_owned(),
-            "see by ping whether the peer is there, and by nc whether it listens",
+            "see with ping whether the peer is there, and with nc whether it listens",
         ),
         Limit::LinkDown => (
             "stopped: the link of our port is down".to_owned(),
@@ -65,20 +65,20 @@ fn of_standstill(limit: Limit, v: &Verdict) -> (String, String) {
         Limit::DeadPath => (
             format!(
                 "stopped: the path is dead: nothing came from the peer for {silent} or more, and \
-                 {} time-outs followed each other",
+                 there were {} time-outs in a row",
                 v.last.retries.max(v.last.probes)
             ),
-            "see by ping whether the peer is there; the connection tries again by itself",
+            "see with ping whether the peer is there; the connection retries automatically",
         ),
         Limit::PathMtu => (
             format!(
-                "it stood still: the path drops segments of more than {} bytes and no router says \
-                 so (a black hole of path MTU discovery); smaller ones arrive",
+                "stopped for a while: the path drops segments of more than {} bytes, and no router \
+                 reports it (a black hole of path MTU discovery); smaller segments arrive",
                 v.last.mss
             ),
             "a route with mtu, or a router that sends ICMP \"packet too big\"",
         ),
-        _ => ("idle: nothing moved, and nothing waits at either side of this end".to_owned(), ""),
+        _ => ("idle: no data moved, and none waits to be sent or read at this end".to_owned(), ""),
     };
     (answer, advice.to_owned())
 }
@@ -89,28 +89,28 @@ fn of_our_end(limit: Limit, v: &Verdict) -> (String, String) {
         Limit::Nagle => (
             format!(
                 "limited by Nagle's algorithm: a short write waits until the peer acknowledges the \
-                 one before, which takes {} ms where the path takes {} ms",
+                 previous one, which takes {} ms, while the path takes {} ms",
                 ms(u.rtt_us),
                 ms(u.min_rtt_us)
             ),
-            "write a request at once, or set TCP_NODELAY".to_owned(),
+            "write each request in one call, or set TCP_NODELAY".to_owned(),
         ),
         Limit::SendBuffer => (
             format!(
-                "limited by the send buffer: its {} bytes are all under way, and the program waits",
+                "limited by the send buffer: all its {} bytes are in flight, and the program waits",
                 u.send_buffer
             ),
-            "a larger send buffer (SO_SNDBUF; -b of ttcp), or none that is fixed".to_owned(),
+            "a larger send buffer (SO_SNDBUF; -b of ttcp), or one of no fixed size".to_owned(),
         ),
         Limit::Processor => (
             format!(
                 "limited by the processor: the stack's thread uses {:.0} % of a core",
                 v.cpu.unwrap_or(1.0) * 100.0
             ),
-            "see by top(1) and `wirespeed lab budget` where the time goes; more shards".to_owned(),
+            "see where the time goes, with `wirespeed lab budget`; more shards".to_owned(),
         ),
         _ => (
-            "limited by the application: it gives less to send than could be sent".to_owned(),
+            "limited by the application: it writes less than could be sent".to_owned(),
             "look at the program that writes".to_owned(),
         ),
     }
@@ -124,9 +124,9 @@ fn of_device(v: &Verdict) -> (String, String) {
         );
         return (answer, "a faster device or link".to_owned());
     }
-    let answer = "limited by the link or the processor: windows and pacing have room, and it waits \
-                  for its turn";
-    (answer.to_owned(), "see by top(1) what the processor does".to_owned())
+    let answer = "limited by the link or the processor: windows and pacing have room, but data \
+                  waits to be sent";
+    (answer.to_owned(), "see with top(1) what the processor does".to_owned())
 }
 
 fn of_window(limit: Limit, v: &Verdict) -> (String, String) {
@@ -141,8 +141,8 @@ fn of_window(limit: Limit, v: &Verdict) -> (String, String) {
         ),
         Limit::PeerReader => (
             format!(
-                "limited by the receive window: the peer's program reads more slowly than the data \
-                 comes (its window went down to {least} of {most} bytes)"
+                "limited by the receive window: the peer's program reads more slowly than data \
+                 arrives (the window went down to {least} of {most} bytes)"
             ),
             "look at the program that reads at the peer's end".to_owned(),
         ),
@@ -165,7 +165,7 @@ fn of_window(limit: Limit, v: &Verdict) -> (String, String) {
     }
 }
 
-/// The rate that a window allows.
+/// The rate that a window allows at this round trip, as a part of a sentence.
 fn at_most(window: u64, u: &Look) -> String {
     match u.rtt_us {
         0 => String::new(),
@@ -177,8 +177,8 @@ fn of_receiver(limit: Limit, v: &Verdict) -> (String, String) {
     let u = &v.usual;
     let (answer, advice) = match limit {
         Limit::OurReader => (
-            "limited by the receive window: the program at this end reads more slowly than the \
-             data comes"
+            "limited by the receive window: the program at this end reads more slowly than data \
+             arrives"
                 .to_owned(),
             "look at the program that reads",
         ),
@@ -188,7 +188,7 @@ fn of_receiver(limit: Limit, v: &Verdict) -> (String, String) {
                 u.receive_buffer,
                 at_most(u.rcv_wnd, u)
             ),
-            "a larger receive buffer at this end (SO_RCVBUF; -b of ttcp), or none that is fixed",
+            "a larger receive buffer at this end (SO_RCVBUF; -b of ttcp), or one of no fixed size",
         ),
         Limit::Path => (
             "limited by the path: received data has gaps, so the path loses or reorders packets"
@@ -214,20 +214,20 @@ fn of_path(limit: Limit, v: &Verdict) -> (String, String) {
                  and {control} takes each loss for congestion; its window is {} bytes",
                 v.retransmits, u.cwnd
             ),
-            "a path that loses less, or a congestion control that bears loss: --cc bbr \
+            "a path that loses less, or a congestion control that tolerates loss: --cc bbr \
              (TCP_CONGESTION)"
                 .to_owned(),
         ),
         Limit::Policer => (
             format!(
-                "limited by a policer: at about {rate} the path drops segments in bursts ({} sent \
-                 again) without a queue",
+                "limited by a policer: at about {rate} the path drops segments in bursts, without \
+                 a queue ({} segments sent again)",
                 v.retransmits
             ),
             "a higher rate at the policer, or one that queues; --cc bbr paces below it".to_owned(),
         ),
         Limit::Reordering => (
-            "limited by reordering: packets overtake each other, and what came late was taken for \
+            "limited by reordering: packets overtake each other, and late packets were taken for \
              lost"
                 .to_owned(),
             "a path that keeps the order of a flow (one hash for a flow, no spraying)".to_owned(),
@@ -256,8 +256,8 @@ fn of_path(limit: Limit, v: &Verdict) -> (String, String) {
         ),
         _ => (
             format!(
-                "limited by the congestion window: {control} takes the path to carry no more than \
-                 {} bytes at a time; it grows, nothing was lost meanwhile",
+                "limited by the congestion window: {control} allows {} bytes in flight; the window \
+                 still grows, and nothing was lost",
                 u.cwnd
             ),
             "time for the window to grow".to_owned(),

@@ -1,4 +1,4 @@
-// Figures for people: powers of 1000, three digits, a unit behind.
+// Figures for people: powers of 1000, three digits, and a unit after the number.
 
 /// 1234567 as "1.23M".
 function short(n) {
@@ -15,7 +15,7 @@ function short(n) {
   return (n < 0 ? "-" : "") + left.toFixed(digits) + units[unit];
 }
 
-/// A number of `short` with its unit behind: 1.23 Gb/s.
+/// A number in the form of `short`, followed by its unit: 1.23 Gb/s.
 function withUnit(n, unit) {
   const text = short(n);
   if (text === "-") return text;
@@ -23,20 +23,21 @@ function withUnit(n, unit) {
   return text.slice(0, text.length - power.length) + " " + power + unit;
 }
 
-/// A label of an axis: 30.0G is 30 G.
+/// A label of an axis: 30.0G becomes 30 G.
 function round(text) {
   const bare = text.replace(/\.0+(?=\D|$)/, "").replace(/(\.\d*?)0+(?=\D|$)/, "$1");
   return bare.replace(/(\d)([a-zA-Z])/, "$1 $2");
 }
 
-/// Microseconds as milliseconds; what is not measured yet is a dash.
+/// Microseconds as milliseconds, or a dash if there is no measurement yet.
 function ms(us) {
   if (!us) return "-";
   const value = us / 1000;
   return value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
 }
 
-/// The difference of two counts a second; null if one is not known or it began anew.
+/// The increase of a count per second; null if one of the values is not known, or if the count
+/// began anew.
 function rate(now, before, seconds) {
   if (now == null || before == null || seconds <= 0 || now < before) return null;
   return (now - before) / seconds;
@@ -47,7 +48,7 @@ function at(id) {
   return document.getElementById(id);
 }
 
-/// Set an element's text, if it is another one.
+/// Set an element's text, if it differs.
 function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -60,7 +61,7 @@ function made(name, text, kind) {
   return element;
 }
 
-/// Give a table's body these rows, each a list of [text, class]; elements are used again.
+/// Give a table's body these rows, each a list of [text, class]. Existing elements are reused.
 function fill(body, rows, dress) {
   while (body.rows.length > rows.length) body.deleteRow(-1);
   rows.forEach((cells, index) => {

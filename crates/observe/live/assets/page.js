@@ -1,9 +1,9 @@
-// The live page: takes samples as server-sent events, and shows them. It asks for nothing else, and
-// text of the program is only ever set as text.
+// The live page: receives samples as server-sent events, and shows them. It makes no other
+// requests, and sets text from the program only as text, never as HTML.
 
 const MINUTE = 60;
 const SEQUENCE_SECONDS = 6;
-/// Without a sample for so long, something is wrong, although the connection is there.
+/// If no sample comes for this long, something is wrong, even if the connection is up.
 const SILENCE_MS = 3000;
 const AGAIN_MS = 1000;
 /// Stages with a smaller share of the time are folded into one line.
@@ -20,7 +20,8 @@ const sequence = new Plot("sequence", [
   { label: "acknowledged", colour: "--s3", paths: uPlot.paths.stepped({ align: 1 }) },
   { label: "sent again", colour: "--s6", paths: () => null, points: true },
 ], short, SEQUENCE_SECONDS);
-// What is in flight is on both, because either window may hold it; each has an axis of its own.
+// The bytes in flight are in both plots, because either window may limit them; each plot has an
+// axis of its own.
 const congestion = new Plot("cwnd", [
   { label: "in flight", colour: "--s1", from_zero: true, fill: true },
   { label: "cwnd", colour: "--s2" },
@@ -43,10 +44,10 @@ let histories = new Map();
 let selected = null;
 let order = [];
 let traffic = new History(2, MINUTE);
-/// The time of day at the program's time 0.
+/// The time of day when the program's clock was 0.
 let epoch = 0;
 let heardAt = 0;
-/// Ports with a trouble, in the last sample.
+/// The number of ports with a problem in the last sample.
 let troubles = 0;
 
 function sum(sample, key) {
@@ -94,7 +95,7 @@ function take(sample) {
   document.body.dataset.samples = Number(document.body.dataset.samples || 0) + 1;
 }
 
-/// Bytes as bits.
+/// A rate in bytes as a rate in bits.
 function eight(bytes) {
   return bytes == null ? null : bytes * 8;
 }
@@ -104,18 +105,19 @@ function head(sample) {
   const stacks = sample.stacks.map((stack) => stack.name).join(", ");
   say(at("program"), command + ", process " + pid + ", version " + version + "; stacks: " + stacks);
   const { watched_by, refused, left_out } = sample.page;
-  const others = watched_by === 1 ? "" : " " + watched_by + " look at it.";
+  const others = watched_by === 1 ? "" : " " + watched_by + " browsers have it open.";
   const lost = refused + left_out === 0 ? ""
-    : " Refused: " + refused + " connections; left out for slow browsers: " + left_out
+    : " Refused: " + refused + " connections; dropped for slow browsers: " + left_out
       + " samples.";
-  say(at("about"), "This page only shows. A sample comes four times a second." + others + lost);
+  say(at("about"),
+    "This page changes nothing. A sample comes four times a second." + others + lost);
 }
 
 function tiles(sample, since, seconds) {
   const now = [...drops(sample).values()].reduce((all, n) => all + n, 0);
   const then = before ? [...drops(before).values()].reduce((all, n) => all + n, 0) : null;
   const chosen = histories.get(selected);
-  // A receiver has no round trip of its own; then it is that of another connection.
+  // A receiver measures no round trip; then the round trip of another connection is shown.
   const row = chosen && chosen.last.rtt_us ? chosen.last
     : sample.connections.find((one) => one.rtt_us);
   const rtt = row ? ms(row.rtt_us) : "-";
@@ -144,7 +146,7 @@ function tiles(sample, since, seconds) {
   });
 }
 
-/// What was noted of a connection, for its plots.
+/// The history of a connection, for its plots.
 function note(row, time, seconds) {
   let all = histories.get(key(row));
   if (!all || row.bytes_acked < all.last.bytes_acked) {
@@ -162,7 +164,7 @@ function note(row, time, seconds) {
   const [sent, received] = all.rates;
   if (sent || received) all.sends = (sent || 0) >= (received || 0);
   const is_again = last && row.retransmits > last.retransmits;
-  // A receiver's: what came in order, and where its window ends.
+  // For a receiver: the bytes that came in order, and the end of its window.
   all.sequence.push(time, all.sends
     ? [row.bytes_acked + row.snd_wnd, row.bytes_acked + row.in_flight, row.bytes_acked,
       is_again ? row.bytes_acked : null]
@@ -185,7 +187,7 @@ function connections(sample, time, seconds) {
     const [sent, received] = histories.get(key(row)).rates;
     return (sent || 0) + (received || 0);
   };
-  // The order changes once in two seconds, so that a row can be clicked on.
+  // The order changes only every two seconds, so that a row can be clicked on.
   const known = new Map(rows.map((row) => [key(row), row]));
   if (order.at !== Math.floor(time / 2) || order.length === 0) {
     order = [...known.keys()].sort((a, b) => busy(known.get(b)) - busy(known.get(a)));
@@ -222,7 +224,7 @@ function connections(sample, time, seconds) {
   one();
 }
 
-/// What limits the connection that is chosen, and its graphs.
+/// What limits the chosen connection, and its graphs.
 function one() {
   const all = histories.get(selected);
   at("one").hidden = at("says").hidden = !all;
@@ -230,7 +232,7 @@ function one() {
   const row = all.last;
   const name = row.local + " to " + row.remote;
   say(at("says-name"), name);
-  say(at("one-explained"), row.explained || "The first answer takes some seconds");
+  say(at("one-explained"), row.explained || "The first verdict takes some seconds");
   say(at("one-advice"), row.advice ? "What helps: " + row.advice + "." : "");
   say(at("one-name"), name);
   const paced = row.pacing_bytes_per_s;
@@ -240,9 +242,9 @@ function one() {
     + withUnit(row.unsent, "B") + " wait to be sent, " + withUnit(row.unread, "B")
     + " to be read.");
   say(at("sequence-note"), all.sends
-    ? "bytes that the peer has acknowledged, that were sent, and the end of its window; a dot "
-      + "where something was sent again"
-    : "bytes that were read (acknowledged), that came (sent), and the end of our window");
+    ? "bytes that the peer has acknowledged, bytes sent, and the end of its window; a dot "
+      + "where bytes were sent again"
+    : "bytes read (acknowledged), bytes received (sent), and the end of our window");
   rates.draw(all.rate.columns);
   roundTrip.draw(all.rtt.columns);
   congestion.draw(all.cwnd.columns);
@@ -264,7 +266,8 @@ function dropped(sample, seconds) {
     [short(count), "number"]]));
 }
 
-/// Where the threads' time went in the last seconds, by stage in the order of the packet's way.
+/// Where the threads' time went in the last seconds, by stage, in the order in which a packet
+/// passes the stages.
 function budget(seen) {
   const has_stages = Boolean(seen && seen.stages && seen.samples > 0);
   at("budget").hidden = !has_stages;
@@ -285,14 +288,14 @@ function budget(seen) {
   });
 }
 
-/// The stages without those that take next to nothing, unless these are asked for.
+/// The stages without those that take almost no time, unless the reader wants to see all.
 function folded(stages) {
   const small = stages.filter(({ share }) => share < SMALL);
   const more = at("budget-more");
   const is_open = more.getAttribute("aria-expanded") === "true";
   more.hidden = small.length < 2;
   if (more.hidden) return stages;
-  say(more, is_open ? "fold what is below 1 %"
+  say(more, is_open ? "hide stages below 1 %"
     : small.length + " stages below 1 %: " + small.map(({ stage }) => stage).join(", "));
   return is_open ? stages : stages.filter(({ share }) => share >= SMALL);
 }
@@ -304,11 +307,11 @@ function busy(seen) {
     : seen.threads + " threads used " + seen.cores.toFixed(2) + " cores, the busiest ran " + ran;
   const notes = [threads + "; " + seen.samples + " samples."];
   if (!seen.has_kernel) {
-    notes.push("Without the kernel's part: sudo sysctl kernel.perf_event_paranoid=1, and start it "
-      + "anew.");
+    notes.push("Time in the kernel is missing: sudo sysctl kernel.perf_event_paranoid=1, then "
+      + "restart the program.");
   }
-  if (seen.is_part) notes.push("There are more threads than are sampled.");
-  if (seen.lost > 0) notes.push(seen.lost + " samples had no room.");
+  if (seen.is_part) notes.push("Not all threads are sampled.");
+  if (seen.lost > 0) notes.push(seen.lost + " samples were lost.");
   return notes.join(" ");
 }
 
@@ -323,10 +326,10 @@ function ports(sample) {
     [port.failure || "", "long"],
   ]));
   const trouble = all.filter(([, port]) => port.failure || !port.link_up).length;
-  const up = trouble === 0 ? "up" : trouble + " of them not as they should be";
+  const up = trouble === 0 ? "up" : trouble + " of them with a problem";
   const count = total > all.length ? "the first " + all.length + " of " + total : all.length;
   say(at("ports-note"), count + ", " + up);
-  // Opened once for each trouble; the reader may close it.
+  // The panel is opened once for each new problem; the reader may close it.
   if (trouble > troubles) at("ports-panel").open = true;
   troubles = trouble;
 }
@@ -354,7 +357,7 @@ function status(kind, text) {
   document.body.classList.toggle("lost", kind === "lost");
 }
 
-/// Take events, and begin anew a second after they ended.
+/// Receive events, and connect again a second after they end.
 function listen() {
   const events = new EventSource("events" + location.search);
   heardAt = Date.now();

@@ -1,18 +1,18 @@
-// Plots of the last seconds, by uPlot. Colours are the theme's variables, read again when the
-// reader's system changes between light and dark.
+// Plots of the last seconds, by uPlot. Colours come from the theme's variables, which are read
+// again when the reader's system changes between light and dark.
 
 const plots = [];
-/// From this width on names are beside lines.
+/// From this width on, names are beside lines.
 const WIDE_PX = 420;
 const NAMES_PX = 160;
-/// What the time axis shows at first, before there is more.
+/// The length of the time axis at first, before there are more samples.
 const LEAST_SECONDS = 10;
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/// Seconds since 1970 as the reader's time of day.
+/// Seconds since 1970 as time of day in the reader's time zone.
 function clock(seconds) {
   return new Date(seconds * 1000).toTimeString().slice(0, 8);
 }
@@ -43,15 +43,15 @@ class Plot {
     return this.host.clientWidth >= WIDE_PX;
   }
 
-  /// Names go to the other place where the width asks for it.
+  /// Move the names to the other place if the width requires it.
   fit() {
-    // What is hidden has no width, and is drawn when it has one again.
+    // A hidden plot has no width. It is drawn when it has a width again.
     if (this.host.clientWidth === 0 || !this.data) return;
     if (!this.plot || this.wide !== this.isWide()) this.restyle();
     else this.plot.setSize(this.size());
   }
 
-  /// Draw with other colours, or with names at another place.
+  /// Draw again, with other colours or with names at another place.
   restyle() {
     if (this.plot) this.plot.destroy();
     this.plot = null;
@@ -88,8 +88,8 @@ class Plot {
     };
   }
 
-  /// Each name with the value at the pointer, else with the last one; without a value it is left
-  /// out.
+  /// Each name with the value at the pointer, or else with the last value. Names without a value
+  /// are left out.
   say(u) {
     const at = u.cursor.left >= 0 ? u.cursor.idx : null;
     this.names.forEach((name, index) => {
@@ -97,14 +97,14 @@ class Plot {
       const last = column.findLast((figure) => figure != null);
       const figure = at == null ? last : column[at];
       name.hidden = last == null;
-      // Of points only their place says something.
+      // For points, only their position has a meaning.
       const text = figure == null ? "-" : this.value(figure);
       say(name.lastChild, this.series[index].points ? "" : text);
     });
     if (this.wide) putBeside(u, this.names);
   }
 
-  /// The last seconds, or as many of them as have passed.
+  /// The range of the time axis: the last seconds, or as many as have passed.
   span(least, most) {
     const times = this.data && this.data[0];
     if (!times || !times.length) return [least, most];
@@ -141,7 +141,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   plots.forEach((plot) => plot.restyle());
 });
 
-/// Columns of figures by time, of which those of the last seconds are kept.
+/// Columns of figures by time. Only the last seconds are kept.
 class History {
   constructor(columns, seconds) {
     this.seconds = seconds;

@@ -1,8 +1,8 @@
-//! Access to the live page: a browser has to ask for it by an address, and beyond loopback with the
-//! token.
+//! Access to the live page: the request has to name the server by an address, and on other
+//! addresses than loopback it needs the token.
 //!
 //! Called by: `server.rs`, for each request; `texts.rs`, for the address in a request. A name in
-//! the Host header is refused: a foreign page could let its own name resolve to this address, and
+//! the Host header is refused: a foreign page could let its own name resolve to this address and
 //! then read the answers (DNS rebinding). RFC 9110 sections 7.2 and 7.4; Fetch Metadata Request
 //! Headers (W3C).
 
@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq;
 
 use crate::Error;
 
-/// A random text that a URL has to have.
+/// A random text that the URL has to contain.
 #[derive(Clone, Debug)]
 pub(super) struct Token(String);
 
@@ -41,7 +41,7 @@ impl Token {
         &self.0
     }
 
-    /// Compared in a time that does not depend on where they differ.
+    /// Compare with `text`, in a time that does not depend on where they differ.
     fn is(&self, text: &str) -> bool {
         self.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
@@ -62,14 +62,14 @@ pub(super) fn check(
     headers: &HeaderMap,
 ) -> Result<Wanted, (StatusCode, &'static str)> {
     if method != Method::GET {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "ask by GET: the page changes nothing"));
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "use GET: the page changes nothing"));
     }
     has_address(uri, headers)?;
     if let Some(token) = token {
         let given = uri.query().unwrap_or_default().split('&');
         let mut given = given.filter_map(|pair| pair.strip_prefix("token="));
         if !given.next_back().is_some_and(|text| token.is(text)) {
-            let why = "use the whole URL that was printed when the program began: it has a token";
+            let why = "use the whole URL that the program printed at its start: it has a token";
             return Err((StatusCode::FORBIDDEN, why));
         }
     }
@@ -80,11 +80,11 @@ pub(super) fn check(
             Err((StatusCode::FORBIDDEN, "the events are for the page itself"))
         }
         "/events" => Ok(Wanted::Events),
-        _ => Err((StatusCode::NOT_FOUND, "there is the page, /, and its /events")),
+        _ => Err((StatusCode::NOT_FOUND, "there are only the page, /, and its /events")),
     }
 }
 
-/// Check that the request names this server by an address; returns why not.
+/// Check that the request names this server by an address. Otherwise returns why it is refused.
 pub(super) fn has_address(
     uri: &Uri,
     headers: &HeaderMap,
@@ -95,13 +95,13 @@ pub(super) fn has_address(
     };
     let authorities = [host.to_str().ok(), uri.authority().map(|a| a.as_str()).or(Some("[::]"))];
     if !authorities.into_iter().all(|authority| authority.is_some_and(is_address)) {
-        let why = "ask by the address of this server, not by a name";
+        let why = "use the address of this server, not a name";
         return Err((StatusCode::FORBIDDEN, why));
     }
     Ok(())
 }
 
-/// Is it an address, or localhost, perhaps with a port?
+/// Is `authority` an address or localhost, perhaps with a port?
 fn is_address(authority: &str) -> bool {
     let is_port = |text: &str| text.is_empty() || text.parse::<u16>().is_ok();
     if let Some(rest) = authority.strip_prefix('[') {

@@ -1,13 +1,13 @@
-//! Where the page is served: an address of the system or the stack's own.
+//! Where the page is served: at an address of the system, or at the stack's own.
 //!
-//! Called by: the command lines of programs that serve it; `lib.rs`.
+//! Called by: the command lines of programs that serve the page; `lib.rs`.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The port where none is given.
+/// The port if none is given.
 const PORT: u16 = 8080;
 
-/// Where the page is.
+/// Where the page is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http {
     /// At an address of this machine.
@@ -17,7 +17,8 @@ pub enum Http {
 }
 
 impl Http {
-    /// Does it need a token? Only programs of this machine reach its loopback.
+    /// Does access need a token? On loopback it does not, because only programs of this machine
+    /// reach it.
     pub(crate) fn needs_token(self) -> bool {
         match self {
             Http::System(at) => !at.ip().to_canonical().is_loopback(),
@@ -28,7 +29,7 @@ impl Http {
     /// Parse `ADDR`, `ADDR:PORT`, `:PORT`, `localhost` with or without a port, or `stack:PORT`.
     ///
     /// # Errors
-    /// It is none of them; the text says what is expected.
+    /// The text is none of these; the error says what is expected.
     pub fn parse(text: &str) -> Result<Http, String> {
         let expected = || {
             "expected an address as 127.0.0.1, 127.0.0.1:8080, [::1]:8080 or localhost, or \

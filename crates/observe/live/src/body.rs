@@ -1,7 +1,8 @@
-//! The bodies of answers: a text, or events until the browser leaves; and how long a connection may
-//! go on without taking anything.
+//! The bodies of answers: a text, or events until the browser disconnects. Also the limit on how
+//! long a connection may take nothing.
 //!
-//! Called by: `server.rs`; hyper asks for the next part when it has written the one before.
+//! Called by: `server.rs`; hyper, which asks for the next part when it has written the previous
+//! one.
 
 use core::cell::Cell;
 use core::convert::Infallible;
@@ -20,7 +21,7 @@ use super::feed::Watched;
 /// How long a connection may take nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// When a connection is given up.
+/// When a connection is closed because it takes nothing.
 #[derive(Clone)]
 pub(super) struct Deadline(Rc<Cell<Instant>>);
 
@@ -29,12 +30,12 @@ impl Deadline {
         Deadline(Rc::new(Cell::new(Instant::now() + PATIENCE)))
     }
 
-    /// Something was taken.
+    /// Move the deadline: the connection has taken something.
     fn put_off(&self) {
         self.0.set(Instant::now() + PATIENCE);
     }
 
-    /// Wait until it has passed.
+    /// Wait until the deadline has passed.
     pub(super) async fn passes(self) {
         while Instant::now() < self.0.get() {
             sleep_until(self.0.get()).await;
@@ -50,7 +51,7 @@ pub(super) enum Answer {
     Events { queue: Receiver<Bytes>, deadline: Deadline, _watcher: Watcher },
 }
 
-/// Somebody who looks at the page.
+/// A browser that has the page open.
 pub(super) struct Watcher(Arc<Watched>);
 
 impl Watcher {

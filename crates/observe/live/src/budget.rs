@@ -1,9 +1,9 @@
-//! Where the time of the program's threads goes, by stage, for the page: sampled while somebody
-//! looks at it, from a thread of its own.
+//! For the page: where the time of the program's threads goes, by stage. A thread of its own takes
+//! the samples while a browser has the page open.
 //!
-//! Called by: `lib.rs`, which starts the thread; `server.rs`, which wakes it for the first browser
-//! and puts the latest figures into each sample. The stacks are not asked: the kernel takes the
-//! samples.
+//! Called by: `lib.rs`, which starts the thread; `server.rs`, which wakes the thread for the first
+//! browser and puts the latest figures into each sample. The stacks are not involved: the kernel
+//! takes the samples.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const EXCEPT: &[&str] = &[PAGE_THREAD, LOOKS];
 
 /// The server's end: the latest figures, and how to ask for them.
 pub(super) struct Budget {
-    /// The latest figures; null while nobody looks, and before the first samples.
+    /// The latest figures; null while no browser has the page open, and before the first samples.
     seen: watch::Receiver<Value>,
     /// Wakes the thread.
     wanted: SyncSender<()>,
@@ -30,16 +30,16 @@ pub(super) struct Budget {
 
 /// The source of the thread's samples.
 enum Source {
-    /// It is opened for each look.
+    /// The source is opened for each look.
     Opened,
-    /// It is open already.
+    /// The source is open already.
     Prepared(Box<Recent>),
-    /// There is none, for this reason; the text says what helps.
+    /// There is no source. The text says why, and gives advice.
     Lacks(String),
 }
 
 impl Budget {
-    /// Start the thread; it waits until somebody looks.
+    /// Start the thread, which waits until a browser opens the page.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -47,13 +47,13 @@ impl Budget {
         Budget::with(watched, || Source::Opened)
     }
 
-    /// The same for a program that gives up its right to open anything when this returns. By then
-    /// all is open for the threads that exist; the page's own threads are left out.
+    /// As [`Budget::start`], for a program that gives up its right to open files when this returns.
+    /// By then everything is open for the existing threads except the page's own.
     ///
     /// # Errors
     /// As of [`Budget::start`].
     pub(super) fn prepare(watched: Arc<Watched>, page: &Receiver<()>) -> io::Result<Budget> {
-        // The page's thread is known by its name, which it gives to itself.
+        // The page's thread is recognized by its name, which it sets itself.
         let _ = page.recv();
         let (done, is_done) = sync_channel(1);
         let budget = Budget::with(watched, move || {
@@ -61,7 +61,7 @@ impl Budget {
                 Ok(recent) => Source::Prepared(Box::new(recent)),
                 Err(error) => Source::Lacks(error.to_string()),
             };
-            // The thread that started us waits for it.
+            // The thread that started this one waits for the message.
             let _ = done.send(());
             source
         })?;
@@ -74,16 +74,16 @@ impl Budget {
         source: impl FnOnce() -> Source + Send + 'static,
     ) -> io::Result<Budget> {
         let (says, seen) = watch::channel(Value::Null);
-        // One waiting request is enough: its look begins after the one that goes on.
+        // One waiting request is enough: it starts a look after the current one.
         let (wanted, asked) = sync_channel(1);
         let thread = std::thread::Builder::new().name(LOOKS.to_owned());
         thread.spawn(move || serve(&watched, &asked, &says, source()))?;
         Ok(Budget { seen, wanted })
     }
 
-    /// Somebody looks at the page.
+    /// Wake the thread: a browser has opened the page.
     pub(super) fn want(&self) {
-        // If it is full, the thread has been woken already.
+        // If the channel is full, the thread has been woken already.
         let _ = self.wanted.try_send(());
     }
 
@@ -93,7 +93,7 @@ impl Budget {
     }
 }
 
-/// Look whenever somebody comes, until the server is gone.
+/// Take looks whenever a browser opens the page, until the server is gone.
 fn serve(watched: &Watched, asked: &Receiver<()>, says: &watch::Sender<Value>, mut source: Source) {
     while asked.recv().is_ok() {
         let is_watched = || watched.count() > 0 && !says.is_closed();
@@ -107,7 +107,7 @@ fn serve(watched: &Watched, asked: &Receiver<()>, says: &watch::Sender<Value>, m
     }
 }
 
-/// Look at the program as long as somebody looks at the page. Nothing is kept after that.
+/// Sample the program as long as a browser has the page open. Nothing is kept afterwards.
 fn look(
     source: &mut Source,
     is_watched: &impl Fn() -> bool,
@@ -150,7 +150,7 @@ fn lacks(why: &str) -> Value {
     json!({ "lacks": why })
 }
 
-/// The figures as the page gets them.
+/// The figures in the form that the page gets.
 fn document(seen: &Seen, busiest: f64) -> Value {
     let stage = |part: &Part| {
         let (share, off) = seen.share(part);
@@ -159,7 +159,7 @@ fn document(seen: &Seen, busiest: f64) -> Value {
             "stage": part.stage.name(),
             "share": share,
             "off": off,
-            // The kernel's part of the stage's own time.
+            // The kernel's share of the stage's time.
             "kernel": seen.has_kernel.then(|| part.kernel_ns / ns.max(1.0)),
         })
     };
@@ -224,8 +224,8 @@ mod tests {
         );
         let cores = sent["cores"].as_f64().expect("a number");
         assert!((cores - 0.8).abs() < 1e-9, "{cores}");
-        // Nothing ran, and the kernel's part is missing: there are figures, and no NaN, which JSON
-        // does not have.
+        // Nothing ran, and the kernel's part is missing: the figures are numbers, and never NaN,
+        // which JSON does not have.
         let idle = Seen {
             samples: 0,
             seconds: 0.0,
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(sent["stages"][0]["kernel"], Value::Null);
     }
 
-    /// The latest figures, once they are as wanted.
+    /// The latest figures, as soon as `is_wanted` accepts them.
     fn until(budget: &Budget, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + Duration::from_secs(60);
         while !is_wanted(&budget.latest()) && Instant::now() < end {

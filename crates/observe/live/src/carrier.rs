@@ -1,5 +1,5 @@
-//! The page over a stack whose loop is its only user, as that of `ttcp` to a host: bytes are
-//! carried between connections of the stack and the page's thread, in the turns of the loop.
+//! The page over a stack that only its loop may use, such as the stack of `ttcp`: the turns of the
+//! loop carry bytes between connections of the stack and the page's thread.
 //!
 //! Called by: `feed.rs`, with the stack. Connections are bounded by [`CARRIED_MAX`], and the bytes
 //! that wait for either side by [`PIPE`] and [`ROOM`].
@@ -17,7 +17,7 @@ use tokio::sync::mpsc::Sender;
 const CARRIED_MAX: usize = 16;
 /// Bytes that wait on the way to or from the page's thread.
 const PIPE: usize = 128 << 10;
-/// Bytes that are read at a time.
+/// The most bytes that are read at a time.
 const ROOM: usize = 16 << 10;
 
 /// A listener in the stack, and its connections.
@@ -34,7 +34,7 @@ pub(super) struct Carrier {
 struct Carried {
     connection: TcpHandle,
     pipe: DuplexStream,
-    /// Bytes that the other side has not taken yet: from the peer, and from the page.
+    /// Bytes that the other side has not taken yet: those from the peer, and those from the page.
     from_peer: Vec<u8>,
     from_page: Vec<u8>,
     peer_has_ended: bool,
@@ -46,12 +46,12 @@ impl Carrier {
         Carrier { port, listener, has_failed: false, accepted, carried, complain }
     }
 
-    /// Does it have connections?
+    /// Are there connections?
     pub(super) fn is_busy(&self) -> bool {
         !self.carried.is_empty()
     }
 
-    /// Accept, and carry what can be carried without waiting.
+    /// Accept connections, and carry the bytes that can be carried without waiting.
     pub(super) fn turn(&mut self, stack: &mut Stack) {
         if self.listener.is_none() && !self.has_failed {
             let every = SocketAddr::from(([0, 0, 0, 0], self.port));
@@ -62,7 +62,7 @@ impl Carrier {
                     self.has_failed = true;
                     let port = self.port;
                     (self.complain)(&format!(
-                        "--http stack:{port}: cannot listen there ({why}): give another port"
+                        "--http stack:{port}: cannot listen at this port ({why}): give another one"
                     ));
                 }
             }
@@ -88,14 +88,14 @@ impl Carrier {
 }
 
 impl Carried {
-    /// Does the connection go on?
+    /// Carry bytes in both directions. Returns whether the connection continues.
     fn turn(&mut self, stack: &mut Stack) -> bool {
         self.in_turn(stack) && self.out_turn(stack)
     }
 
-    /// From the peer to the page.
+    /// Carry bytes from the peer to the page. Returns whether the connection continues.
     fn in_turn(&mut self, stack: &mut Stack) -> bool {
-        // Nobody is woken: the loop comes again.
+        // No waker is needed: the loop polls again.
         let mut cx = Context::from_waker(Waker::noop());
         loop {
             if self.from_peer.is_empty() && !self.peer_has_ended {
@@ -114,7 +114,7 @@ impl Carried {
             }
             match Pin::new(&mut self.pipe).poll_write(&mut cx, &self.from_peer) {
                 Poll::Ready(Ok(count)) => drop(self.from_peer.drain(..count)),
-                // The page is done with it; its last bytes are still carried.
+                // The page has ended the connection; its last bytes are still carried.
                 Poll::Ready(Err(_)) => {
                     self.from_peer.clear();
                     return true;
@@ -124,7 +124,7 @@ impl Carried {
         }
     }
 
-    /// From the page to the peer.
+    /// Carry bytes from the page to the peer. Returns whether the connection continues.
     fn out_turn(&mut self, stack: &mut Stack) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         loop {
@@ -132,7 +132,7 @@ impl Carried {
                 let mut room = [0; ROOM];
                 let mut room = ReadBuf::new(&mut room);
                 match Pin::new(&mut self.pipe).poll_read(&mut cx, &mut room) {
-                    // The page has closed, and all was carried.
+                    // The page has closed the connection, and all its bytes were carried.
                     Poll::Ready(Ok(())) if room.filled().is_empty() => return false,
                     Poll::Ready(Ok(())) => self.from_page.extend_from_slice(room.filled()),
                     Poll::Ready(Err(_)) => return false,

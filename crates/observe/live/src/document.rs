@@ -1,6 +1,6 @@
-//! Puts the live page together: one HTML text with its styles, its scripts and the library that
-//! draws the plots, so that a browser loads no other file. Also the page's policy, by which a
-//! browser runs these scripts and nothing else (Content Security Policy Level 3).
+//! Assembles the live page: one HTML text with its styles, its scripts and the library that draws
+//! the plots, so that a browser loads no other file. Also the page's policy, which makes a browser
+//! run only these scripts (Content Security Policy Level 3).
 //!
 //! Called by: `lib.rs`, once.
 

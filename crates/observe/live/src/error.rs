@@ -4,25 +4,25 @@
 
 use std::io;
 
-/// The failure; the text says what helps.
+/// Why the page cannot be served, with advice in the text.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system, or the stack, refuses something that the page needs.
+    /// The system or the stack refuses something that the page needs.
     #[error("{what}")]
     Refused {
-        /// The thing that is refused, and what to try.
+        /// What is refused, and advice.
         what: String,
         /// The error.
         #[source]
         cause: io::Error,
     },
-    /// There is nothing to serve at.
+    /// There is no socket to serve at.
     #[error("{0}")]
     NoSocket(&'static str),
 }
 
 impl Error {
-    /// For `map_err`: something is refused.
+    /// For `map_err`: the error for something that is refused.
     pub(crate) fn of<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Error {
         let what = what.into();
         move |cause| Error::Refused { what, cause: cause.into() }

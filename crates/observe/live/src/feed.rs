@@ -1,12 +1,13 @@
-//! Samples of the stacks, four times a second while somebody looks at the live page: which
-//! connections are the busiest, and what the page is given of them.
+//! Samples of the stacks, four times a second while a browser has the live page open: the busiest
+//! connections, and the data that the page gets of them.
 //!
 //! Called by: the loop that answers the control socket, between the turns of the stacks. The page's
-//! thread rings when the first browser comes, and takes the samples from a queue; if that is full,
-//! a sample is left out, because the stacks never wait.
+//! thread wakes the loop when the first browser comes, and takes the samples from a queue. If the
+//! queue is full, a sample is dropped, because the stacks never wait.
 //!
 //! A stack may have a hundred thousand connections. Each sample counts the bytes of a part of them
-//! ([`Sample::scan`]); when a stack's table has been passed once, the busiest are chosen anew.
+//! ([`Sample::scan`]). After a pass over a stack's whole table, the busiest connections are chosen
+//! again.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -25,29 +26,29 @@ use super::carrier::Carrier;
 use super::sample::Explained;
 use super::{Error, Figures, Sample, Wanted};
 
-/// Connections that the page shows.
+/// The number of connections that the page shows.
 const SHOWN: usize = 50;
-/// Time between two samples.
+/// The time between two samples.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// The program whose stacks are shown.
 #[derive(Clone, Debug)]
 pub struct Whose {
-    /// The command that serves, as `ttcp`.
+    /// The command that serves the page, such as `ttcp`.
     pub command: String,
-    /// Its version.
+    /// The version of the program.
     pub version: String,
-    /// Prints what went wrong while it serves.
+    /// Prints errors that occur while the page is served.
     pub complain: fn(&str),
-    /// It starts no more threads, and gives up its right to open anything, after
+    /// The program starts no more threads, and gives up its right to open files, after
     /// [`super::Live::serve`].
     pub locks_down: bool,
 }
 
-/// How many browsers look at the page; set by its thread.
+/// How many browsers have the page open; set by the page's thread.
 pub(super) struct Watched {
     count: AtomicUsize,
-    /// Readable when the first one has come.
+    /// An eventfd, which is readable when the first browser has come.
     rung: OwnedFd,
 }
 
@@ -64,7 +65,7 @@ impl Watched {
 
     pub(super) fn come(&self) {
         if self.count.fetch_add(1, Ordering::Relaxed) == 0 {
-            // The write fails only if the counter is full; then it is readable as well.
+            // The write fails only if the counter is full; then the descriptor is readable as well.
             let _ = rustix::io::write(&self.rung, &1_u64.to_ne_bytes());
         }
     }
@@ -74,23 +75,23 @@ impl Watched {
     }
 }
 
-/// Where the samples are made.
+/// Makes the samples.
 pub struct Feed {
     whose: Whose,
     watched: Arc<Watched>,
     samples: Sender<Value>,
     due: Instant,
     stacks: Vec<Scan>,
-    /// The limits of the connections that are shown.
+    /// What limits each connection that is shown.
     explained: Explained,
-    /// The page is at the stack's own address, and its connections go through here.
+    /// Carries the page's connections, if the page is at the stack's own address.
     carrier: Option<Carrier>,
 }
 
-/// The knowledge about a stack's connections.
+/// What is known of a stack's connections.
 #[derive(Default)]
 struct Scan {
-    /// Where the scan goes on; and how often it has passed the whole table.
+    /// Where the scan continues, and how often it has passed the whole table.
     cursor: u64,
     passes: u64,
     seen: HashMap<u64, Seen>,
@@ -102,7 +103,8 @@ struct Scan {
 struct Seen {
     moved: u64,
     at: Instant,
-    /// Smoothed; at first all bytes that it ever moved, as if in one second.
+    /// The smoothed rate. At first it is all bytes that the connection ever moved, as if in one
+    /// second.
     bytes_per_s: u64,
     pass: u64,
 }
@@ -113,12 +115,12 @@ impl Feed {
         Feed { whose, watched, samples, due, stacks, explained, carrier: None }
     }
 
-    /// The page's connections are the stack's, and this carries them.
+    /// Let `carrier` carry the page's connections, which are connections of the stack.
     pub(super) fn carry_by(&mut self, carrier: Carrier) {
         self.carrier = Some(carrier);
     }
 
-    /// Carry the page's connections, if they are this stack's.
+    /// Carry the page's connections, if they are connections of the stack.
     pub fn carry(&mut self, stack: &mut Stack) {
         if let Some(carrier) = &mut self.carrier {
             carrier.turn(stack);
@@ -130,7 +132,7 @@ impl Feed {
         self.carrier.as_ref().is_some_and(Carrier::is_busy)
     }
 
-    /// For poll(2): readable when a sample is wanted again.
+    /// The descriptor for poll(2): readable when samples are wanted again.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.watched.rung.as_fd()
     }
@@ -140,17 +142,17 @@ impl Feed {
         if self.watched.count() > 0 { self.due } else { Instant::NEVER }
     }
 
-    /// Make a sample, if one is due; `ask` asks a stack, if it is still there.
+    /// Make a sample, if one is due. `ask` asks a stack, if the stack still exists.
     pub fn turn(
         &mut self,
         now: Instant,
         names: &[String],
         ask: &mut impl FnMut(usize, Wanted) -> Option<Sample>,
     ) {
-        // If nobody rang, there is nothing to read.
+        // If nothing was written, there is nothing to read.
         let _ = rustix::io::read(&self.watched.rung, &mut [0; 8]);
         if self.watched.count() == 0 {
-            // The first one who comes gets a sample at once.
+            // The first browser that comes gets a sample at once.
             (self.due, self.stacks) = (Instant::ZERO, Vec::new());
             self.explained = Explained::default();
             return;
@@ -186,11 +188,11 @@ impl Feed {
             "connection_count": total,
             "shown_most": SHOWN,
         });
-        // A full queue: the page's thread is behind, and this sample is left out.
+        // If the queue is full, the page's thread is behind, and this sample is dropped.
         let _ = self.samples.try_send(sample);
     }
 
-    /// The busiest of all stacks.
+    /// Choose the busiest connections of all stacks.
     fn choose(&mut self) {
         let of = |(stack, scan): (usize, &Scan)| {
             let all = scan.seen.iter().map(move |(&at, seen)| (stack, at, seen.bytes_per_s));
@@ -215,7 +217,7 @@ impl Scan {
         Wanted { cursor: self.cursor, chosen: self.chosen.clone() }
     }
 
-    /// Note what a sample counted; true at the end of the table.
+    /// Take the counts of a sample. True at the end of the table.
     fn note(&mut self, sample: &Sample, now: Instant) -> bool {
         for &(number, moved) in &sample.scan {
             let pass = self.passes;
@@ -226,7 +228,7 @@ impl Scan {
                 pass,
             });
             if moved < seen.moved {
-                // Another connection has its number now.
+                // Another connection has this number now.
                 *seen = Seen { moved, at: now, bytes_per_s: moved, pass };
             } else if now > seen.at {
                 let seconds = now.since(seen.at).as_secs_f64();
@@ -250,7 +252,7 @@ impl Scan {
     }
 }
 
-/// A stack as the page has it.
+/// A stack in the form that the page gets.
 #[derive(Serialize)]
 struct Named<'a> {
     name: &'a str,
@@ -265,8 +267,8 @@ mod tests {
 
     use super::*;
 
-    /// A stack with 1,200 connections, of which those from number 700 on move data, a higher number
-    /// faster than a lower one.
+    /// A stack with 1,200 connections. Those from number 700 on move data, and higher numbers are
+    /// faster.
     fn stack(wanted: &Wanted, round: u64) -> Sample {
         let scan: Vec<_> = (wanted.cursor..1200).take(500).collect();
         let next = scan.last().map(|last| last + 1).filter(|&next| next < 1200);
@@ -312,7 +314,7 @@ mod tests {
         let shown = last["connections"].as_array().expect("a list");
         let shown: Vec<_> = shown.iter().filter_map(|row| row["number"].as_u64()).collect();
         assert_eq!(shown, (1150..1200).collect::<Vec<_>>());
-        // The last viewer leaves: nothing is kept, and nothing is due.
+        // The last browser leaves: nothing is kept, and nothing is due.
         watched.leave();
         feed.turn(at(41), &names, &mut |_, _| panic!("nobody looks"));
         assert!(feed.stacks.is_empty());

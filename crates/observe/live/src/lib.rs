@@ -1,10 +1,10 @@
-//! The live page: what the stacks of this program do, in a browser: throughput, connections with
-//! time-sequence graphs, drops, ports, and where the time goes. It only shows.
+//! The live page shows in a browser what the stacks of this program do: throughput, connections
+//! with time-sequence graphs, drops, ports, and where the time goes. It changes nothing.
 //!
-//! Called by: `wirespeed ttcp` and `wirespeed up`, if `--http` asks for it. `feed` makes samples
-//! between the turns of the stacks, `budget` samples of the program's threads, `server` gives them
-//! to browsers from a thread of its own, `access` says to whom, `document` is what a browser runs.
-//! `texts` is another server, of a router's metrics and state.
+//! Called by: `wirespeed ttcp` and `wirespeed up`, with `--http`. `feed` makes samples between the
+//! turns of the stacks, `budget` samples the program's threads, `server` sends the samples to
+//! browsers from a thread of its own, `access` decides who gets them, and `document` is the page
+//! that the browser runs. `texts` is another server, for a router's metrics and state.
 //! docs/live.md; docs/decisions/0097-the-live-page.md, docs/decisions/0101-profile-and-live.md.
 #![cfg(target_os = "linux")]
 
@@ -41,7 +41,7 @@ use tokio::sync::mpsc::channel;
 
 /// Samples that wait for the page's thread.
 const SAMPLES: usize = 2;
-/// Connections of the stack that wait for it.
+/// Connections of the stack that wait for the page's thread.
 const ACCEPTED: usize = 4;
 
 const NO_ADDRESS: &str = "--http: the listener has no address";
@@ -50,15 +50,15 @@ const NO_ADDRESS: &str = "--http: the listener has no address";
 pub struct Live {
     http: Http,
     token: Option<Token>,
-    /// The system's listener; its address has the port that was given.
+    /// The system's listener, and its address with the port that the system assigned.
     listener: Option<(TcpListener, SocketAddr)>,
 }
 
 impl Live {
-    /// Take the address.
+    /// Bind the address.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The address cannot be bound.
     pub fn bind(http: Http) -> Result<Live, Error> {
         let token = http.needs_token().then(Token::new).transpose()?;
         let listener = match http {
@@ -73,7 +73,8 @@ impl Live {
         Ok(Live { http, token, listener })
     }
 
-    /// A page at a socket that another process has bound, with the token that it has printed.
+    /// A page at a socket that another process has bound, with the token that the process has
+    /// printed.
     ///
     /// # Errors
     /// There is neither a socket nor a port of the stack.
@@ -86,7 +87,7 @@ impl Live {
         if let Some(port) = port {
             return Ok(Live { http: Http::Stack(port), token, listener: None });
         }
-        let none = || Error::NoSocket("the live page was ordered without a socket");
+        let none = || Error::NoSocket("the live page was requested without a socket");
         let listener = TcpListener::from(listener.ok_or_else(none)?);
         let at = listener.local_addr().map_err(Error::of(NO_ADDRESS))?;
         Ok(Live { http: Http::System(at), token, listener: Some((listener, at)) })
@@ -100,7 +101,7 @@ impl Live {
         }
     }
 
-    /// The socket, and the token, for another process that serves.
+    /// The socket and the token, for another process that serves the page.
     pub fn parts(&self) -> (Option<&TcpListener>, Option<&str>) {
         (self.listener.as_ref().map(|(listener, _)| listener), self.token.as_ref().map(Token::text))
     }
@@ -123,14 +124,14 @@ impl Live {
         }
     }
 
-    /// Serve it from a thread until the feed is dropped. At the stack's address it is served by
-    /// sockets of `shards`, or by the feed if the loop is the stack's only user.
+    /// Serve the page from a thread until the feed is dropped. At the stack's address, sockets of
+    /// `shards` serve it, or the feed if only the loop may use the stack.
     ///
     /// # Errors
-    /// The system has no thread or no descriptor left; the stacks have no such port.
+    /// The system has no thread or descriptor left, or the stacks cannot listen at the port.
     pub fn serve(self, whose: Whose, shards: Option<&Shards>) -> Result<Feed, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(Error::of("--http: the page has no thread"))?;
+        let runtime = runtime.map_err(Error::of("--http: the page's thread cannot be set up"))?;
         let watched = Arc::new(Watched::new()?);
         let (samples, taken) = channel(SAMPLES);
         let (complain, locks_down) = (whose.complain, whose.locks_down);
@@ -152,7 +153,7 @@ impl Live {
             budget,
         };
         let thread = std::thread::Builder::new().name(PAGE_THREAD.to_owned());
-        // The thread has its name by the time it says that it has begun.
+        // When the thread says that it has begun, its name is set.
         let (begun, is_begun) = sync_channel(1);
         let (gives, given) = sync_channel::<Server>(1);
         let run = move || {
@@ -166,7 +167,7 @@ impl Live {
             false => Budget::start(watched.clone()),
             true => Budget::prepare(watched.clone(), &is_begun),
         };
-        let budget = budget.map_err(Error::of("--http: the budget of the page has no thread"))?;
+        let budget = budget.map_err(Error::of("--http: cannot start the budget's thread"))?;
         // The thread waits for nothing else.
         let _ = gives.send(server(budget));
         Ok(feed)
@@ -187,7 +188,7 @@ impl Live {
         };
         let every = SocketAddr::from(([0, 0, 0, 0], port));
         let failed =
-            format!("--http stack:{port}: the stack cannot listen there: give another port");
+            format!("--http stack:{port}: the stack cannot listen at this port: give another one");
         let listener = ShardsListener::bind(shards, every).map_err(Error::of(failed))?;
         Ok(Listener::Stack(listener))
     }

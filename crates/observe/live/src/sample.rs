@@ -1,8 +1,8 @@
 //! A sample of a stack for the live page: counts, ports, the connections that were asked for, and
-//! how many bytes some others have moved, from which the busiest are found.
+//! the byte counts of some others, from which the busiest are found.
 //!
-//! Called by: the service that answers for a stack makes it, four times a second while somebody
-//! looks at the page; `feed` takes it. The keys are the page's.
+//! Called by: the service that answers for a stack, which makes a sample four times a second while
+//! a browser has the page open; `feed`, which takes it. The keys are those that the page uses.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The parts of a sample that are asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Where the scan of all connections goes on.
+    /// Where the scan of all connections continues.
     pub cursor: u64,
     /// The numbers of the connections that are shown, in order.
     pub chosen: Vec<u64>,
@@ -27,7 +27,7 @@ pub struct Sample {
     pub figures: Figures,
     /// The numbers of some connections, and the bytes that each has moved.
     pub scan: Vec<(u64, u64)>,
-    /// Where the scan goes on; `None`: it was the end of the table.
+    /// Where the scan continues; `None` at the end of the table.
     pub next: Option<u64>,
     /// The connections that were asked for.
     pub shown: Vec<Looked>,
@@ -61,36 +61,36 @@ pub struct Figures {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Port {
-    /// Its name.
+    /// The name of the port.
     pub name: String,
-    /// Its link carries frames.
+    /// The link carries frames.
     pub link_up: bool,
-    /// Why it does not.
+    /// Why the link carries no frames.
     pub failure: Option<String>,
-    /// In bytes.
+    /// The MTU in bytes.
     pub mtu: usize,
-    /// How interrupts are mitigated, and the level now.
+    /// How interrupts are mitigated, and the current level.
     pub mitigation: Option<String>,
     /// See `mitigation`.
     pub level: Option<u8>,
 }
 
-/// A connection as the page has it.
+/// A connection in the form that the page gets.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     #[serde(flatten)]
     connection: Connection,
-    /// Its stack, by number.
+    /// The number of the connection's stack.
     stack: usize,
-    /// Its limit, in a sentence; not yet known at first.
+    /// A sentence that says what limits the connection; at first it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     explained: Option<String>,
-    /// A remedy.
+    /// Advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
 
-/// The looks at each connection that is shown, by its stack's number and its ends.
+/// The looks at each connection that is shown, by the stack's number and the connection's ends.
 #[derive(Default)]
 pub(super) struct Explained(Recent<(usize, String, String)>);
 
@@ -107,7 +107,7 @@ impl Explained {
         Row { connection, stack, explained, advice }
     }
 
-    /// A sample is complete: forget the connections that it did not have.
+    /// A sample is complete: forget the connections that were not in it.
     pub(super) fn forget(&mut self) {
         self.0.forget();
     }

@@ -1,10 +1,10 @@
 //! The live page's server, HTTP/1.1 by hyper on a thread of its own: the page, and the samples as
 //! server-sent events (WHATWG HTML, section 9.2).
 //!
-//! Called by: `lib.rs`. It has no access to the stacks: samples come by a queue, and nothing goes
-//! back. Its clients may be anybody: connections, streams of events, the bytes and the time of a
-//! request, and the data that waits for a slow client are bounded. Refusals are counted, and the
-//! page shows the count.
+//! Called by: `lib.rs`. The server has no access to the stacks: samples come through a queue, and
+//! nothing goes back. Clients may be anybody, so the number of connections and of event streams,
+//! the bytes and the time of a request, and the data that waits for a slow client are bounded.
+//! Refusals are counted, and the page shows the count.
 
 use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
@@ -36,18 +36,18 @@ use super::budget::Budget;
 use super::document::Page;
 use super::feed::Watched;
 
-/// Connections at a time, and those of them that take events.
+/// The most connections at a time, and the most of them that take events.
 const CONNECTIONS_MAX: usize = 32;
 const STREAMS_MAX: usize = 8;
-/// Events that wait for a slow client; further ones are left out.
+/// Events that wait for a slow client; further events are dropped.
 const QUEUE: usize = 4;
-/// The longest request head in bytes, and how long it may take to come.
+/// The longest request head in bytes, and the longest time for receiving it.
 const REQUEST_MAX: usize = 16 << 10;
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// How long nothing is accepted after the system could not: it may be out of descriptors.
+/// How long the server waits after a failed accept: the system may be out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where connections come from.
+/// The source of connections.
 pub(super) enum Listener {
     System(TcpListener),
     Stack(ShardsListener),
@@ -72,7 +72,8 @@ struct State {
     budget: Budget,
     streams: RefCell<Vec<Sender<Bytes>>>,
     connections: Cell<usize>,
-    /// Connections and streams that were one too many, and events that a slow client did not take.
+    /// Refused connections and streams, and events that were dropped because a slow client did not
+    /// take them.
     refused: Cell<u64>,
     left_out: Cell<u64>,
 }
@@ -117,7 +118,8 @@ impl Listener {
         match self {
             Listener::System(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // Without this option an event may wait for the acknowledgement of the one before.
+                // Without this option, an event may wait for the acknowledgement of the previous
+                // one.
                 let _ = stream.set_nodelay(true);
                 state.begin(stream);
             }
@@ -135,7 +137,7 @@ impl Listener {
     }
 }
 
-/// Counts a connection for as long as it is there.
+/// Counts a connection for as long as this value exists.
 struct Counted(Rc<State>);
 
 impl Drop for Counted {
@@ -187,7 +189,7 @@ impl State {
         streams.retain(|stream| !stream.is_closed());
         if streams.len() >= STREAMS_MAX {
             self.refused.set(self.refused.get() + 1);
-            let why = "as many look at the page as may: close one of the others";
+            let why = "too many browsers have the page open: close one of them";
             return self.refusal(StatusCode::SERVICE_UNAVAILABLE, why);
         }
         let (sender, queue) = channel(QUEUE);
@@ -228,7 +230,7 @@ impl State {
         response
     }
 
-    /// Give a sample to all who look.
+    /// Send a sample to all browsers.
     fn publish(&self, mut sample: Value) {
         let mut streams = self.streams.borrow_mut();
         sample["page"] = json!({

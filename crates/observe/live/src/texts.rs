@@ -1,15 +1,15 @@
 //! A router's two texts, `/metrics` and `/healthz`, HTTP/1.1 by hyper on a thread of its own.
 //!
 //! Called by: `wirespeed up`. The thread has no access to the stacks: it puts each question into a
-//! queue and wakes the loop of the stacks, which answers in its turn. The thread runs from the
-//! start, because a process that gave up its privileges can begin none; sockets to serve at come
-//! later.
+//! queue and wakes the loop of the stacks, which answers between two turns. The thread is started
+//! at the beginning, because a process that gave up its privileges can start no threads; the
+//! sockets to serve at come later.
 //!
-//! Clients are local programs, but may be anybody: connections, their bytes and their time are
-//! bounded by [`CONNECTIONS_MAX`], [`REQUEST_MAX`] and [`TIME`]; [`Texts::refused`] counts. Clients
-//! that ask for metrics and do not read take at most [`METRICS_MAX`] connections, and the oldest
-//! silent client is closed to make room, so that the state is reported at all times. The Host field
-//! is checked as the live page's is. RFC 9110, RFC 9112.
+//! Clients are usually local programs, but may be anybody: connections, their bytes and their time
+//! are bounded by [`CONNECTIONS_MAX`], [`REQUEST_MAX`] and [`TIME`]; [`Texts::refused`] counts
+//! refusals. Clients that ask for metrics and do not read them take at most [`METRICS_MAX`]
+//! connections, and the oldest silent client is disconnected to make room, so that the state is
+//! reported at all times. The Host field is checked as for the live page. RFC 9110, RFC 9112.
 
 use core::convert::Infallible;
 use core::time::Duration;
@@ -39,21 +39,21 @@ use super::Error;
 use super::access::has_address;
 use super::body::Answer;
 
-/// Connections at a time.
+/// The most connections at a time.
 pub const CONNECTIONS_MAX: usize = 32;
-/// Connections that are being answered metrics.
+/// Connections to which metrics are being sent.
 pub const METRICS_MAX: usize = 8;
 /// The longest request head in bytes; hyper takes no less.
 pub const REQUEST_MAX: usize = 8 << 10;
 /// How long a connection may take.
 pub const TIME: Duration = Duration::from_secs(5);
-/// How long nothing is accepted after the system could not: it may be out of descriptors.
+/// How long the server waits after a failed accept: the system may be out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const THREAD: &str = "metrics";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The texts there are.
+/// The texts that are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// `/metrics`.
@@ -67,9 +67,9 @@ pub enum Path {
 pub struct Text {
     /// 200 or 503.
     pub status: u16,
-    /// Its media type.
+    /// The media type of the answer.
     pub kind: &'static str,
-    /// Its body.
+    /// The body of the answer.
     pub text: String,
 }
 
@@ -117,13 +117,13 @@ impl Texts {
         Ok(Texts { listeners, asked, rung, refused })
     }
 
-    /// Serve at this listening socket, or no longer.
+    /// Serve at this listening socket, or stop serving.
     pub fn serve_at(&self, listener: Option<OwnedFd>) {
-        // The thread ends only with this value.
+        // The thread ends only when this value is dropped.
         let _ = self.listeners.send(listener.map(TcpListener::from));
     }
 
-    /// For poll(2): readable when somebody asks.
+    /// The descriptor for poll(2): readable when a request waits.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.rung.as_fd()
     }
@@ -135,7 +135,7 @@ impl Texts {
 
     /// Answer the waiting requests.
     pub fn turn(&mut self, mut text: impl FnMut(Path) -> Text) {
-        // If nobody rang, there is nothing to read.
+        // If nothing was written, there is nothing to read.
         let _ = rustix::io::read(&self.rung, &mut [0; 8]);
         while let Ok(Asked { path, answer }) = self.asked.try_recv() {
             // A client that is gone needs no answer.
@@ -150,9 +150,10 @@ struct State {
     asks: Sender<Asked>,
     rung: Arc<OwnedFd>,
     refused: Arc<AtomicU64>,
-    /// Connections that are being answered metrics.
+    /// Connections to which metrics are being sent.
     metrics: Cell<usize>,
-    /// Connections that have not sent a request, the oldest first: the handle that ends each.
+    /// The connections that have not sent a request, the oldest first; each with a handle that ends
+    /// it.
     silent: RefCell<VecDeque<Rc<Silent>>>,
     connections: Cell<usize>,
 }
@@ -160,7 +161,7 @@ struct State {
 /// A connection that has not sent a request; dropping the sender ends it.
 struct Silent(RefCell<Option<oneshot::Sender<()>>>);
 
-/// Counts in a cell for as long as it is there.
+/// Counts in a cell for as long as this value exists.
 struct Counted(Rc<State>, fn(&State) -> &Cell<usize>);
 
 impl Counted {
@@ -179,7 +180,7 @@ impl Drop for Counted {
 }
 
 impl State {
-    /// Serve until the loop is gone.
+    /// Serve until the loop has ended.
     async fn run(self: Rc<State>, mut places: UnboundedReceiver<Option<TcpListener>>) {
         let mut listener = None;
         loop {
@@ -232,7 +233,7 @@ impl State {
         self.silent.borrow_mut().push_back(silent.clone());
         spawn_local(async move {
             let state = &counted.0;
-            // The connection counts for as long as the answer is being sent.
+            // The connection counts as long as the answer is being sent.
             let place = RefCell::new(None);
             let answer = service_fn(|request: Request<Incoming>| {
                 state.silent.borrow_mut().retain(|other| !Rc::ptr_eq(other, &silent));
@@ -264,17 +265,17 @@ impl State {
             return refusal(status, why);
         }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
-            return refusal(StatusCode::METHOD_NOT_ALLOWED, "ask by GET");
+            return refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET");
         }
         let path = match request.uri().path() {
             "/metrics" => Path::Metrics,
             "/healthz" => Path::Health,
-            _ => return refusal(StatusCode::NOT_FOUND, "there are /metrics and /healthz"),
+            _ => return refusal(StatusCode::NOT_FOUND, "there are only /metrics and /healthz"),
         };
         if path == Path::Metrics {
             if self.metrics.get() >= METRICS_MAX {
                 self.refuse();
-                let why = "as many read the metrics as may: read them to the end, then ask again";
+                let why = "as many clients as allowed read the metrics: try again later";
                 return refusal(StatusCode::SERVICE_UNAVAILABLE, why);
             }
             *place.borrow_mut() = Some(Counted::new(&self, |state| &state.metrics));
@@ -291,7 +292,7 @@ impl State {
     async fn ask(&self, path: Path) -> Option<Text> {
         let (answer, answered) = oneshot::channel();
         self.asks.send(Asked { path, answer }).await.ok()?;
-        // The write fails only if the counter is full; then it is readable as well.
+        // The write fails only if the counter is full; then the descriptor is readable as well.
         let _ = rustix::io::write(&self.rung, &1_u64.to_ne_bytes());
         answered.await.ok()
     }

@@ -1,10 +1,10 @@
-//! A program's stacks are seen by `wirespeed show`, `top`, `dump`, `explain` and `ip`, and by a
+//! Shows a program's stacks to `wirespeed show`, `top`, `dump`, `explain` and `ip`, and to a
 //! browser.
 //!
 //! Called by: programs. A program whose stacks have threads of their own starts an [`Observer`], in
-//! one line; one that polls its stack by hand calls [`Service::poll`] between two turns. Only the
-//! program's own user and root are answered, and changes are refused unless the program allows
-//! them. docs/live.md has the page, [`control`] the socket.
+//! one line. A program that polls its stack by hand calls [`Service::poll`] between two turns. Only
+//! the program's own user and root are answered, and changes are refused unless the program allows
+//! them. docs/live.md describes the page, [`control`] the socket.
 //!
 //! ```no_run
 //! # use wirespeed_observe as observe;

@@ -1,7 +1,7 @@
-//! A thread that answers for stacks which have drivers of their own.
+//! A thread that answers requests about stacks that have drivers of their own.
 //!
-//! Called by: programs, which hold what [`Observer::start`] returns. The thread sleeps until a
-//! client asks; it has the locks of the stacks only while it answers.
+//! Called by: programs, which keep the value that [`Observer::start`] returns. The thread sleeps
+//! until a client asks, and holds the locks of the stacks only while it answers.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,10 +17,10 @@ use stack::Stack;
 
 use crate::Service;
 
-/// How often clients are polled, because descriptors do not report everything.
+/// The interval at which clients are polled, because descriptors do not report everything.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The way in which a program shows its stacks to others.
+/// Shows the stacks of a program to tools and browsers.
 pub struct Observer {
     name: String,
     page: Option<Http>,
@@ -28,24 +28,24 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// For a program of this name: its socket is in the user's runtime directory, and it is seen
-    /// by `wirespeed show` and the other tools of its own user and of root.
+    /// An observer for a program of this name. The socket is in the user's run-time directory,
+    /// where `wirespeed show` and the other tools of the same user and of root find it.
     pub fn new(name: &str) -> Observer {
         Observer { name: name.to_owned(), page: None, is_changeable: false }
     }
 
-    /// Show a page to browsers, too, at `ADDR[:PORT]` of this machine or `stack:PORT` of the
-    /// stack's own addresses. It only shows. [`Seen::page`] says where it is.
+    /// Also serve a page to browsers, at `ADDR[:PORT]` of this machine or at `stack:PORT` of the
+    /// stack's own addresses. The page changes nothing. [`Seen::page`] says where it is.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`]: it is no such address.
+    /// [`io::ErrorKind::InvalidInput`]: `at` is not such an address.
     pub fn page(self, at: &str) -> io::Result<Observer> {
         let parsed = Http::parse(at);
         let page = parsed.map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         Ok(Observer { page: Some(page), ..self })
     }
 
-    /// Let `wirespeed ip` of this user and of root change routes, rules, neighbours, addresses.
+    /// Let `wirespeed ip` of this user and of root change routes, rules, neighbours and addresses.
     #[must_use]
     pub fn allow_changes(self) -> Observer {
         Observer { is_changeable: true, ..self }
@@ -54,8 +54,8 @@ impl Observer {
     /// Start the thread. It ends when the returned value is dropped.
     ///
     /// # Errors
-    /// The user has no directory for the socket; the page's address cannot be had; the system has
-    /// no thread or descriptor left.
+    /// The user has no directory for the socket, the page's address cannot be bound, or the system
+    /// has no thread or descriptor left.
     pub fn start(self, stacks: impl Into<Shards>) -> io::Result<Seen> {
         let (name, shards) = (self.name, stacks.into());
         let mut service = Service::bound(&name).map_err(io::Error::other)?;
@@ -71,7 +71,7 @@ impl Observer {
             says = Some(page.says());
             let command = name.clone();
             let version = env!("CARGO_PKG_VERSION").to_owned();
-            // Complaints come only from loops that carry the page themselves.
+            // Only loops that carry the page themselves report errors this way.
             let whose = live::Whose { command, version, complain: |_| {}, locks_down: false };
             service.feed(page.serve(whose, Some(&shards)).map_err(io::Error::other)?);
         }
@@ -79,7 +79,7 @@ impl Observer {
         let end = alarm.waker().clone();
         let names = names(&name, shards.nets().len());
         let run = move || {
-            // The drivers have ended: there is nothing to show any more.
+            // When the drivers have ended, there is nothing to show any more.
             let _ = watch(service, &shards, &names, &alarm);
         };
         let thread = std::thread::Builder::new().name("observer".to_owned()).spawn(run)?;
@@ -87,7 +87,7 @@ impl Observer {
     }
 }
 
-/// The program is seen until this is dropped.
+/// Tools see the program until this value is dropped.
 pub struct Seen {
     says: Option<String>,
     end: std::task::Waker,
@@ -102,7 +102,7 @@ impl Seen {
 }
 
 impl Drop for Seen {
-    /// Clients with taps collect the last packets first.
+    /// Lets clients with taps collect the last packets first.
     fn drop(&mut self) {
         self.end.wake_by_ref();
         if let Some(thread) = self.thread.take() {
@@ -111,7 +111,7 @@ impl Drop for Seen {
     }
 }
 
-/// The names of the stacks in `show`.
+/// The names of the stacks as `show` prints them.
 fn names(name: &str, count: usize) -> Vec<String> {
     let of = |number| if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
     (0..count).map(of).collect()

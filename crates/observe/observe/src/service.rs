@@ -1,12 +1,12 @@
-//! The service of a running program: it answers `show`, `dump` and `top`, and changes what `ip`
-//! asks for if the program allows it, between the turns of the stacks.
+//! The service of a running program: between the turns of the stacks it answers `show`, `dump` and
+//! `top`, and makes the changes of `ip` if the program allows them.
 //!
-//! Called by: programs' loops, every 50 ms or when one of its descriptors is ready, and
-//! `observer.rs` for programs whose stacks have threads of their own. `answer`
-//! answers on the thread that owns a stack; `mailbox` asks another thread; `leases` keeps the taps
-//! of clients; `sockets` opens sockets for them. A program that cannot make its socket runs without
-//! the service. A second socket is for other users than root and the program's own: they may open
-//! sockets, and nothing else.
+//! Called by: programs' loops, every 50 ms or when a descriptor of the service is ready;
+//! `observer.rs`, for programs whose stacks have threads of their own. `answer` answers on the
+//! thread that owns a stack; `mailbox` asks another thread; `leases` keeps the taps of clients;
+//! `sockets` opens sockets for them. A program that cannot make its control socket runs without the
+//! service. A second control socket is for other users than root and the program's own: they may
+//! only open sockets in the stacks.
 
 mod answer;
 mod change;
@@ -43,40 +43,40 @@ use filter::Trial;
 use leases::Leases;
 use sockets::{Client, Sockets};
 
-/// Polling intervals: while a client has a tap, and while an answer is being sent, when the socket
-/// takes a quarter of a full buffer at a time.
+/// Polling intervals: while a client has a tap, and while an answer is being sent, of which the
+/// socket takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
 const ANSWERING: Duration = Duration::from_micros(100);
 
-/// How long a program that ends waits for clients with taps to collect the last packets: with a
-/// client connected, and with none.
+/// How long a program that ends waits for clients with taps to collect the last packets: if a
+/// client is connected, and if none is.
 const LAST: Duration = Duration::from_secs(5);
 const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
 
 const SOCKETS_ONLY: &str = "Operation not permitted: other users than root and the program's own \
                             open sockets by `nc` and `ping`, and ask nothing else; use `sudo`";
 
-const NO_CHANGES: &str = "Operation not permitted: the program only shows what it has; one that \
-                          calls `allow_changes` can be changed";
+const NO_CHANGES: &str = "Operation not permitted: the program allows no changes; a program that \
+                          calls `allow_changes` does";
 
-/// For a program whose loop takes all events of the stack for its own.
-const NO_SOCKETS: &str = "Operation not supported: the program opens no sockets for others; \
+/// The refusal of a program whose loop takes all events of the stack for its own.
+const NO_SOCKETS: &str = "Operation not supported: the program opens no sockets for clients; \
                           `wirespeed up` does";
 
-/// The most clients of the socket for other users.
+/// The most clients of the control socket for other users.
 const USERS_CLIENTS: usize = 64;
 
-/// The control sockets, if there are any, and what clients have in the stacks.
+/// The control sockets, if any, and the taps and sockets that clients have in the stacks.
 pub struct Service {
     /// The server for our own user, and the one for other users; either may be absent.
     servers: Vec<Server>,
-    /// Which of them is for other users.
+    /// The index of the server for other users.
     for_users: Option<usize>,
     /// Clients may open sockets in the stacks.
     opens_sockets: bool,
-    /// The program's name for itself.
+    /// The name that the program gives itself.
     command: String,
-    /// Clients may change what the stacks have.
+    /// Clients may change the stacks.
     is_changeable: bool,
     /// The stacks are shards of one host.
     has_shards: bool,
@@ -88,7 +88,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serve in the user's directory, if possible. `command` is what the program calls itself.
+    /// Serve in the user's directory, if possible. `command` is the name that the program gives
+    /// itself.
     pub fn open(command: &str) -> Service {
         Service::bound(command).unwrap_or_else(|_| Service::new(command))
     }
@@ -96,7 +97,7 @@ impl Service {
     /// Serve in the user's directory.
     ///
     /// # Errors
-    /// There is no directory that is the user's alone, or no socket can be made in it.
+    /// There is no directory that only the user can access, or no socket can be made in it.
     pub fn bound(command: &str) -> Result<Service, ControlError> {
         let path = socket_path(std::process::id())?;
         let (budget, groups) = (Budget::default(), device::peer_groups);
@@ -104,7 +105,7 @@ impl Service {
         Ok(Service { servers: vec![server], ..Service::new(command) })
     }
 
-    /// Serve nobody yet.
+    /// A service without a control socket yet.
     pub fn new(command: &str) -> Service {
         let servers = Vec::new();
         let (leases, sockets) = (Leases::default(), Sockets::default());
@@ -133,23 +134,24 @@ impl Service {
         self.feed = Some(feed);
     }
 
-    /// No more samples: the live page ends.
+    /// Give no more samples: the live page ends.
     pub fn end_feed(&mut self) {
         self.feed = None;
     }
 
-    /// The stacks are shards of one host, the first of which speaks for it.
+    /// The stacks are shards of one host; the first stack represents the host.
     pub fn have_shards(&mut self) {
         self.has_shards = true;
     }
 
-    /// Open sockets in the stacks for clients; their events come with the stacks' own.
+    /// Open sockets in the stacks for clients. The events of these sockets come with the stacks'
+    /// own.
     pub fn open_sockets(&mut self) {
         self.opens_sockets = true;
     }
 
-    /// Serve at a socket that another process has made. A socket for other users admits only root
-    /// and the program's own user before [`Service::set_users`].
+    /// Serve at a control socket that another process has made. Until [`Service::set_users`], a
+    /// socket for other users admits only root and the program's own user.
     pub fn serve_at(&mut self, listener: OwnedFd, path: &Path, for_users: bool) {
         let (mut budget, groups) = (Budget::default(), device::peer_groups);
         if for_users {
@@ -160,7 +162,7 @@ impl Service {
         self.servers.push(server);
     }
 
-    /// Set the groups of users, and those groups whose members the socket for other users admits.
+    /// Set the groups of users, and the groups whose members the socket for other users admits.
     pub fn set_users(&mut self, users: &Users, admitted: impl Iterator<Item = u32>) {
         let admitted: Vec<u32> = admitted.collect();
         if let Some(server) = self.for_users.and_then(|at| self.servers.get_mut(at)) {
@@ -173,7 +175,7 @@ impl Service {
         self.sockets.set_users(users.clone());
     }
 
-    /// When to poll again, for a loop that polls every `tick`.
+    /// How soon to poll again, for a loop that polls every `tick`.
     pub fn look_within(&self, tick: Duration) -> Duration {
         if self.servers.iter().any(Server::is_answering) {
             tick.min(ANSWERING)
@@ -184,15 +186,16 @@ impl Service {
         }
     }
 
-    /// For poll(2): ready when a client connects, asks, or can take more of an answer.
+    /// The descriptors for poll(2): ready when a client connects, asks, or can take more of an
+    /// answer.
     pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let feed = self.feed.iter().map(|feed| (feed.descriptor(), PollFlags::IN));
         self.servers.iter().flat_map(Server::descriptors).chain(feed)
     }
 
-    /// When [`Service::poll`] has to be called even without a request: to close an idle
-    /// client, to remove a tap whose packets are not collected, to end a trial of rules, or for a
-    /// sample of the live page.
+    /// When [`Service::poll`] has to be called even without a request: to disconnect an idle
+    /// client, to remove a tap whose packets are not collected, to end a trial of rules, or to make
+    /// a sample for the live page.
     pub fn next_deadline(&self) -> Instant {
         let clients = self.servers.iter().map(Server::next_deadline).min();
         let feed = self.feed.as_ref().map_or(Instant::NEVER, Feed::next_deadline);
@@ -205,7 +208,7 @@ impl Service {
         !self.leases.is_empty()
     }
 
-    /// Before the program ends: give clients with taps time to collect the last packets.
+    /// Give clients with taps time to collect the last packets, before the program ends.
     pub fn finish(&mut self, clock: impl Fn() -> Instant, stacks: &mut [(&str, &mut Stack)]) {
         let began = clock();
         self.leases.begin_last();
@@ -220,7 +223,7 @@ impl Service {
         }
     }
 
-    /// Answer requests about `stacks`; never waits.
+    /// Answer requests about `stacks`. Never waits.
     ///
     /// ```no_run
     /// # mod wirespeed { pub use {base::*, stack::*, wirespeed_observe as observe}; }
@@ -268,8 +271,8 @@ impl Service {
         self.sockets = sockets;
     }
 
-    /// The same for stacks of other threads, which serve at their mailboxes; waits for their
-    /// answers.
+    /// As [`Service::poll`], for stacks of other threads, which answer through their mailboxes.
+    /// Waits for their answers.
     pub fn poll_mailboxes(&mut self, now: Instant, mailboxes: &[(&str, &Mailbox)]) {
         let names: Vec<_> = mailboxes.iter().map(|(name, _)| (*name).to_owned()).collect();
         self.serve(now, &names, |number, asked, control| match (mailboxes.get(number), asked) {
@@ -290,7 +293,7 @@ impl Service {
             let leases = &mut self.leases;
             let command = &self.command;
             let mut asking = Asking { command, names, has_shards, is_changeable, leases, now };
-            // Answers count hits of limits while the server counts its own.
+            // Answers count hits of limits in a copy, while the server counts its own.
             let mut control = server.budget().clone();
             let before = control.clone();
             server.poll(now, |peer, request, may_wait| {
@@ -308,7 +311,7 @@ impl Service {
                 }
             }
         }
-        // The client of an expired tap is gone: remove the tap.
+        // If a tap's lease has expired, its client is gone: remove the tap.
         let mut control = Budget::default();
         for (stack, wanted) in self.leases.expired(now) {
             let wanted = Wanted::Tap(wanted);
@@ -325,10 +328,10 @@ impl Service {
     }
 }
 
-/// The path of the socket of process `pid`, in a directory that is there.
+/// The path of the control socket of process `pid`, in a directory that exists.
 ///
 /// # Errors
-/// [`ControlError`]: the directory cannot be had.
+/// [`ControlError`]: the directory cannot be made or used.
 pub fn socket_path(pid: u32) -> Result<PathBuf, ControlError> {
     let directory = control::path::Environment::of_process().prepare()?;
     control::path::sweep(&directory);
@@ -338,11 +341,11 @@ pub fn socket_path(pid: u32) -> Result<PathBuf, ControlError> {
 /// A question to a stack.
 enum Asked<'a> {
     Of(Wanted),
-    /// A call of a socket, by this client.
+    /// A call on a socket, by this client.
     Socket(Client<'a>, Call),
 }
 
-/// The things that an answer needs beside the stack.
+/// What an answer needs besides the stack.
 struct Asking<'a> {
     command: &'a str,
     names: &'a [String],
@@ -367,8 +370,7 @@ impl Asking<'_> {
                 return Answer::refusal(Refusal::Wrong, why);
             }
         };
-        // The kernel says who connected; any other admitted user may open sockets, and nothing
-        // else.
+        // The kernel says who connected. Any other admitted user may only open sockets.
         let is_ours = control::own_user_and_root(&client.1.owner);
         match question {
             Question::Program => program(self.command, self.names, self.has_shards),

@@ -1,8 +1,8 @@
 // Names beside lines: elements at the right edge of a plot, each at the height of the last value of
-// its series, moved apart where they would cover each other.
+// its series. Names that would cover each other are moved apart.
 
-/// Where names of this height are, of which each wants to be in the middle of a place: from 0 to
-/// `room`, in the order of the places.
+/// The tops of names of height `high`, between 0 and `room` and in the order of the `wanted`
+/// middles. Each name is centred on its wanted place if there is room.
 function spread(wanted, high, room) {
   const order = wanted.map((_, index) => index).sort((a, b) => wanted[a] - wanted[b]);
   const tops = wanted.map((place) => place - high / 2);
@@ -19,8 +19,8 @@ function spread(wanted, high, room) {
   return tops;
 }
 
-/// The last value of a series that the plot shows, as pixels from the top of its area; null if it
-/// shows none.
+/// The last value of a series in the plot, in pixels from the top of the plot area; null if the
+/// plot shows none.
 function lastPlace(u, index) {
   const { series, data, scales } = u;
   const column = data[index];
@@ -36,8 +36,8 @@ function lastPlace(u, index) {
   return null;
 }
 
-/// Put the element for each series (from the first that is not the time) beside its line; names of
-/// what is not drawn are at the bottom, so that they can be clicked on.
+/// Put the element for each series, except the time, beside its line. Names of series that are not
+/// drawn are at the bottom, so that they can be clicked on.
 function putBeside(u, elements) {
   const area = u.bbox.height / devicePixelRatio;
   const left = (u.bbox.left + u.bbox.width) / devicePixelRatio + 8;

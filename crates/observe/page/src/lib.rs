@@ -1,8 +1,8 @@
-//! What the web pages share: the plots' library, names beside lines, the colours in light and dark,
-//! escaped text, and what a policy calls the scripts and styles of a page.
+//! Parts that the web pages share: the library for plots, names beside lines, the colours in light
+//! and dark, escaped text, and the names of scripts and styles in a page's security policy.
 //!
-//! Called by: the lab's report, the live page, pages of captures. A page is one file that needs no
-//! network: all of this is put into it.
+//! Called by: the lab's report, the live page, pages of captures. A page is one file that contains
+//! all of these parts, so that it needs no network.
 //!
 //! The library is uPlot 1.6.32 (MIT, `assets/uplot.LICENSE`): lines, points and bars on a canvas,
 //! with hover and zoom.
@@ -21,7 +21,7 @@ pub const NAMES_JS: &str = include_str!("../assets/names.js");
 /// and `--s1` to `--s8` for series; the class `beside` for names beside lines.
 pub const THEME_CSS: &str = include_str!("../assets/theme.css");
 
-/// The text with HTML's special characters replaced, for elements and quoted attributes.
+/// The text with HTML's special characters escaped, for elements and quoted attributes.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -37,13 +37,13 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// JSON that may stand inside of a `<script>` element: nothing in it can end the element.
+/// JSON that is safe inside a `<script>` element: nothing in it can end the element.
 pub fn json_in_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// The name of a script or a style of the page in a Content-Security-Policy: its hash, so that a
-/// browser runs this one and no other (Content Security Policy Level 3, section 2.3.1).
+/// The name of a script or a style in a Content-Security-Policy: its hash, so that a browser
+/// accepts only this text (Content Security Policy Level 3, section 2.3.1).
 pub fn policy_source(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }

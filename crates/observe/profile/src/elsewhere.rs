@@ -1,4 +1,4 @@
-//! On other systems than Linux nothing samples threads for us, and a look says so.
+//! On systems other than Linux no samples can be taken, and [`look`] says so.
 //!
 //! Called by: tools that look at a program.
 
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use crate::{Error, Seen};
 
-/// There is no look here.
+/// The result of a look, which does not exist on this system.
 #[derive(Debug)]
 pub struct Look(Infallible);
 
-/// Only Linux samples threads for us.
+/// Samples of a program, which can be taken only on Linux.
 ///
 /// # Errors
-/// Always; the text says what helps.
+/// Always; the text gives advice.
 pub fn look(
     _process: u32,
     _threads: Option<&[i32]>,
     _begun: impl FnOnce(),
     _stop: &dyn Fn(Duration) -> bool,
 ) -> Result<Look, Error> {
-    Err(Error("the budget is sampled by Linux: run it there".to_owned()))
+    Err(Error("the budget needs samples that only Linux takes: run it there".to_owned()))
 }
 
 impl Look {
@@ -33,7 +33,7 @@ impl Look {
     /// The figures.
     ///
     /// # Errors
-    /// None.
+    /// There are none.
     pub fn seen(self) -> Result<Seen, Error> {
         match self.0 {}
     }

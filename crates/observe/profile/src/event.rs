@@ -1,6 +1,6 @@
 //! The events that are sampled of a thread.
 //!
-//! Called by: everything here, and tools that show samples.
+//! Called by: the whole crate, and tools that show samples.
 
 /// An event that is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,15 +11,15 @@ pub enum Event {
     Cycles,
     /// Instructions.
     Instructions,
-    /// Cycles in which nothing was done, such as waiting for memory.
+    /// Cycles in which the processor did nothing, for example because it waited for memory.
     Stalled,
 }
 
 impl Event {
-    /// All of them; the index is that of figures.
+    /// All events; their indices are those of arrays of figures.
     pub const ALL: [Event; 4] = [Event::Time, Event::Cycles, Event::Instructions, Event::Stalled];
 
-    /// The name in documents.
+    /// The name in JSON documents.
     pub const fn name(self) -> &'static str {
         match self {
             Event::Time => "ns",
@@ -40,13 +40,13 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// Is it larger than another by more than both intervals leave open?
+    /// Is this mean larger than `other` by more than the combined half widths of the intervals?
     pub fn exceeds(self, other: Mean) -> bool {
         self.value - other.value > self.off.hypot(other.off)
     }
 }
 
-/// The largest, and those that may be as large by their intervals; the largest first.
+/// The largest candidate, followed by those that may be as large according to their intervals.
 pub fn largest<T: Copy>(candidates: &[(T, Mean)]) -> Vec<T> {
     let mut sorted = candidates.to_vec();
     sorted.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
@@ -55,7 +55,7 @@ pub fn largest<T: Copy>(candidates: &[(T, Mean)]) -> Vec<T> {
     sorted.into_iter().map(|(candidate, _)| candidate).collect()
 }
 
-/// A bar of up to 20 signs for a share of 1.
+/// A bar for a share of up to 1, which is 20 characters long at most.
 pub fn bar(share: f64) -> String {
     "#".repeat((share.clamp(0.0, 1.0) * 20.0).round() as usize)
 }

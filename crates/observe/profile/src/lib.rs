@@ -1,11 +1,11 @@
 //! A profiler for programs on the stack: the kernel samples where threads are, and line tables say
-//! to which stage of a packet the code there belongs. The program that is looked at contains
+//! to which stage of packet processing the code there belongs. The profiled program contains
 //! nothing of the profiler.
 //!
 //! Called by: `wirespeed lab budget`, with a [`Sampler`] of its own thread; `wirespeed show budget`
 //! and the benchmarks, with a [`look`] at a running program; the live page, with the `Recent` of
 //! its own program. `seen` is the result of a look, `linux` takes samples and reads symbols,
-//! `elsewhere` says that only Linux does. docs/decisions/0095-budget.md,
+//! `elsewhere` reports that other systems cannot. docs/decisions/0095-budget.md,
 //! docs/decisions/0101-profile-and-live.md.
 
 #[cfg(not(target_os = "linux"))]
@@ -24,11 +24,11 @@ pub use linux::{Code, Location, Look, Pace, Recent, Sample, Sampler, look, of_sy
 pub use seen::{Part, Seen};
 pub use stage::{Kind, Stage};
 
-/// Samples a second of each running thread of a program that is looked at. They are few, because
-/// each may cost tens of microseconds where the timer's interrupt is a virtual machine's.
+/// Samples per second of each running thread of the profiled program. They are few, because each
+/// may cost tens of microseconds in a virtual machine, where timer interrupts are expensive.
 pub const HZ: u64 = 97;
 
-/// Why a program cannot be looked at; the text says what helps.
+/// Why a program cannot be profiled, with advice in the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);

@@ -1,7 +1,7 @@
 //! Samples by Linux's perf events, and the symbols of the ELF files that a process runs.
 //!
-//! Called by: `lib.rs`, for all. `sampler` takes samples, `look` those of another process, `recent`
-//! those of this process; `mapped` has the files that a process runs, `code` their symbols, `owner`
+//! Called by: `lib.rs`. `sampler` takes samples; `look` collects those of another process, `recent`
+//! those of this process. `mapped` has the files that a process runs, `code` their symbols, `owner`
 //! the table from files to stages.
 
 mod code;

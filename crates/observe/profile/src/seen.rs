@@ -1,4 +1,5 @@
-//! The result of a look at a running program: the cost of each stage, and what to fix next.
+//! The result of a look at a running program: the cost of each stage, and which one to improve
+//! next.
 //!
 //! Called by: `wirespeed show budget` and the live page, which show it.
 
@@ -7,19 +8,19 @@ use crate::{Event, Mean, Stage, bar, largest};
 /// The result of a look at a program.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// How long it was looked at.
+    /// How long the look took.
     pub seconds: f64,
-    /// Samples of time.
+    /// The number of samples of time.
     pub samples: u64,
-    /// Samples that had no room.
+    /// Samples for which there was no room.
     pub lost: u64,
     /// Threads that were sampled.
     pub threads: usize,
-    /// There are more threads than are sampled.
+    /// The program has more threads than were sampled.
     pub is_part: bool,
-    /// The kernel's part is in the figures.
+    /// The figures include time in the kernel.
     pub has_kernel: bool,
-    /// The events that the processor counts for us, and time.
+    /// The events that were sampled: time, and those that the processor counts.
     pub events: Vec<Event>,
     /// The stages, in their order.
     pub stages: Vec<Part>,
@@ -30,11 +31,11 @@ pub struct Seen {
 pub struct Part {
     /// The stage.
     pub stage: Stage,
-    /// By the index of [`Event::ALL`].
+    /// The costs, by the index in [`Event::ALL`].
     pub costs: [f64; Event::ALL.len()],
-    /// The part of its time in the kernel, in ns.
+    /// The part of the stage's time in the kernel, in ns.
     pub kernel_ns: f64,
-    /// Samples of time.
+    /// The number of samples of time.
     pub samples: u64,
 }
 
@@ -46,7 +47,7 @@ impl Part {
 }
 
 impl Seen {
-    /// The share of a stage, and half the width of its 95 % interval, both of 1.
+    /// The share of a stage and half the width of its 95 % interval, both from 0 to 1.
     pub fn share(&self, part: &Part) -> (f64, f64) {
         let n = self.samples.max(1) as f64;
         let share = part.samples as f64 / n;
@@ -63,10 +64,10 @@ impl Seen {
         self.stages.iter().map(|part| part.costs[Event::Time as usize]).sum()
     }
 
-    /// The stage to fix next, or why none is named.
+    /// The stage to improve next, or why none is named.
     pub fn next(&self) -> String {
         if self.samples == 0 {
-            return "The program did not run while it was looked at: nothing is to be fixed."
+            return "The program did not run during the look: there is nothing to improve."
                 .to_owned();
         }
         let parts = self.stages.iter().filter(|part| part.stage != Stage::Other);

@@ -1,9 +1,9 @@
 //! The stages of a packet, their names, and what would make them cheaper.
 //!
-//! Called by: everything here, and tools that show samples. `linux/owner.rs` says which code
+//! Called by: the whole crate, and tools that show samples. `linux/owner.rs` says which code
 //! belongs to which stage.
 
-/// A part of what a packet costs.
+/// A part of the cost of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Devices: rings, system calls that move frames, the bursts of ports.
@@ -20,11 +20,11 @@ pub enum Stage {
     Stack,
     /// Sockets and their buffers, UDP.
     Socket,
-    /// Mbufs: their pool, chains.
+    /// Mbufs: their pool, and chains.
     Buffers,
-    /// Bytes copied, with or without their sum.
+    /// Copying bytes, with or without their checksum.
     Copy,
-    /// Bytes summed alone.
+    /// Checksums without a copy.
     Checksum,
     /// Sleeping and waking.
     WakeUps,
@@ -32,7 +32,7 @@ pub enum Stage {
     Other,
 }
 
-/// The kind of work of a stage, in the words of the documents behind the project's mission.
+/// The kind of work of a stage, in the terms of the papers behind the project's mission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Headers, state, lookups.
@@ -41,12 +41,12 @@ pub enum Kind {
     Bytes,
     /// The device, interrupts, switches between tasks.
     Device,
-    /// Outside of the stack.
+    /// Work outside of the stack.
     Outside,
 }
 
 impl Stage {
-    /// In the order of tables.
+    /// All stages, in the order of tables.
     pub const ALL: [Stage; 12] = [
         Stage::Driver,
         Stage::Tap,
@@ -62,7 +62,7 @@ impl Stage {
         Stage::Other,
     ];
 
-    /// The name in tables and documents.
+    /// The name in tables and JSON documents.
     pub const fn name(self) -> &'static str {
         match self {
             Stage::Driver => "driver",
@@ -80,7 +80,7 @@ impl Stage {
         }
     }
 
-    /// Its kind of work.
+    /// The stage's kind of work.
     pub const fn kind(self) -> Kind {
         match self {
             Stage::Ether | Stage::Ip | Stage::Tcp | Stage::Stack | Stage::Socket => Kind::Protocol,
@@ -90,7 +90,7 @@ impl Stage {
         }
     }
 
-    /// A remedy that would make it cheaper.
+    /// Advice that would make the stage cheaper.
     pub const fn remedy(self) -> &'static str {
         match self {
             Stage::Driver => "larger bursts, or a device with offloads",

@@ -23,17 +23,17 @@ use crate::world::{Target, World};
 
 /// The kind of an adversary's link: bare IP, so that it needs no neighbour discovery.
 const KIND: LinkKind = LinkKind::Ip;
-/// The last byte of its address, and its port.
+/// The last byte of an adversary's address, and its port.
 const NUMBER: u8 = 250;
 const PORT: u16 = 9;
 
 /// A connection to an adversary.
 pub struct AdversaryFlow {
-    /// The host that connects to it.
+    /// The host that connects to the adversary.
     pub host: usize,
     /// The number of the network between them; no other host is on it.
     pub network: u8,
-    /// The link to it, and from it.
+    /// The link to the adversary, and the link from it.
     pub links: (Settings, Settings),
     /// The adversary.
     pub adversary: AdversarySettings,
@@ -42,7 +42,7 @@ pub struct AdversaryFlow {
     /// The script of the honest end. It should be [`Script::is_graceful`], or the test proves
     /// little.
     pub script: Script,
-    /// When it begins.
+    /// When the connection begins.
     pub at: Instant,
 }
 
@@ -71,7 +71,7 @@ impl World {
         self.host_ends[flow.host].push(client);
         self.flows.push(Flow { number, client, server: client + 1, is_graceful: false });
         if flow.adversary.misbehaviour == Misbehaviour::Timestamps {
-            // It echoes wrong timestamps, so no measured round trip is reliable.
+            // The adversary echoes wrong timestamps, so no measured round trip is reliable.
             self.clock_jumped[flow.host] = true;
         }
         let source = self.event_queue.add();
@@ -86,7 +86,7 @@ impl World {
         self.adversaries.iter().map(|attached| attached.adversary.misbehaved).sum()
     }
 
-    /// A frame has reached an adversary.
+    /// Deliver a frame to an adversary, and send its answers.
     pub(crate) fn deliver_to_adversary(
         &mut self,
         lane: usize,
@@ -112,7 +112,7 @@ impl World {
         outcome
     }
 
-    /// An adversary's timer has expired.
+    /// Let an adversary act when its timer has expired.
     pub(crate) fn wake_adversary(&mut self, adversary: usize) {
         let mut said = Vec::new();
         self.adversaries[adversary].adversary.tick(&self.pattern, self.now, &mut said);

@@ -1,9 +1,9 @@
 //! An adversarial peer that is not our stack: it accepts a connection, receives data and sends a
 //! little itself. Until a given time it breaks the protocol; from then on it keeps to it.
 //!
-//! Called by: `adversaries`, which puts it at the end of a link. It keeps what it really received
-//! apart from what it acknowledges, and checks every byte. RFC 9293 section 3.10.7, as far as a
-//! receiver needs it; how it misbehaves is in `misbehave.rs`.
+//! Called by: `adversaries`, which puts it at the end of a link. The adversary records the bytes
+//! that it really received apart from those that it acknowledges, and checks every byte. It follows
+//! RFC 9293 section 3.10.7, as far as a receiver needs it; `misbehave.rs` has its misbehaviour.
 
 use core::net::SocketAddrV4;
 use std::collections::BTreeMap;
@@ -18,14 +18,14 @@ use crate::pattern::Pattern;
 use crate::seen::Seen;
 use crate::violation::Violation;
 
-/// The window that it advertises when it behaves, and its scale: 256 KB.
+/// The window that an adversary advertises when it behaves, and the scale of the window: 256 KB.
 pub(crate) const WINDOW: u16 = u16::MAX;
 const SCALE: u8 = 2;
-/// Interval between two checks of what to send again.
+/// Interval between two retransmissions of unacknowledged bytes.
 const TICK: Duration = Duration::from_millis(300);
-/// Bytes in each of its segments; it sends one at a time.
+/// Bytes in each segment of an adversary, which sends one at a time.
 const SEGMENT_BYTES: u64 = 500;
-/// Pieces out of order that it keeps.
+/// The most pieces out of order that an adversary keeps.
 const PIECES_MAX: usize = 1_000;
 
 /// The settings of an adversary.
@@ -47,27 +47,27 @@ pub(crate) struct Adversary {
     pub(crate) rng: Rng,
     own: SocketAddrV4,
     peer: Option<SocketAddrV4>,
-    /// The numbers of the streams that it writes and reads.
+    /// The numbers of the stream that the adversary writes and of the one that it reads.
     streams: (u64, u64),
     /// The sequence number of its own first byte, and of its peer's.
     own_first: SeqNumber,
     pub(crate) peer_first: SeqNumber,
-    /// Its own bytes that were acknowledged, at the end its FIN included.
+    /// How many of its own bytes were acknowledged; at the end the FIN counts too.
     acked: u64,
-    /// Pieces of the peer's stream that it holds: beginning and end of each.
+    /// Pieces of the peer's stream that have arrived: each begin, with its end.
     pub(crate) pieces: BTreeMap<u64, u64>,
     /// The position just past the peer's last byte, once it is known.
     peer_end: Option<u64>,
     /// The highest position of the peer's stream that it has seen, the FIN included.
     pub(crate) seen_to: u64,
-    /// The peer's last timestamp, if it sends some.
+    /// The peer's last timestamp, if the peer sends timestamps.
     pub(crate) their_clock: Option<u32>,
     /// The offset of its own clock, in milliseconds.
     pub(crate) clock_offset: u32,
-    /// It neither receives nor sends any more.
+    /// The adversary neither receives nor sends any more.
     pub(crate) is_gone: bool,
     pub(crate) wake: Instant,
-    /// How often it broke the protocol.
+    /// How often the adversary broke the protocol.
     pub(crate) misbehaved: u64,
 }
 
@@ -107,12 +107,12 @@ impl Adversary {
         }
     }
 
-    /// Bytes of the peer's stream that it has without a gap.
+    /// Bytes of the peer's stream that have arrived without a gap.
     pub(crate) fn received(&self) -> u64 {
         self.pieces.get(&0).copied().unwrap_or(0)
     }
 
-    /// Bytes of its own stream.
+    /// The length of the adversary's own stream, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.settings.bytes
     }
@@ -121,10 +121,10 @@ impl Adversary {
         now < self.settings.honest_from
     }
 
-    /// A segment arrived undamaged; answers go to `out`.
+    /// Process a segment that arrived undamaged; answers go to `out`.
     ///
     /// # Errors
-    /// If its bytes are not those of the stream.
+    /// If the segment's bytes are not those of the stream.
     pub(crate) fn take(
         &mut self,
         seen: &Seen,
@@ -169,12 +169,14 @@ impl Adversary {
         Ok(())
     }
 
-    /// It acknowledged bytes that it lost, so it cannot keep to the protocol from now on.
+    /// Does the adversary give up? It does when it should behave, but has acknowledged bytes that
+    /// it lost.
     fn gives_up(&self, now: Instant) -> bool {
         self.settings.misbehaviour.loses_bytes() && !self.misbehaves_at(now)
     }
 
-    /// A probe without data repeats an acknowledged sequence number and asks for an answer.
+    /// Does a segment without data ask for an answer? A probe does: it has a sequence number that
+    /// was acknowledged before.
     fn is_answer_due(&self, seen: &Seen) -> bool {
         seen.len == 0 && i64::from(seen.seq.since(self.peer_first)) < self.seen_to as i64
     }
@@ -208,15 +210,15 @@ impl Adversary {
         Ok(())
     }
 
-    /// Has all of the peer's stream arrived? An adversary that acknowledges too much counts
-    /// everything that it has seen.
+    /// Has all of the peer's stream arrived? For an adversary that acknowledges too much,
+    /// everything that it has seen counts.
     fn peer_is_done(&self) -> bool {
         let so_far =
             if self.settings.misbehaviour.loses_bytes() { self.seen_to } else { self.received() };
         self.peer_end.is_some_and(|end| so_far >= end)
     }
 
-    /// The acknowledgment that an honest peer would send: a FIN behind the last byte counts.
+    /// The acknowledgment that an honest peer would send. A FIN after the last byte counts.
     pub(crate) fn honest_ack(&self) -> u64 {
         let received = self.received();
         received + u64::from(self.peer_end == Some(received))
@@ -233,7 +235,7 @@ impl Adversary {
         self.answer(self.received(), now, out);
     }
 
-    /// Send one segment of its own unacknowledged bytes, or its FIN.
+    /// Send one segment with unacknowledged bytes of the adversary's own stream, or its FIN.
     fn send(&mut self, pattern: &Pattern, now: Instant, out: &mut Vec<Vec<u8>>) {
         let left = self.bytes().saturating_sub(self.acked).min(SEGMENT_BYTES);
         let is_fin = left == 0 && self.acked == self.bytes() && self.peer_is_done();
@@ -246,7 +248,8 @@ impl Adversary {
         self.push(&said, payload, out);
     }
 
-    /// The header fields of an ordinary segment; half of the time some are wrong.
+    /// The header fields of an ordinary segment. The timestamps may be wrong, if that is how the
+    /// adversary misbehaves.
     pub(crate) fn said(&mut self, now: Instant) -> Said {
         let ack = self.peer_first + self.honest_ack() as u32;
         let timestamps = self.timestamps(now);
@@ -269,7 +272,7 @@ impl Adversary {
         let mss = self.mss();
         let timestamps = self.their_clock.and_then(|_| self.timestamps(now));
         let said = Said {
-            // The number before its first byte.
+            // The SYN's number is the one before the first byte.
             seq: self.own_first - 1,
             ack: self.peer_first,
             flags: Flags::SYN | Flags::ACK,

@@ -20,24 +20,24 @@ pub use script::{Finish, Read, Script, Write};
 /// How an end of a connection opens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Opening {
-    /// It connects at this time of the world.
+    /// The end connects at this time of the world.
     Connect { to: SocketAddr, at: Instant },
-    /// It accepts.
+    /// The end accepts a connection.
     Accept(ListenerHandle),
 }
 
 /// The state of an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Not begun, or no client has connected.
+    /// The end has not begun, or no client has connected.
     Waiting,
-    /// It has a connection.
+    /// The end has a connection.
     Open,
     /// The connection is over; the error is set unless the application ended it.
     Ended(Option<Error>),
 }
 
-/// How long an end waits before it tries to connect again for want of memory.
+/// How long an end waits before it tries to connect again, if memory was exhausted.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// One end of a connection.
@@ -46,32 +46,32 @@ pub struct Endpoint {
     pub(crate) opening: Opening,
     pub(crate) config: tcp::Config,
     pub(crate) script: Script,
-    /// The numbers of the streams that it writes and reads.
+    /// The numbers of the stream that the end writes and of the one that it reads.
     pub(crate) streams: (u64, u64),
     pub(crate) handle: Option<TcpHandle>,
     pub(crate) phase: Phase,
-    /// The handshake was done.
+    /// The handshake has been completed.
     pub(crate) was_open: bool,
-    /// The stack may be able to do more than at the last call.
+    /// The stack may accept calls that it refused the last time.
     pub(crate) ready: bool,
-    /// When its own wait ends, by its host's clock.
+    /// When the wait that the script asks for ends, by the host's clock.
     pub(crate) wake: Instant,
     /// Bytes written and read so far.
     pub(crate) written: u64,
     pub(crate) read: u64,
-    /// The peer's half has ended, and all of its bytes were read.
+    /// The peer has closed its half, and all of its bytes were read.
     pub(crate) saw_end: bool,
-    /// Every step of the lists that was finished.
+    /// How many steps of both lists are finished.
     pub(crate) steps_done: u64,
     writing: Half,
     reading: Half,
 }
 
-/// How far a list has come.
+/// The progress of a list.
 #[derive(Clone, Copy, Default)]
 struct Half {
     step: usize,
-    /// Bytes of the step that are done.
+    /// Bytes of the present step that are done.
     done: u64,
     /// When the step's wait is over.
     until: Option<Instant>,
@@ -83,7 +83,7 @@ impl Half {
         *steps += 1;
     }
 
-    /// Is a wait of `length` that begins with the first call over?
+    /// Is a wait of `length` over? The wait begins with the first call.
     fn waited(&mut self, length: Duration, now: Instant, wake: &mut Instant) -> bool {
         let until = *self.until.get_or_insert(now + length);
         if now < until {
@@ -136,7 +136,7 @@ impl Endpoint {
         self.wake != Instant::NEVER
     }
 
-    /// Do whatever can be done now; `true` if anything was.
+    /// Do everything that can be done now. Returns `true` if anything was done.
     pub(crate) fn drive(
         &mut self,
         stack: &mut Stack,
@@ -181,7 +181,7 @@ impl Endpoint {
         self.wake = Instant::NEVER;
     }
 
-    /// The next hop did not answer: try again, as a program would.
+    /// Begin again after the next hop did not answer, as a program would.
     fn begin_again(&mut self, stack: &mut Stack, handle: TcpHandle, now: Instant) {
         stack.tcp_close(handle);
         self.handle = None;
@@ -191,7 +191,7 @@ impl Endpoint {
         (self.writing, self.reading) = Default::default();
     }
 
-    /// Connect if its time has come; `true` when there is a connection.
+    /// Connect if it is time to. Returns `true` if there is a connection.
     fn connect(&mut self, stack: &mut Stack, now: Instant) -> bool {
         let Opening::Connect { to, at } = self.opening else { return self.handle.is_some() };
         if now < at {
@@ -212,7 +212,8 @@ impl Endpoint {
         }
     }
 
-    /// The reading half; the outer error is the stack's, the inner the connection's.
+    /// Carry out steps of the reading half. The outer error is a violation, the inner error is the
+    /// connection's.
     fn read_some(
         &mut self,
         stack: &mut Stack,
@@ -254,7 +255,7 @@ impl Endpoint {
         Ok(Ok(()))
     }
 
-    /// Read into a buffer of the program, up to `most` bytes.
+    /// Read up to `most` bytes into a buffer of the program.
     fn copy_out(
         &mut self,
         stack: &mut Stack,
@@ -271,7 +272,7 @@ impl Endpoint {
         Ok(got.map(|n| n as u64))
     }
 
-    /// Take a loaned buffer.
+    /// Read by taking a loaned buffer.
     fn take_mbuf(
         &mut self,
         stack: &mut Stack,

@@ -1,5 +1,5 @@
 //! Runs the applications of a host in a step of the main loop: takes the events of its stack, gives
-//! accepted connections to their applications, and lets each application go on.
+//! accepted connections to their applications, and lets each application continue.
 //!
 //! Called by: `events.rs`.
 
@@ -46,7 +46,7 @@ impl World {
         Ok(acted)
     }
 
-    /// Run the background flows; `true` if anything was sent.
+    /// Run the background flows. Returns `true` if anything was sent.
     fn chat(&mut self, host: usize, local: Instant) -> Result<bool, Violation> {
         let World { background_flows, hosts, pattern, now, .. } = self;
         let mut sent = false;

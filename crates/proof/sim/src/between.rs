@@ -1,5 +1,5 @@
-//! Nodes between hosts: a hub passes frames on; a router forwards packets, answers them with an
-//! ICMP error, or drops them.
+//! Nodes between hosts. A hub passes frames on; a router forwards a packet, answers it with an ICMP
+//! error, or drops it.
 //!
 //! Called by: `events`, for each frame that reaches a hub or a router.
 

@@ -14,7 +14,7 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Add a source with nothing to do.
+    /// Add a source that is not due. Returns its number.
     pub(crate) fn add(&mut self) -> usize {
         self.times.push(Instant::NEVER);
         self.times.len() - 1
@@ -32,7 +32,7 @@ impl EventQueue {
         self.times[source] = self.times[source].min(at);
     }
 
-    /// The next source, and when; `None` in an empty world.
+    /// The source that is due next, and its time; `None` in an empty world.
     #[inline]
     pub(crate) fn next(&self) -> Option<(usize, Instant)> {
         let mut best = (0, *self.times.first()?);

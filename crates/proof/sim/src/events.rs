@@ -1,7 +1,7 @@
 //! The main loop of a world: take the earliest event and handle it.
 //!
 //! Called by: the owner of the world. Events are arrivals at the end of a link's direction, hosts
-//! that want to be polled (`step`), scheduled events, and a check of every connection once a
+//! that have to be polled (`step`), scheduled events, and a check of every connection once a
 //! second.
 
 mod step;
@@ -39,8 +39,8 @@ impl World {
         Ok(())
     }
 
-    /// Run until a condition holds, checked after each event, at most until `latest`; returns when
-    /// it held first, or `None`.
+    /// Run until a condition holds, which is checked after each event, but at most until `latest`.
+    /// Returns the time at which it first held, or `None`.
     ///
     /// # Errors
     /// The first law that does not hold.
@@ -188,7 +188,7 @@ impl World {
         self.event_queue.set(self.host_sources[touched], wake);
     }
 
-    /// Frames have reached the end of a direction.
+    /// Handle frames that have reached the end of a direction.
     fn arrivals(&mut self, lane: usize) -> Result<(), Violation> {
         let to = self.lanes[lane].to;
         while let Some((frame, _)) = self.lanes[lane].model.receive(self.now, &mut self.pool) {
@@ -216,7 +216,7 @@ impl World {
         self.step(host)
     }
 
-    /// For the trace: a frame arrives at a host.
+    /// Put the arrival of a frame at a host into the trace.
     #[inline]
     fn arrived(&mut self, lane: usize, host: usize, frame: &Mbuf) {
         if self.oracles.is_none() && self.trace.is_none() {
@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// For the trace: packets that a direction lost.
+    /// Put the packets that a direction lost into the trace.
     fn lost(&mut self, lane: usize) {
         let Some(trace) = &self.trace else { return };
         while let Some(lost) = self.lanes[lane].model.next_lost() {
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// A frame enters a direction of a link.
+    /// Put a frame into a direction of a link.
     #[inline]
     pub(crate) fn enter(&mut self, lane: usize, frame: Mbuf) {
         let model = &mut self.lanes[lane].model;

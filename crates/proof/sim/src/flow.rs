@@ -9,7 +9,7 @@ use crate::app::Script;
 /// One connection between two applications.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// From 0.
+    /// The number of the flow, from 0.
     pub number: usize,
     /// The number of its end that connects.
     pub client: usize,
@@ -32,6 +32,6 @@ pub struct FlowSettings {
     pub config: (tcp::Config, tcp::Config),
     /// The scripts of both ends.
     pub scripts: (Script, Script),
-    /// When it begins.
+    /// When the flow begins.
     pub at: Instant,
 }

@@ -2,9 +2,10 @@
 //!
 //! Called by: the program `wirespeed-sim`, benches, the lab.
 //!
-//! The path: two hosts, MTU 1500, IPv4 over Ethernet; the rate counts IP packets, headers included
-//! and link headers not. Impairments act on data only, behind the bottleneck's queue. ACKs come
-//! back at the same rate and delay, through a queue that never fills. Time runs from the first SYN.
+//! The path: two hosts, MTU 1500, IPv4 over Ethernet. The rate counts IP packets with their
+//! headers, but without link headers. Impairments act only on data, behind the bottleneck's queue.
+//! ACKs return at the same rate and delay, through a queue that never fills. Time runs from the
+//! first SYN.
 
 use base::{Duration, Instant, IpVersion, Switch};
 use device::fault::Rng;
@@ -24,7 +25,8 @@ use crate::world::World;
 const PACKET: f64 = 1500.0;
 const PAYLOAD: f64 = 1448.0;
 
-/// Longer than any segment without data, shorter than any with much data.
+/// Packets up to this size are exempt from impairments: it is longer than any segment without data,
+/// and shorter than any segment with much data.
 const EXEMPT_BYTES: usize = 100;
 
 /// A path, and the flows over it.
@@ -32,7 +34,7 @@ const EXEMPT_BYTES: usize = 100;
 pub struct Goodput {
     /// Bits a second.
     pub rate_bps: u64,
-    /// One way; the round trip is twice this.
+    /// The delay one way; the round trip is twice this.
     pub delay: Duration,
     /// Size of the bottleneck's queue, in bytes.
     pub queue_bytes: usize,
@@ -61,7 +63,8 @@ pub struct Goodput {
 }
 
 impl Goodput {
-    /// This rate and delay, a queue of one bandwidth-delay product, 60 s, one flow of CUBIC.
+    /// A path with this rate and delay, a queue of one bandwidth-delay product, 60 s, and one flow
+    /// of CUBIC.
     pub fn new(rate_bps: u64, delay: Duration) -> Goodput {
         let mut path = Goodput {
             rate_bps,
@@ -83,7 +86,7 @@ impl Goodput {
         path
     }
 
-    /// This many bandwidth-delay products, of the rate and the round trip, in bytes.
+    /// The bytes of `share` bandwidth-delay products (rate times round trip).
     pub fn bdp_bytes(&self, share: f64) -> usize {
         (self.rate_bps as f64 / 8.0 * 2.0 * self.delay.as_secs_f64() * share) as usize
     }
@@ -106,7 +109,7 @@ pub struct Outcome {
     pub fast_recoveries: u64,
     /// How often flows reduced their window because of echoed ECN marks.
     pub ecn_reductions: u64,
-    /// The counts of the bottleneck.
+    /// The counters of the bottleneck.
     pub bottleneck: link::Counts,
     /// Events that the simulation handled.
     pub events: u64,
@@ -117,12 +120,13 @@ pub(crate) fn two_hosts(seed: u64) -> World {
     two_hosts_that(seed, Threshold::EACH, Cost::default())
 }
 
-/// The same with these interrupt settings and CPU costs of the devices.
+/// Like [`two_hosts`], with these interrupt settings and CPU costs of the devices.
 pub(crate) fn two_hosts_that(seed: u64, interrupt: Threshold, cost: Cost) -> World {
     let mut world = World::new(seed, false, None);
     for number in 0..2 {
         let mut stack = StackConfig::new([seed, number]);
-        // Nothing is corrupted on these paths, and checksums would take a quarter of the time.
+        // Checksums are off: these paths corrupt nothing, and checksums would take a quarter of the
+        // time.
         for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
             stack.switches = stack.switches.with(switch, false);
         }
@@ -137,7 +141,7 @@ pub(crate) fn two_hosts_that(seed: u64, interrupt: Threshold, cost: Cost) -> Wor
     world
 }
 
-/// The settings of each direction: data passes the bottleneck, ACKs only its rate and delay.
+/// The settings of each direction: data passes the bottleneck; ACKs have only its rate and delay.
 pub fn ways(path: &Goodput) -> (Settings, Settings) {
     let back = Settings {
         rate_bps: Some(path.rate_bps),
@@ -175,7 +179,7 @@ pub fn world(path: &Goodput) -> World {
     let mut rng = Rng::new(path.seed);
     let rtt_ns = 2 * path.delay.as_nanos() as usize;
     let flows = (0..path.flows).map(|flow| {
-        // Time starts with the first SYN; the others follow within a round trip.
+        // Time starts with the first SYN; the other flows begin within a round trip.
         let at_ns = if flow == 0 { 0 } else { rng.below(rtt_ns) as u64 };
         (path.algorithm, Instant::from_nanos(at_ns))
     });
@@ -227,7 +231,8 @@ pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
     Ok(outcome(path, &world, &before))
 }
 
-/// Virtual time between two calls of `stop`: some tens of thousands of packets at most.
+/// Virtual time between two calls of `stop`, in which at most some tens of thousands of packets are
+/// sent.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Like [`measure`], but `None` if `stop` returned true meanwhile.

@@ -11,7 +11,7 @@ use link::cut;
 use mbuf::{Mbuf, Pool};
 use stack::{PortConfig, PortId, Stack, StackConfig};
 
-/// A host's clock: the world's, with an offset.
+/// A host's clock: the world's time plus an offset.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     offset_ns: i64,
@@ -27,7 +27,7 @@ impl Clock {
         Instant::from_nanos(now.as_nanos().saturating_add_signed(self.offset_ns))
     }
 
-    /// The world's time when the host's clock shows this.
+    /// The world's time when the host's clock shows `local`.
     pub(crate) fn world(self, local: Instant) -> Instant {
         match local {
             Instant::NEVER => Instant::NEVER,
@@ -56,8 +56,9 @@ pub struct PortSettings {
     pub depth_bytes: usize,
     /// Offloads of the device.
     pub offloads: Offloads,
-    /// The device gives its link a burst when the one before has left: its queues fill, and the
-    /// stack is pushed back. Otherwise the link takes all at once into its own queue.
+    /// The device gives its link a burst only when the burst before has left, so that the device's
+    /// queues can fill and the stack is pushed back. Otherwise the link takes all frames at once
+    /// into its own queue.
     pub waits_for_link: bool,
 }
 
@@ -78,14 +79,14 @@ impl Default for PortSettings {
 /// The settings of a host.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
-    /// Its stack.
+    /// The host's stack.
     pub stack: StackConfig,
-    /// Its clock's time when the world begins.
+    /// The time of the host's clock when the world begins.
     pub clock: Duration,
-    /// Its device copies frames from and to buffers of the host, as a real one does: frames in
-    /// flight hold none of them, and each arrival needs one.
+    /// The device copies frames from and to buffers of the host, like real hardware: frames in
+    /// flight do not use the host's buffers, and each arrival needs one.
     pub own_buffers: bool,
-    /// The interrupt coalescing of its devices; the time counts from the first frame, as in
+    /// The interrupt coalescing of the devices; the time counts from the first frame, as in
     /// hardware.
     pub interrupt: Threshold,
     /// The CPU time that receiving takes.
@@ -95,9 +96,9 @@ pub struct HostSettings {
 /// CPU time that receiving takes: meanwhile the host does nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// For each interrupt.
+    /// The time for each interrupt.
     pub interrupt: Duration,
-    /// For each frame.
+    /// The time for each frame.
     pub frame: Duration,
 }
 
@@ -105,7 +106,7 @@ pub struct Cost {
 pub(crate) struct Attachment {
     pub(crate) wire: Mem,
     pub(crate) link: LinkKind,
-    /// The direction that it sends into.
+    /// The direction of a link that the port sends into.
     pub(crate) out: usize,
     /// See [`PortSettings::waits_for_link`].
     pub(crate) waits_for_link: bool,
@@ -118,7 +119,7 @@ pub(crate) struct Host {
     pub(crate) settings: HostSettings,
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) paused_until: Instant,
-    /// Buffers that were withheld from the stack.
+    /// Buffers that are withheld from the stack.
     withheld: Vec<Mbuf>,
     /// The limit of its pool while no buffers are withheld.
     limit_bytes: usize,
@@ -128,10 +129,10 @@ pub(crate) struct Host {
     pub(crate) no_buffer: u64,
     /// Frames that could not be segmented.
     pub(crate) uncut: u64,
-    /// Frames for the stack that it has not been polled for, and their bytes.
+    /// Frames that were delivered since the stack was last polled; below, their bytes.
     delivered: usize,
     delivered_bytes: usize,
-    /// When the first of these frames came.
+    /// When the first of these frames arrived.
     first_at: Instant,
     /// How often the stack was polled for such frames.
     pub(crate) interrupts: u64,
@@ -144,8 +145,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(settings: HostSettings) -> Host {
         Host {
-            // No Ethernet switch on these wires needs the reports, and runs are compared with each
-            // other.
+            // The wires have no Ethernet switch that needs these reports.
             stack: Stack::new(StackConfig {
                 solicited_node_reports: false,
                 ..settings.stack.clone()
@@ -168,7 +168,8 @@ impl Host {
         }
     }
 
-    /// A port whose frames go into direction `out`; `wrap` may put something around its device.
+    /// Add a port whose frames go into direction `out`. `wrap` may wrap the port's device in
+    /// another one.
     pub(crate) fn attach(
         &mut self,
         settings: &PortSettings,
@@ -188,8 +189,8 @@ impl Host {
         self.stack.add_port(wrap(inside), config)
     }
 
-    /// Take the packets that the stack has sent through a port, as on the wire, and pass each to
-    /// `out`; returns their number.
+    /// Take the packets that the stack has sent through a port, in the form that they have on the
+    /// wire, and pass each to `out`. Returns their number.
     pub(crate) fn sent(
         &mut self,
         port: usize,
@@ -220,7 +221,7 @@ impl Host {
         total
     }
 
-    /// A frame arrives from the wire at a port.
+    /// Deliver a frame from the wire to a port.
     pub(crate) fn arrive(&mut self, port: usize, frame: Mbuf, now: Instant, pool: &mut Pool) {
         let bytes = frame.len();
         let frame = if self.settings.own_buffers {
@@ -250,7 +251,7 @@ impl Host {
         }
     }
 
-    /// When its devices interrupt it for received frames; `None` if there are none.
+    /// When the devices interrupt the host for received frames; `None` if there are none.
     pub(crate) fn interrupt_at(&self) -> Option<Instant> {
         let Threshold { frames, bytes, within } = self.settings.interrupt;
         let has_gathered =
@@ -259,7 +260,7 @@ impl Host {
         (self.delivered > 0).then_some(self.first_at + wait)
     }
 
-    /// The CPU is busy with this many received frames.
+    /// Let the CPU be busy with this many received frames.
     pub(crate) fn spend(&mut self, frames: usize, now: Instant) {
         let Cost { interrupt, frame } = self.settings.cost;
         if frames > 0 && self.settings.cost != Cost::default() {
@@ -269,14 +270,15 @@ impl Host {
         }
     }
 
-    /// The stack is polled for the delivered frames; returns their number.
+    /// Called when the stack is polled for the delivered frames. Returns their number.
     pub(crate) fn take_delivered(&mut self) -> usize {
         self.interrupts += u64::from(self.delivered > 0);
         self.delivered_bytes = 0;
         core::mem::take(&mut self.delivered)
     }
 
-    /// Take every free buffer of the stack's pool, and set its limit so that it gets no other.
+    /// Take every free buffer of the stack's pool, and lower the pool's limit so that it cannot get
+    /// more.
     pub(crate) fn exhaust(&mut self) {
         let pool = self.stack.pool();
         self.limit_bytes = self.limit_bytes.max(pool.limit_bytes());
@@ -302,7 +304,7 @@ impl Host {
     }
 }
 
-/// A copy with the offload requests.
+/// A copy of a frame, with its offload requests.
 fn copied(frame: &Mbuf, pool: &mut Pool) -> Option<Mbuf> {
     let mut copy = pool.copy_of(frame.as_slice())?;
     if frame.has(mbuf::Flags::CSUM_PARTIAL) {

@@ -1,8 +1,8 @@
 //! Simulates a transfer between two hosts whose devices coalesce interrupts, in virtual time, and
 //! measures how long it takes.
 //!
-//! Called by: the lab, tests. Two hosts, MTU 1500, IPv4 over Ethernet, nothing lost; time runs from
-//! the first SYN until the receiver has read the last byte.
+//! Called by: the lab, tests. There are two hosts, MTU 1500, IPv4 over Ethernet, and nothing is
+//! lost. Time runs from the first SYN until the receiver has read the last byte.
 
 use base::{Duration, Instant, IpVersion};
 use device::mitigation::Threshold;
@@ -18,7 +18,7 @@ use crate::world::World;
 /// Payload of a full-size segment with timestamps, in bytes.
 pub const SEGMENT_BYTES: u64 = 1_448;
 
-/// The resolution of the end of a transfer.
+/// The precision with which the end of a transfer is measured.
 const TICK: Duration = Duration::from_micros(1);
 
 /// Longer than any transfer without loss takes.
@@ -31,7 +31,7 @@ pub struct Transfer {
     pub interrupt: Threshold,
     /// The CPU time of an interrupt and of a frame.
     pub cost: Cost,
-    /// Bits a second, of IP packets.
+    /// The rate of the link in bits a second, which counts IP packets.
     pub rate_bps: u64,
     /// Delay one way; the round trip is twice this.
     pub delay: Duration,
@@ -44,11 +44,11 @@ pub struct Transfer {
 /// The result of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// From the first SYN to the last byte read, to the microsecond.
+    /// The time from the first SYN until the last byte was read, to the microsecond.
     pub time: Duration,
     /// How often the receiver was interrupted.
     pub interrupts: u64,
-    /// Frames that it received.
+    /// Frames that the receiver got.
     pub frames: u64,
     /// CPU time of the receiver.
     pub busy: Duration,
@@ -57,7 +57,7 @@ pub struct Outcome {
 /// Runs the transfer.
 ///
 /// # Errors
-/// The first law that does not hold; a transfer that does not end is one.
+/// The first law that does not hold, or "liveness" for a transfer that does not end.
 pub fn measure(transfer: &Transfer) -> Result<Outcome, Violation> {
     let mut world = world(transfer);
     let mut now = Instant::ZERO;
@@ -99,7 +99,7 @@ fn world(transfer: &Transfer) -> World {
         ),
         at: Instant::ZERO,
     };
-    // The world is new: the port is free.
+    // This cannot fail: the world is new, so that the port is free.
     let _ = world.add_flow(flow);
     world
 }

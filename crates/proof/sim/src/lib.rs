@@ -1,9 +1,9 @@
 //! Simulated worlds in virtual time: real stacks, modelled links, applications, and laws that must
 //! hold for every seed. A failure is reproduced by its seed.
 //!
-//! Called by: `cargo xtask sim`, tests, experiments. It reads no clock and starts no thread. Read
-//! `events.rs` for how a world goes on, `scenario.rs` for what a seed draws, `oracle/` for the
-//! laws; docs/sim.md says how to use it.
+//! Called by: `cargo xtask sim`, tests, experiments. A simulation reads no clock. `events.rs` has
+//! the main loop, `scenario.rs` the choices that a seed makes, `oracle/` the laws; docs/sim.md says
+//! how to use the program.
 
 mod adversaries;
 mod adversary;

@@ -2,9 +2,8 @@
 //! worlds (hosts and links in virtual time), each made from a seed, and checks the laws of `oracle`
 //! in them. `wirespeed-sim goodput` measures bulk flows over one path.
 //!
-//! Exit status: 0 every law held, 1 one did not, 2 the command line was wrong. One JSON document on
-//! standard output with `--json`; everything else that people read is on standard output too, and
-//! progress on standard error.
+//! Exit status: 0 if every law held, 1 if one did not, 2 if the command line was wrong. Results are
+//! on standard output, as one JSON document with `--json`; progress is on standard error.
 
 /// Print a line on standard output; a closed pipe is no error.
 macro_rules! say {
@@ -27,7 +26,10 @@ use wirespeed_sim::run::{self, Campaign, Replay, Verdict};
 use wirespeed_sim::units;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask sim", about = "Worlds of stacks and links in virtual time, by seed")]
+#[command(
+    name = "cargo xtask sim",
+    about = "Simulates stacks and links in virtual time, one world for each seed"
+)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
@@ -44,7 +46,8 @@ enum Command {
 
 #[derive(Args)]
 struct Worlds {
-    /// Replay this seed: print its plan and the last events; with --captures, capture every port
+    /// Replay this seed: print its plan and the last events; with --captures also capture every
+    /// port
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Run this many seeds
@@ -62,7 +65,7 @@ struct Worlds {
     /// One JSON document on standard output
     #[arg(long)]
     json: bool,
-    /// How many of the last events to show of a seed that failed
+    /// For a seed that failed, how many of the last events to show
     #[arg(long, value_name = "N", default_value_t = 60)]
     rows: usize,
     /// Write a capture of every port of a replayed seed into this folder
@@ -70,7 +73,7 @@ struct Worlds {
     captures: Option<PathBuf>,
 }
 
-/// Failures that are replayed at once; the others are listed.
+/// How many failed seeds are replayed at once; the others are only listed.
 const SHOWN: usize = 2;
 
 fn main() -> ExitCode {
@@ -116,7 +119,7 @@ fn worlds(options: &Worlds) -> Result<bool, String> {
         jobs: options.jobs,
     };
     let start = Instant::now();
-    // A panic is a failure with a seed; its text comes with the replay.
+    // A panic is reported as the failure of a seed, and its text is printed with the replay.
     std::panic::set_hook(Box::new(|_| {}));
     let failures = run::campaign(&campaign, |_| {});
     let _ = std::panic::take_hook();

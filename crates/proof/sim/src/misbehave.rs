@@ -19,7 +19,7 @@ const JUMP_MS_MAX: usize = 20_000;
 const SILENT_FROM_BYTES: u64 = 5_000;
 
 impl Adversary {
-    /// Acknowledge the received bytes; `before` is what was received before this segment.
+    /// Acknowledge the received bytes. `before` is how many had been received before this segment.
     pub(crate) fn answer(&mut self, before: u64, now: Instant, out: &mut Vec<Vec<u8>>) {
         let misbehaviour = self.settings.misbehaviour;
         if misbehaviour == Misbehaviour::Silence && self.received() >= SILENT_FROM_BYTES {
@@ -31,8 +31,8 @@ impl Adversary {
         said.options.sack = self.blocks();
         let misbehaves_now = self.misbehaves_at(now) && self.rng.happens(0.5);
         if misbehaviour == Misbehaviour::OptimisticAcks {
-            // A peer never sends bytes again that were acknowledged, so a gap among them stays. The
-            // adversary acknowledges everything that it has seen, until it falls silent.
+            // The peer never retransmits bytes that were acknowledged, so a gap among them stays.
+            // The adversary acknowledges everything that it has seen, until it falls silent.
             let most = if misbehaves_now { 4 * STEP as usize } else { 1 };
             let ahead = self.rng.below(most) as u32;
             self.misbehaved += u64::from(misbehaves_now);
@@ -63,7 +63,7 @@ impl Adversary {
         }
     }
 
-    /// The MSS that it asks for.
+    /// The MSS that the adversary asks for.
     pub(crate) fn mss(&mut self) -> u16 {
         match self.settings.misbehaviour {
             Misbehaviour::TinyMss => {
@@ -74,7 +74,8 @@ impl Adversary {
         }
     }
 
-    /// Its clock, and the value that it echoes; `None` if its peer has sent none.
+    /// The adversary's timestamp, and the timestamp that it echoes; `None` if the peer has sent
+    /// none.
     pub(crate) fn timestamps(&mut self, now: Instant) -> Option<Timestamps> {
         let mut echo = self.their_clock?;
         let clock = now.as_millis() as u32;
@@ -86,12 +87,12 @@ impl Adversary {
             self.misbehaved += 1;
             let jump = self.rng.below(JUMP_MS_MAX) as u32;
             match self.rng.below(4) {
-                // Forwards permanently, so that later timestamps are not old.
+                // The clock jumps forwards for good, so that later timestamps are not older.
                 0 => {
                     self.clock_offset = self.clock_offset.wrapping_add(jump);
                     offset = self.clock_offset;
                 }
-                // Back, only this once.
+                // The clock jumps back for this segment only.
                 1 => offset = offset.wrapping_sub(jump),
                 2 => echo = echo.wrapping_add(jump),
                 _ => echo = [0, echo.wrapping_sub(jump), u32::MAX][self.rng.below(3)],
@@ -100,7 +101,7 @@ impl Adversary {
         Some(Timestamps { value: clock.wrapping_add(offset), echo })
     }
 
-    /// The first three pieces that it holds out of order: a correct report.
+    /// A correct SACK report: the first three pieces that arrived out of order.
     fn blocks(&self) -> SackBlocks {
         let mut sack = SackBlocks::EMPTY;
         for (&from, &end) in self.pieces.iter().filter(|(from, _)| **from > 0).take(3) {

@@ -5,12 +5,13 @@
 
 use device::fault::Rng;
 
-/// A prime, so that no shift by whole segments or powers of two matches by chance.
+/// The period is a prime, so that data shifted by whole segments or powers of two does not match by
+/// chance.
 const PERIOD: usize = 65_521;
 
-/// Bytes that repeat after [`PERIOD`]; each stream begins somewhere else in them.
+/// Bytes that repeat after [`PERIOD`]; each stream begins at another place in them.
 pub(crate) struct Pattern {
-    /// Twice over, so that any piece of up to a period is in one place.
+    /// The bytes of two periods, so that any piece of up to a period is contiguous.
     bytes: Vec<u8>,
 }
 

@@ -1,16 +1,16 @@
-//! A router between hosts, each on a network of its own. It forwards IP packets; if one exceeds the
-//! MTU of the next network, it sends an ICMP error, or nothing (a black hole).
+//! A router between hosts, each on a network of its own. It forwards IP packets. If a packet
+//! exceeds the MTU of the next network, the router sends an ICMP error, or nothing (a black hole).
 //!
-//! Called by: `world` to make one, `events` with packets that reach it. RFC 1812 sections 5.2 and
-//! 5.3, RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2. It has no neighbour discovery
-//! (its links are bare IP), no fragmentation and no routes.
+//! Called by: `world` to make a router, `events` with packets that reach it. RFC 1812 sections 5.2
+//! and 5.3, RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2. It has no neighbour
+//! discovery (its links are bare IP), no fragmentation and no routes.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::Instant;
 use wire::{icmp, icmpv6, ipv4, ipv6, protocol};
 
-/// The last part of a router's address on each of its networks.
+/// The last byte of a router's address on each of its networks.
 const NUMBER: u8 = 254;
 const HOPS: u8 = 64;
 /// An IPv4 router quotes at least the header and eight bytes of a packet that is too long.
@@ -22,7 +22,7 @@ const QUOTE_V6_BYTES: usize = 1280 - ipv6::HEADER_LEN - icmpv6::HEADER_LEN;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leg {
     pub(crate) network: u8,
-    /// The direction to the host there.
+    /// The direction of the link to the host.
     pub(crate) out: usize,
     /// The longest packet that fits, in bytes.
     pub(crate) mtu: usize,
@@ -31,13 +31,13 @@ pub(crate) struct Leg {
 /// Counts of a router, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouterCounts {
-    /// Passed on.
+    /// Packets forwarded.
     pub forwarded: u64,
-    /// Too long, and reported to their senders.
+    /// Packets that were too long, and were reported to their senders.
     pub reported: u64,
-    /// Too long, and dropped silently.
+    /// Packets that were too long, and were dropped silently.
     pub swallowed: u64,
-    /// Malformed, out of hops, or without a route.
+    /// Packets that were malformed, out of hops, or without a route.
     pub dropped: u64,
 }
 
@@ -65,12 +65,12 @@ fn v6(network: u8) -> Ipv6Addr {
 pub(crate) struct Onward {
     pub(crate) out: usize,
     pub(crate) packet: Vec<u8>,
-    /// It is the packet itself, not an ICMP error about it.
+    /// This is the packet itself, not an ICMP error about it.
     pub(crate) is_forwarded: bool,
 }
 
 impl Router {
-    /// A packet came from the network `by`; returns the packet to send, if there is one.
+    /// Process a packet from the network `by`. Returns the packet to send, if there is one.
     pub(crate) fn take(&mut self, packet: &[u8], by: u8, now: Instant) -> Option<Onward> {
         let onward = self.route(packet).and_then(|leg| {
             let mut packet = packet.to_vec();
@@ -117,7 +117,7 @@ impl Router {
     }
 }
 
-/// Decrement the hop limit; `false` if none is left.
+/// Decrement the hop limit. Returns `false` if no hop is left.
 fn hop(packet: &mut [u8]) -> bool {
     if packet.first().is_some_and(|b| b >> 4 == 4) {
         return ipv4::decrement_ttl(packet).is_some_and(|left| left > 0);

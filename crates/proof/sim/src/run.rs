@@ -1,4 +1,4 @@
-//! Run one seed or many, catch failures, and run a failed seed again with a trace.
+//! Runs one seed or many, catches failures, and runs a failed seed again with a trace.
 //!
 //! Called by: the program `wirespeed-sim`, tests.
 
@@ -18,13 +18,13 @@ use crate::violation::Violation;
 pub struct Verdict {
     /// The seed.
     pub seed: u64,
-    /// Which law did not hold, and what was seen; `None` if all did.
+    /// The law that did not hold, and what was seen; `None` if all laws held.
     pub failure: Option<(String, String)>,
-    /// When, in nanoseconds of the world's time.
+    /// When the world ended or failed, in nanoseconds of its time.
     pub at_ns: u64,
-    /// The same for the same seed and code.
+    /// A hash over all packets: the same for the same seed and code.
     pub digest: u64,
-    /// Events that it took.
+    /// Events that were handled.
     pub events: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Replay {
     pub verdict: Verdict,
     /// The plan that the seed drew.
     pub plan: Vec<String>,
-    /// The last events, a row each.
+    /// The last events, a row for each.
     pub rows: Vec<String>,
     /// The errors of the captures.
     pub trouble: Vec<String>,
@@ -64,7 +64,7 @@ fn attempt(seed: u64, trace: Option<Trace>) -> (Verdict, Vec<String>) {
         }
     };
     let plan = scenario.plan().to_vec();
-    // A panic is a failure like any other. The world that it leaves is only read, and its buffers
+    // A panic is a failure like any other. After a panic the world is only read, and its buffers
     // are not used again.
     let outcome = catch_unwind(AssertUnwindSafe(|| scenario.run()));
     verdict.at_ns = scenario.world().now().as_nanos();
@@ -87,21 +87,21 @@ fn named(violation: Violation) -> (String, String) {
     (violation.oracle.to_owned(), violation.what)
 }
 
-/// Which seeds, and by how many threads.
+/// The seeds to run, and the number of threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
     /// The first seed.
     pub first: u64,
-    /// How many, over all shards.
+    /// The number of seeds, over all shards.
     pub seeds: u64,
-    /// This shard of how many: shards take seeds in turn.
+    /// The number of this shard, and how many shards there are. Shards take seeds in turn.
     pub shard: (u64, u64),
-    /// Threads.
+    /// The number of threads.
     pub jobs: usize,
 }
 
-/// Run many seeds; returns those that failed, in order. `each` is called with every verdict, from
-/// any thread.
+/// Run many seeds. Returns the verdicts of those that failed, in their order. `each` is called with
+/// every verdict, from any thread.
 pub fn campaign(campaign: &Campaign, each: impl Fn(&Verdict) + Sync) -> Vec<Verdict> {
     let (index, count) = campaign.shard;
     let next = AtomicU64::new(campaign.first + index);

@@ -35,11 +35,12 @@ pub(crate) use drawn::Draw;
 const NEVER_ENOUGH: Threshold =
     Threshold { frames: u32::MAX, bytes: u32::MAX, within: Duration::ZERO };
 
-/// Longer than the longest legitimate wait: more than twice the longest time-out of 120 s.
+/// The longest time without progress. It is longer than the longest legitimate wait: more than
+/// twice the longest time-out of 120 s.
 const BOUND: Duration = Duration::from_secs(260);
 
-/// No world's connections take longer. An hour is not enough today: without timestamps each hole of
-/// a recovery by time-out may cost 120 s.
+/// The time after which connections that have not ended are a failure. An hour would not be enough:
+/// without timestamps each hole may cost a time-out of 120 s.
 const LATEST: Duration = Duration::from_secs(5 * 3600);
 
 /// The first network of an adversary; hosts' networks are below.
@@ -55,10 +56,10 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Draw everything.
+    /// Draw a scenario from its seed.
     ///
     /// # Errors
-    /// If a host cannot be set up: a defect.
+    /// If a host cannot be set up, which is a defect.
     pub fn new(seed: u64, trace: Option<Trace>) -> Result<Scenario, Violation> {
         let mut draw = Draw(Rng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed));
         let mut scenario = Scenario { world: World::new(seed, true, trace), plan: Vec::new() };
@@ -86,7 +87,7 @@ impl Scenario {
         &self.plan
     }
 
-    /// Run it to its end.
+    /// Run the world to its end.
     ///
     /// # Errors
     /// The first law that did not hold.
@@ -107,7 +108,7 @@ impl Scenario {
             stack.budget.set(Limit::MbufBytes, draw.range(4, 16) as usize * (1 << 20));
         }
         let clock = match draw.range(0, 3) {
-            // Shortly before the 32 bits of milliseconds, and of timestamps, wrap.
+            // The clock begins shortly before milliseconds in 32 bits, and so timestamps, wrap.
             0 => Duration::from_millis((1 << 32) - draw.range(1, 20_000)),
             1 => Duration::from_millis((1 << 31) - draw.range(1, 20_000)),
             _ => Duration::from_millis(draw.range(1, 1 << 20)),
@@ -134,8 +135,8 @@ impl Scenario {
         self.world.add_host(settings);
     }
 
-    /// Point to point, or all on one hub; returns each network with its hosts, link kind and
-    /// minimum MTU.
+    /// Join the hosts by links, each between two hosts, or join all by a hub. Returns each network
+    /// with its hosts, link kind and minimum MTU.
     fn links(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) -> Vec<Network> {
         let introduced = draw.happens(0.7);
         if draw.happens(0.15) {
@@ -173,8 +174,8 @@ impl Scenario {
         networks
     }
 
-    /// All hosts behind one router, some of whose links have a small MTU; until the network
-    /// recovers it may drop packets that are too long silently.
+    /// Join all hosts by one router, some of whose links have a small MTU. Until the network
+    /// recovers, the router may silently drop packets that are too long.
     fn router(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) -> Network {
         let is_black_hole = draw.happens(0.4);
         let mut members = Vec::new();
@@ -240,7 +241,7 @@ impl Scenario {
             let mut config = (scripts::config(draw), scripts::config(draw));
             let is_graceful = scripts.0.is_graceful() && scripts.1.is_graceful();
             if !is_graceful {
-                // A reset may be lost; then only keepalive detects it.
+                // A reset may be lost: then only keepalive finds out that the connection has ended.
                 scripts::keep_alive(&mut config.0);
                 scripts::keep_alive(&mut config.1);
             }
@@ -262,7 +263,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Background flows.
+    /// Add background flows.
     fn background_flows(&mut self, networks: &[Network], recovery: Instant, draw: &mut Draw) {
         if !draw.happens(0.3) {
             return;
@@ -284,7 +285,7 @@ impl Scenario {
                 every: Duration::from_millis(draw.magnitude(1, 1_000)),
                 // The longest headers are IPv6's 40 bytes and eight bytes of UDP or ICMP.
                 bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
-                // Hosts that pause at the recovery have resumed by then.
+                // By that time hosts that paused at the recovery have resumed.
                 must_arrive_from: Some(recovery + Duration::from_secs(20)),
                 seed: draw.0.next_u64(),
             };
@@ -294,7 +295,7 @@ impl Scenario {
         }
     }
 
-    /// Adversaries, each on a link of its own.
+    /// Add adversaries, each on a link of its own.
     fn adversaries(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) {
         if !draw.happens(0.3) {
             return;
@@ -370,7 +371,7 @@ impl Scenario {
     }
 }
 
-/// A network, with the hosts that reach each other on it.
+/// Hosts that can reach each other: on one network, or through a router.
 struct Network {
     /// The hosts, each with the number of its network.
     hosts: Vec<(usize, u8)>,

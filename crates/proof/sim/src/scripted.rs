@@ -1,7 +1,7 @@
 //! Scripted situations in virtual time: one lost segment at the tail, a window that closes and
-//! opens. They use the stack's default settings unless said otherwise.
+//! opens. The stack has its default settings unless a function says otherwise.
 //!
-//! Called by: benches, tests. The path is the same for all: 100 Mb/s, round trip 40 ms, no
+//! Called by: benches, tests. All situations have the same path: 100 Mb/s, round trip 40 ms, no
 //! impairments.
 
 use std::cell::{Cell, RefCell};
@@ -23,33 +23,33 @@ pub const RTT: Duration = Duration::from_millis(40);
 const ONE_WAY: Duration = Duration::from_millis(20);
 const RATE_BPS: u64 = 100_000_000;
 
-/// The direction from the client, and the one to it.
+/// The number of the direction from the client, and of the direction to it.
 const THERE: usize = 0;
 const BACK: usize = 1;
 
 /// Sizes of the request and of the reply.
 const REQUEST_BYTES: u64 = 200;
 const REPLY_BYTES: u64 = 20 << 10;
-/// Exchanges before the measured one, to warm the connection up.
+/// Exchanges before the measured one, in which the congestion window grows.
 const WARM_TURNS: u64 = 8;
 
 /// Bytes that the reader reads before it stops.
 const BEFORE_STOP_BYTES: u64 = 100_000;
 /// How long the window stays closed.
 const SHUT: Duration = Duration::from_secs(5);
-/// The longest that anything here takes.
+/// The time after which a situation has failed.
 const LATEST: Duration = Duration::from_secs(600);
 
-/// The result of a lost tail.
+/// The result of [`tail_loss`].
 #[derive(Clone, Copy, Debug)]
 pub struct Tail {
-    /// From the request's first byte into the socket until the reply's last byte was read.
+    /// The time from the write of the request until the reply's last byte was read.
     pub completion: Duration,
     /// The longest time that the reader, the sender's peer, delays an ACK.
     pub ack_delay: Duration,
 }
 
-/// A request on a warm connection, whose reply of 20 KB loses its last segment, once.
+/// A request on a warm connection. The last segment of its reply of 20 KB is lost once.
 ///
 /// Nagle's algorithm is off at both ends, as in programs that exchange requests and replies: with
 /// it the last segment would wait for an ACK before it could be lost. Eight exchanges without a
@@ -57,7 +57,7 @@ pub struct Tail {
 /// read the eighth reply) until it has read the last byte of the ninth reply.
 ///
 /// # Errors
-/// If the streams differ, or the segment was never sent, or never arrived.
+/// If the streams differ, or the last segment was never sent or never arrived.
 pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
     let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
     let (mut client, mut server) = (vec![Write::AwaitOpen], Vec::new());
@@ -77,7 +77,7 @@ pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
             }
             let end = *first_byte.get_or_insert(seen.seq) + end_offset;
             let is_tail = seen.seq.lt(end) && (seen.seq + seen.len).ge(end);
-            // Drop it once; its retransmission passes.
+            // Drop the last segment once; its retransmission passes.
             !is_tail || core::mem::replace(&mut is_spent, true)
         }),
     );
@@ -92,35 +92,36 @@ pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
     Ok(Tail { completion: done.since(asked), ack_delay: config.ack_delay })
 }
 
-/// The result of a window that closed and opened.
+/// The result of [`window_opened`] or [`update_lost`].
 #[derive(Clone, Copy, Debug)]
 pub struct Resumed {
-    /// From the reader's first read after its stop, which opens the window, until it has read a
-    /// byte that was not in its buffer then.
+    /// The time from the reader's first read after its stop, which opens the window, until it reads
+    /// a byte that was not yet in its buffer.
     pub took: Duration,
-    /// Between the last probe before the window opened and the next one after that; zero if there
-    /// was none after it.
+    /// The time between the last probe before the window opened and the next probe; zero if there
+    /// was no next probe.
     pub probe_interval: Duration,
 }
 
-/// Bulk data; the reader stops, and its window is closed for five seconds (counted from when the
-/// sender learns of it). Then the reader goes on, reads everything that waits at once, and the
+/// A bulk transfer whose reader stops, so that its window is closed for five seconds, counted from
+/// when the sender learns of it. Then the reader reads everything in its buffer at once, and the
 /// window opens.
 ///
 /// # Errors
-/// If the streams differ, or the window was never closed, or nothing was sent again.
+/// If the streams differ, or the window never closed, or no data was sent afterwards.
 pub fn window_opened(seed: u64) -> Result<Resumed, Violation> {
     let shut = learn(seed)?;
     resume(seed, shut.stop_at, shut.at + SHUT, false)
 }
 
-/// The same, but the window opens at the worst moment, a millisecond after a probe was answered,
-/// and every segment of the reader from then on is lost until the next probe is sent. So the sender
-/// learns of it only from the answer to its own probe. The probe whose answer still shows a closed
-/// window is the first one that is sent five seconds after the window closed.
+/// Like [`window_opened`], but the window opens at the worst moment, a millisecond after a probe
+/// was answered, and from then on every segment of the reader is lost until the next probe is sent.
+/// So the sender learns of the open window only from the answer to its next probe. The probe whose
+/// answer still shows a closed window is the first one that is sent five seconds after the window
+/// closed.
 ///
 /// # Errors
-/// If the streams differ, or the window was never closed, or nothing was sent again.
+/// If the streams differ, or the window never closed, or no data was sent afterwards.
 pub fn update_lost(seed: u64) -> Result<Resumed, Violation> {
     let shut = learn(seed)?;
     let Some(&probe) = shut.probes.iter().find(|&&at| at >= shut.at + SHUT) else {
@@ -130,13 +131,13 @@ pub fn update_lost(seed: u64) -> Result<Resumed, Violation> {
     resume(seed, shut.stop_at, answered, true)
 }
 
-/// The run of a reader that never resumes.
+/// The times in a run whose reader never resumes.
 struct Shut {
     /// When the reader stops.
     stop_at: Instant,
     /// When the sender has learned that the window is closed.
     at: Instant,
-    /// When it sent each segment from then on.
+    /// When the sender sent each segment from then on.
     probes: Vec<Instant>,
 }
 
@@ -167,7 +168,7 @@ fn learn(seed: u64) -> Result<Shut, Violation> {
     let is_shut = |world: &World| world.info(0).is_some_and(|info| info.snd_wnd == 0);
     let at = world
         .run_until_that(Instant::ZERO + LATEST, is_shut)?
-        .ok_or_else(|| failed("the window was never shut"))?;
+        .ok_or_else(|| failed("the window never closed"))?;
     sent.borrow_mut().clear();
     world.run_until(at + SHUT + Duration::from_secs(125))?;
     let probes = sent.borrow().clone();
@@ -235,7 +236,7 @@ fn received_reaches(world: &mut World, bytes: u64) -> Result<Instant, Violation>
 
 fn reaches(world: &mut World, is_so: impl Fn(&World) -> bool) -> Result<Instant, Violation> {
     let reached = world.run_until_that(Instant::ZERO + LATEST, is_so)?;
-    reached.ok_or_else(|| failed("nothing more came"))
+    reached.ok_or_else(|| failed("no more data arrived"))
 }
 
 fn failed(what: &str) -> Violation {

@@ -10,7 +10,7 @@ use tcp::{Config, Ecn};
 use crate::app::{Finish, Read, Script, Write};
 use crate::scenario::Draw;
 
-/// Both ends of a connection.
+/// The scripts of both ends of a connection.
 pub(crate) fn draw(draw: &mut Draw) -> (Script, Script) {
     match draw.range(0, 9) {
         0..=2 => (sender(draw), receiver(draw)),
@@ -34,7 +34,7 @@ fn graceful(writes: Vec<Write>, reads: Vec<Read>) -> Script {
     script
 }
 
-/// Sends, sometimes with pauses between.
+/// An end that sends, sometimes with pauses.
 fn sender(draw: &mut Draw) -> Script {
     let mut writes = vec![Write::Bytes(bytes(draw))];
     while draw.happens(0.3) && writes.len() < 8 {
@@ -44,14 +44,15 @@ fn sender(draw: &mut Draw) -> Script {
     graceful(writes, vec![])
 }
 
-/// Reads to the end, sometimes with stops long enough for the window to close.
+/// An end that reads to the end of the stream, sometimes with stops that are long enough for the
+/// window to close.
 fn receiver(draw: &mut Draw) -> Script {
     let mut reads = Vec::new();
     while draw.happens(0.5) && reads.len() < 8 {
         reads.push(Read::Bytes(bytes(draw) / 4 + 1));
         reads.push(Read::Stop(Duration::from_millis(draw.magnitude(10, 20_000))));
     }
-    // The other half is closed at once, or only after the peer's first byte.
+    // The end closes its own half at once, or only after the peer's first byte.
     let writes = if draw.happens(0.5) { vec![Write::AwaitRead(1)] } else { vec![] };
     graceful(writes, reads)
 }
@@ -73,7 +74,7 @@ fn request_and_reply(draw: &mut Draw) -> (Script, Script) {
     (graceful(client, vec![]), graceful(server, vec![]))
 }
 
-/// Reads some, and closes with data unread: the peer is reset.
+/// An end that reads a part, and closes with data unread, so that the peer is reset.
 fn stops_and_leaves(draw: &mut Draw) -> Script {
     let reads = vec![
         Read::Bytes(bytes(draw) / 4 + 1),
@@ -83,7 +84,7 @@ fn stops_and_leaves(draw: &mut Draw) -> Script {
     Script { writes: vec![], reads, finish }
 }
 
-/// Writes, and closes or resets without reading.
+/// An end that writes, and closes or resets without reading.
 fn leaves_early(draw: &mut Draw) -> Script {
     let finish = if draw.happens(0.5) { Finish::Close } else { Finish::Abort };
     Script { writes: vec![Write::Bytes(bytes(draw))], reads: vec![], finish }
@@ -97,7 +98,8 @@ pub(crate) fn config(draw: &mut Draw) -> Config {
         if draw.happens(0.5) {
             config.set_fixed_buffers(receive, send);
         } else {
-            // Tuned: from an initial size that may be small to a maximum that may be close to it.
+            // Buffers that are tuned, from an initial size that may be small to a maximum that may
+            // be close to it.
             (config.receive_buffer_bytes, config.send_buffer_bytes) = (receive, send);
             config.receive_buffer_max_bytes = draw.magnitude(65_536, 1 << 30) as u32;
             config.send_buffer_max_bytes = draw.magnitude(65_536, 1 << 30) as u32;
@@ -115,14 +117,14 @@ pub(crate) fn config(draw: &mut Draw) -> Config {
     config
 }
 
-/// A connection whose peer may vanish silently uses keepalive.
+/// Turn keepalive on, for a connection whose peer may vanish silently.
 pub(crate) fn keep_alive(config: &mut Config) {
     config.keepalive_idle = Some(Duration::from_secs(20));
     config.keepalive_interval = Duration::from_secs(5);
     config.keepalive_probes_max = 9;
 }
 
-/// A short description.
+/// A short description of a script and its connection's settings.
 pub(crate) fn describe(script: &Script, config: &Config) -> String {
     let mut text = String::new();
     for (index, step) in script.writes.iter().enumerate() {

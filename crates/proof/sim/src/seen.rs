@@ -19,7 +19,7 @@ pub struct Seen {
     pub dst: SocketAddr,
     /// SEG.SEQ.
     pub seq: SeqNumber,
-    /// SEG.ACK, with the ACK flag.
+    /// SEG.ACK, valid with the ACK flag.
     pub ack: SeqNumber,
     /// Control bits.
     pub flags: Flags,
@@ -36,7 +36,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The sequence number behind it: payload, SYN and FIN take space.
+    /// The sequence number after the segment. Payload, SYN and FIN take sequence space.
     pub fn end(&self) -> SeqNumber {
         let space =
             u32::from(self.flags.contains(Flags::SYN)) + u32::from(self.flags.contains(Flags::FIN));
@@ -58,7 +58,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// The packet behind a frame's link header; `None` if it is not IP.
+/// The IP packet after a frame's link header; `None` if the frame has another protocol.
 pub(crate) fn packet(frame: &[u8], link: LinkKind) -> Option<&[u8]> {
     match link {
         LinkKind::Ip => Some(frame),
@@ -137,6 +137,6 @@ pub(crate) fn describe(frame: &[u8], link: LinkKind) -> String {
             Ok(arp) => format!("{arp:?}"),
             Err(reason) => format!("ARP, {}", reason.name()),
         },
-        _ => format!("{} bytes that are no TCP segment", frame.len()),
+        _ => format!("{} bytes that are not a TCP segment", frame.len()),
     }
 }

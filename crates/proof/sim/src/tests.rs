@@ -1,4 +1,4 @@
-//! Fixed seeds hold every law; a replay is the same to the byte; each law can fail.
+//! Every law holds for fixed seeds; a replay has the same packets to the byte; each law can fail.
 
 mod ecn;
 mod interrupts;
@@ -192,7 +192,7 @@ fn a_hub_carries_each_frame_to_its_host() {
     let hosts: Vec<usize> = (0..3).map(|n| host(&mut world, n)).collect();
     let members: Vec<_> =
         hosts.iter().map(|&h| (h, PortSettings::default(), path(), path())).collect();
-    // No neighbour is configured: all link addresses are solicited.
+    // Hosts do not know each other's link addresses: all are solicited.
     world.join_by_hub(0, &members, false);
     for (from, to, version) in [(0, 2, IpVersion::V4), (1, 2, IpVersion::V6)] {
         let config = (tcp::Config::default(), tcp::Config::default());
@@ -264,14 +264,15 @@ fn messages_that_never_arrive_are_found() {
 fn super_segments_reach_the_wire_in_pieces() {
     let mut path = Goodput::new(10_000_000, Duration::from_millis(5));
     path.length = Duration::from_secs(2);
-    // No more in flight than the queue holds: nothing is lost and sent again.
+    // The queue holds all data in flight, so that nothing is lost and retransmitted.
     path.queue_bytes = 200_000;
     path.buffer_bytes = Some(65_536);
     let plain = measure(&path).expect("streams are whole");
     path.tso_max_bytes = 65_535;
     let with = measure(&path).expect("streams are whole");
     assert!(with.share > 0.8 && plain.share > 0.8, "{} {}", with.share, plain.share);
-    // As many packets per byte: the link carried segments, not super-segments.
+    // With TSO there are as many packets per byte, so the link carried segments, not
+    // super-segments.
     let packets = |o: &crate::goodput::Outcome| o.bottleneck.arrived as f64 / o.flows_bps[0];
     assert!((packets(&with) / packets(&plain) - 1.0).abs() < 0.02);
 }

@@ -1,4 +1,4 @@
-//! The trace of a replay: the last events, a row each, and captures of every port.
+//! The trace of a replay: the last events, a row for each, and captures of every port.
 //!
 //! Called by: `world`, in a replay. Other runs spend nothing on it: a failure is examined by
 //! running its seed again.

@@ -2,11 +2,11 @@
 //! bare number that could be read in two ways is refused.
 //!
 //! Called by: the program `wirespeed-sim`, experiments, `wirespeed wire`.
-//! docs/decisions/0061-values.md says why each rule is as it is.
+//! docs/decisions/0061-values.md has the reason for each rule.
 
 use base::Duration;
 
-/// The number in front, and what follows it, in small letters.
+/// The number at the beginning of a text, and the rest in lower case.
 fn split(text: &str) -> Result<(f64, String), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -15,11 +15,12 @@ fn split(text: &str) -> Result<(f64, String), String> {
     Ok((number, unit.to_ascii_lowercase()))
 }
 
-/// `100Mbit`, `1gbit`, `500kbit`: bits a second, k, M, G and T in powers of 1000, Ki, Mi and Gi in
-/// powers of 1024, small or capital letters. A bare number is bits a second, and so is `100M`.
+/// A rate in bits a second, such as `100Mbit`, `1gbit` or `500kbit`. k, M, G and T are powers of
+/// 1000, Ki, Mi and Gi powers of 1024, in lower or upper case. A bare number is bits a second, and
+/// so is `100M`.
 ///
 /// # Errors
-/// A sentence that says how to write it.
+/// A sentence that says how to write the value.
 pub fn rate(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     if unit.ends_with("bps") {
@@ -39,13 +40,14 @@ pub fn rate(text: &str) -> Result<u64, String> {
         _ => return Err(format!("'{text}': write bits a second as 500kbit, 100Mbit or 10Gbit")),
     };
     let rate = (number * factor) as u64;
-    if rate == 0 { Err(format!("'{text}' is no rate: at least 1bit")) } else { Ok(rate) }
+    if rate == 0 { Err(format!("'{text}' is not a rate: write 1bit or more")) } else { Ok(rate) }
 }
 
-/// `50ms`, `100us`, `2s`. A bare number is refused, unless it is 0: to tc it is microseconds.
+/// A time, such as `50ms`, `100us` or `2s`. A bare number is refused, unless it is 0: to tc it
+/// would be microseconds.
 ///
 /// # Errors
-/// A sentence that says how to write it.
+/// A sentence that says how to write the value.
 pub fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let ns = match unit.as_str() {
@@ -59,11 +61,11 @@ pub fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos((number * ns) as u64))
 }
 
-/// `1%`, from 0% to 100%. A bare number is refused, unless it is 0: to tc it is percent, to
-/// others a part of 1.
+/// A share, such as `1%`, from 0% to 100%. A bare number is refused, unless it is 0: to tc it would
+/// be percent, to others a part of 1.
 ///
 /// # Errors
-/// A sentence that says how to write it.
+/// A sentence that says how to write the value.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text)?;
     let share = match unit.as_str() {
@@ -74,11 +76,11 @@ pub fn share(text: &str) -> Result<f64, String> {
     if share > 1.0 { Err(format!("'{text}' is more than 100%")) } else { Ok(share) }
 }
 
-/// `150000`, `64k`, `8M`: bytes; k, M and G, also kb, Mb, Gb and KiB, MiB, GiB, are powers of 1024
-/// as tc has them. A bare number is bytes.
+/// A number of bytes, such as `150000`, `64k` or `8M`. As in tc, k, M and G are powers of 1024, and
+/// so are kb, Mb, Gb and KiB, MiB, GiB. A bare number is bytes.
 ///
 /// # Errors
-/// A sentence that says how to write it.
+/// A sentence that says how to write the value.
 pub fn bytes(text: &str) -> Result<u32, String> {
     let (number, unit) = split(text)?;
     let factor = match unit.as_str() {
@@ -96,10 +98,10 @@ pub fn bytes(text: &str) -> Result<u32, String> {
     }
 }
 
-/// `I/N`: part I of N, from 0.
+/// `I/N`: part I of N parts, counted from 0.
 ///
 /// # Errors
-/// A sentence that says how to write it.
+/// A sentence that says how to write the value.
 pub fn shard(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match parts {

@@ -1,4 +1,4 @@
-//! A law that did not hold, as an oracle, an application or an adversary saw it.
+//! A law that did not hold, as reported by an oracle, an application or an adversary.
 //!
 //! Called by: everything that checks a law, and the report of a failed seed.
 
@@ -9,7 +9,7 @@ use core::fmt;
 pub struct Violation {
     /// The name of the law.
     pub oracle: &'static str,
-    /// The observation.
+    /// What was seen.
     pub what: String,
 }
 

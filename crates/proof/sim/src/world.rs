@@ -27,7 +27,7 @@ use crate::router::{Router, RouterCounts};
 use crate::seen::Seen;
 use crate::trace::Trace;
 
-/// Buffers of the wire itself: copies, cut segments.
+/// Bytes of the wire's own buffers, for copies and for the segments of super-segments.
 const WIRE_BYTES: usize = 1 << 30;
 
 /// Where a direction of a link leads.
@@ -39,12 +39,12 @@ pub(crate) enum Target {
     },
     Hub(usize),
     Adversary(usize),
-    /// A router, which receives these packets from this network.
+    /// A router, and the number of the network from which it receives the packets.
     Router(usize, u8),
 }
 
-/// Is called with each TCP segment that a host sends into a direction, before the link gets it;
-/// returns `false` to drop the segment.
+/// A function that is called with each TCP segment that a host sends into a direction, before the
+/// link gets the segment. It returns `false` to drop the segment.
 pub type Hook = Box<dyn FnMut(Instant, &Seen) -> bool>;
 
 /// A direction of a link, and where it leads.
@@ -70,15 +70,15 @@ pub(crate) struct HubPort {
 pub struct RouterLeg {
     /// The host.
     pub host: usize,
-    /// The number of its network, which no other host is on.
+    /// The number of the host's network; no other host is on it.
     pub network: u8,
-    /// Its port.
+    /// The host's port.
     pub port: PortSettings,
-    /// To the router.
+    /// The link to the router.
     pub there: Settings,
-    /// From the router.
+    /// The link from the router.
     pub back: Settings,
-    /// The MTU of that direction; the router sends no longer packet.
+    /// The MTU of the link from the router, which sends no longer packet.
     pub mtu: Mtu,
 }
 
@@ -89,7 +89,7 @@ pub enum ScheduledEvent {
     Pause(usize, Duration),
     /// A host's clock jumps by this many nanoseconds.
     ClockJump(usize, i64),
-    /// All the buffers that a host has left are taken.
+    /// All free buffers of a host are taken.
     Exhaust(usize),
     /// A host gets the buffers back that [`ScheduledEvent::Exhaust`] took.
     Release(usize),
@@ -124,7 +124,7 @@ pub struct World {
     pub(crate) liveness: Liveness,
     pub(crate) trace: Option<Trace>,
     pub(crate) clock_jumped: Vec<bool>,
-    /// A hash over every frame that was sent, to compare two runs.
+    /// A hash over every frame that was sent, by which two runs are compared.
     pub(crate) digest: u64,
     /// Events handled so far.
     pub(crate) events: u64,
@@ -224,8 +224,8 @@ impl World {
         self.hosts[end.host].stack.tcp_info(end.handle?)
     }
 
-    /// Counts of a direction of a link, by its number: directions are numbered in the order of the
-    /// calls.
+    /// Counters of a direction of a link, by its number. Directions are numbered in the order in
+    /// which links are added.
     pub fn link_counts(&self, direction: usize) -> &link::Counts {
         self.lanes[direction].model.counts()
     }
@@ -235,7 +235,7 @@ impl World {
         self.routers[router].counts
     }
 
-    /// Set the hook of a direction of a link, by its number; it replaces the one before.
+    /// Set the hook of a direction of a link, by its number; it replaces an earlier hook.
     pub fn set_hook(&mut self, direction: usize, hook: Hook) {
         self.lanes[direction].hook = Some(hook);
     }
@@ -245,7 +245,8 @@ impl World {
         self.lanes[direction].dropped_by_hook
     }
 
-    /// The same for the same seed and the same code: made of every frame that was sent, and when.
+    /// A hash over every frame that was sent and its time: the same for the same seed and the same
+    /// code.
     pub fn digest(&self) -> u64 {
         self.digest
     }

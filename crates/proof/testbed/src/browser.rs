@@ -1,11 +1,11 @@
-//! A browser without a window, for tests of web pages: Chromium, driven by the DevTools protocol
-//! over two pipes, which need no port and work in any network namespace.
+//! A headless browser for tests of web pages: Chromium, controlled with the DevTools protocol over
+//! two pipes, which need no port and work in any network namespace.
 //!
 //! Called by: tests of pages, with [`Need::CHROMIUM`](crate::Need::CHROMIUM). One [`Browser`] is
-//! one page. Anything that a case does not expect is a panic, as in the rest of this crate.
+//! one page. As in the rest of this crate, failures are panics.
 //!
-//! The protocol is JSON: a typed client is as large as all of the workspace and is made for one
-//! version of Chromium, and a test needs ten of its methods.
+//! Messages are written as plain JSON: a typed client would be as large as the whole workspace and
+//! fit only one version of Chromium, and tests need only ten methods.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -23,13 +23,13 @@ use serde_json::{Value, json};
 
 use crate::until;
 
-/// How long an answer may take: a machine with much else to do starts a browser slowly.
+/// How long an answer may take: a busy machine starts a browser slowly.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A browser with one page, ended when this is dropped.
+/// A browser with one page. It is ended on drop.
 pub struct Browser {
     child: Child,
-    /// Its profile and all that it writes, removed with it.
+    /// The folder for the browser's profile and all its files, which is removed on drop.
     home: PathBuf,
     to: ChildStdin,
     from: Receiver<Value>,
@@ -38,7 +38,7 @@ pub struct Browser {
     session: Option<String>,
     complaints: Vec<String>,
     requests: Vec<String>,
-    /// The page that was asked for last has been loaded.
+    /// The page that was opened last has been loaded.
     loaded: bool,
 }
 
@@ -46,14 +46,14 @@ impl Browser {
     /// Start Chromium, with an empty page of 1280 x 900 pixels in the light theme.
     ///
     /// # Panics
-    /// If it does not start.
+    /// If Chromium does not start.
     pub fn start() -> Browser {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("wirespeed-browser-{}-{number}", std::process::id());
         let home = std::env::temp_dir().join(name);
         fs::create_dir_all(&home).expect("a folder for the browser's profile");
-        // Chromium takes commands at descriptor 3, and answers at 4.
+        // Chromium reads commands from descriptor 3, and writes answers to descriptor 4.
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", "chromium"]);
         command.args(["--headless", "--remote-debugging-pipe", "--no-first-run"]);
@@ -105,10 +105,10 @@ impl Browser {
         self.dark(false);
     }
 
-    /// Call a method of the protocol for the page; returns its result.
+    /// Call a method of the protocol for the page. Returns the result.
     ///
     /// # Panics
-    /// If it is refused, or takes longer than a minute.
+    /// If the call is refused, or takes longer than a minute.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.next;
         self.next += 1;
@@ -128,7 +128,7 @@ impl Browser {
         }
     }
 
-    /// The next message; its reports about the page are recorded.
+    /// Wait for the next message, and record it if it is a report about the page.
     fn message(&mut self, until: Instant, waits_for: &str) -> Value {
         let left = until.saturating_duration_since(Instant::now());
         let Ok(message) = self.from.recv_timeout(left) else {
@@ -170,7 +170,7 @@ impl Browser {
     /// Go to the address, and wait until the page has been loaded.
     ///
     /// # Panics
-    /// If it cannot be loaded within a minute.
+    /// If the page cannot be loaded within a minute.
     pub fn open(&mut self, url: &str) {
         self.loaded = false;
         let went = self.call("Page.navigate", json!({"url": url}));
@@ -181,10 +181,10 @@ impl Browser {
         }
     }
 
-    /// The value of an expression of JavaScript; a promise is waited for.
+    /// The value of a JavaScript expression. If it is a promise, wait for it.
     ///
     /// # Panics
-    /// If it throws.
+    /// If the expression throws.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let found = self.call("Runtime.evaluate", asked);
@@ -197,7 +197,8 @@ impl Browser {
         until(time, || self.evaluate(expression) == Value::Bool(true))
     }
 
-    /// The size of the window. Below 600 pixels it is a phone's.
+    /// Set the size of the window, in pixels. If the width is below 600, the browser behaves as on
+    /// a phone.
     pub fn size(&mut self, width: u32, height: u32) {
         let mobile = width < 600;
         let asked = json!({"width": width, "height": height, "deviceScaleFactor": 1,
@@ -205,14 +206,14 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", asked);
     }
 
-    /// The system's theme.
+    /// Set the theme that the system asks pages for: dark or light.
     pub fn dark(&mut self, dark: bool) {
         let theme = if dark { "dark" } else { "light" };
         let features = json!([{"name": "prefers-color-scheme", "value": theme}]);
         self.call("Emulation.setEmulatedMedia", json!({"features": features}));
     }
 
-    /// Move the pointer there, in pixels of the window.
+    /// Move the pointer to a point, in pixels of the window.
     pub fn point(&mut self, x: f64, y: f64) {
         self.mouse("mouseMoved", x, y, 0);
     }
@@ -227,7 +228,7 @@ impl Browser {
         self.mouse("mouseReleased", to.0, to.1, 1);
     }
 
-    /// Click there.
+    /// Click at a point.
     pub fn click(&mut self, x: f64, y: f64) {
         self.mouse("mousePressed", x, y, 1);
         self.mouse("mouseReleased", x, y, 1);
@@ -252,13 +253,13 @@ impl Browser {
         &self.requests
     }
 
-    /// The widest that anything of the page reaches, beyond the window; 0 if nothing does.
+    /// By how many pixels the page is wider than the window; 0 if it is not.
     pub fn overflow(&mut self) -> i64 {
         let wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
         self.evaluate(wide).as_i64().expect("a number")
     }
 
-    /// A picture of the whole page, or of its upper 16,000 pixels, as PNG.
+    /// Write a picture of the whole page, or of its upper 16,000 pixels, as a PNG file.
     ///
     /// # Panics
     /// If the file cannot be written.
@@ -271,7 +272,7 @@ impl Browser {
         save(&made, file);
     }
 
-    /// The page as it is printed, as PDF.
+    /// Print the page into a PDF file.
     ///
     /// # Panics
     /// If the file cannot be written.
@@ -289,7 +290,8 @@ fn save(made: &Value, file: &Path) {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // All of its processes are in its group. If they have ended, nothing is left to do.
+        // All processes of the browser are in its group. If they have ended, this fails, which does
+        // not matter.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
         until(Duration::from_secs(2), || fs::remove_dir_all(&self.home).is_ok());

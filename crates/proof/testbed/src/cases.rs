@@ -1,6 +1,6 @@
-//! Runs the cases of a test program and prints them in libtest's format, so that tools that parse
-//! libtest's output parse this too. A case whose needs are not met is ignored, with the missing
-//! need.
+//! Runs the cases of a test program and prints them in libtest's format, so that tools can parse
+//! the output as they parse libtest's. A case whose needs are not met is reported as ignored, with
+//! the missing need.
 //!
 //! Called by: the `main` of test programs.
 
@@ -14,11 +14,11 @@ use crate::needs::{Need, missing_for_all};
 /// fails by panicking.
 pub type Case<F = fn()> = (&'static str, &'static [Need], F);
 
-/// The directory of the control sockets of wirespeed's programs, which then see no others.
+/// The variable that sets the directory of the control sockets of wirespeed's programs.
 const RUN_TIME: &str = "WIRESPEED_RUNTIME_DIR";
 
-/// Run this test program again with a run-time folder of its own: its cases must not see other
-/// programs of the machine. A case may use another folder for itself.
+/// Run this test program again with a run-time folder of its own, so that its cases do not see
+/// other programs of the machine. A case may use another folder.
 fn with_a_run_time_folder() -> ExitCode {
     let name = format!("wstest-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);

@@ -1,5 +1,6 @@
-//! Network namespaces: made by `ip netns`, entered by threads, removed when the value is dropped,
-//! also after a panic. Names contain the process id, so that concurrent runs do not collide.
+//! Network namespaces: `ip netns` makes them, threads enter them, and they are removed when the
+//! value is dropped, also after a panic. Names contain the process id, so that concurrent runs do
+//! not collide.
 //!
 //! Called by: `cases.rs`, and tests that need a second host.
 
@@ -30,12 +31,12 @@ impl Namespace {
         ip(&format!("netns add {name}")).then_some(Namespace(name))
     }
 
-    /// Its name for `ip netns`.
+    /// The name of the namespace for `ip netns`.
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// Run `ip` in the namespace; true if it succeeded.
+    /// Run `ip` in the namespace. True if `ip` succeeded.
     pub fn ip(&self, arguments: &str) -> bool {
         ip(&format!("-n {} {arguments}", self.0))
     }

@@ -1,4 +1,5 @@
-//! The needs of a case beside the workspace, the check for each, and the message if it is missing.
+//! The needs of a case outside of the workspace, the check for each need, and the message if it is
+//! not met.
 //!
 //! Called by: `cases.rs`; tests name the needs of their cases.
 
@@ -12,7 +13,7 @@ pub enum Need {
     Program(&'static str, &'static str),
     /// io_uring, allowed to all users.
     IoUring,
-    /// A function that checks for it and returns the message if it is missing.
+    /// A function that checks for a need, and returns the message if the need is not met.
     Other(fn() -> Option<String>),
 }
 
@@ -42,7 +43,7 @@ impl Need {
     /// unshare, which runs a program in new namespaces.
     pub const UNSHARE: Need = Need::Program("unshare", "util-linux");
 
-    /// The message if it is missing.
+    /// The message if the need is not met.
     pub(crate) fn missing(self) -> Option<String> {
         match self {
             Need::Program(program, package) => (!is_on_path(program))
@@ -73,7 +74,7 @@ fn is_on_path(program: &str) -> bool {
 #[cfg(target_os = "linux")]
 pub(crate) fn missing_for_all() -> Option<String> {
     if File::options().read(true).write(true).open("/dev/net/tun").is_err() {
-        return Some("needs /dev/net/tun, and to be allowed to open it".to_owned());
+        return Some("needs /dev/net/tun, and the right to open it".to_owned());
     }
     let missing = Need::Program("ip", "iproute2").missing();
     let refused = || "needs root: `ip netns add` was refused".to_owned();

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A child process, killed when this is dropped.
+/// A child process. It is killed on drop.
 pub struct Running(pub Child);
 
 impl Running {
-    /// Wait for it to exit, for a minute at most.
+    /// Wait for the process to exit, for at most a minute.
     ///
     /// # Panics
-    /// If it does not exit in time.
+    /// If the process does not exit in time.
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         let ended = until(Duration::from_secs(60), || {
@@ -27,28 +27,28 @@ impl Running {
         status.expect("it has ended")
     }
 
-    /// Wait for it to exit; true if it exited with success.
+    /// Wait for the process to exit. True if it exited with success.
     ///
     /// # Panics
-    /// As [`Running::wait`].
+    /// Those of [`Running::wait`].
     pub fn succeeds(&mut self) -> bool {
         self.wait().success()
     }
 
-    /// Send it a signal, then wait as [`Running::end`] does.
+    /// Send the process a signal, then wait as [`Running::end`] does.
     ///
     /// # Panics
-    /// As [`Running::end`], and if it has exited already.
+    /// Those of [`Running::end`], and if the process has exited already.
     pub fn end_by(self, signal: Signal) -> (i32, String, String) {
         kill_process(Pid::from_child(&self.0), signal).expect("it runs");
         self.end()
     }
 
-    /// Wait for it to exit: exit code, standard output, standard error, both of which must be
-    /// pipes. Its output must fit into the pipes' buffers.
+    /// Wait for the process to exit. Returns the exit code, standard output and standard error.
+    /// Both outputs must be pipes, and must fit into the pipes' buffers.
     ///
     /// # Panics
-    /// As [`Running::wait`]; if the output is not UTF-8.
+    /// Those of [`Running::wait`], and if the output is not UTF-8.
     pub fn end(mut self) -> (i32, String, String) {
         let code = self.wait().code().unwrap_or(-1);
         let (mut out, mut err) = (String::new(), String::new());
@@ -67,8 +67,8 @@ impl Drop for Running {
     }
 }
 
-/// Poll `so` every 50 ms, for `time` at most, however long a look takes; true as soon as it holds.
-/// A look that has begun in time counts.
+/// Call `so` every 50 ms until it returns true, for at most `time`, however long a call takes.
+/// Returns true as soon as `so` does. A call that has begun in time counts.
 pub fn until(time: Duration, mut so: impl FnMut() -> bool) -> bool {
     const STEP: Duration = Duration::from_millis(50);
     let began = Instant::now();
@@ -97,7 +97,7 @@ mod tests {
             false
         };
         assert!(!until(2 * look, slow));
-        // Counted by 50 ms it would be more.
+        // If only the pauses of 50 ms counted, there would be more calls.
         assert!((1..=2).contains(&looks), "{looks} looks");
         assert!(until(Duration::ZERO, || true), "one look at least");
     }

@@ -1,5 +1,5 @@
-//! Tests of the browser itself: messages from a page, pictures of it, and input to it. A case that
-//! only ever passed would show nothing, so each page here has a fault that other tests look for.
+//! Tests of the browser itself: messages from a page, pictures of the page, and input to it. Each
+//! page here has a fault of the kind that other tests look for, to show that such tests can fail.
 //!
 //! Called by: `cargo test`, `cargo xtask interop pages`.
 

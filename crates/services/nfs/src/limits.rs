@@ -35,7 +35,7 @@ pub const HANDLES_MAX: usize = 1 << 18;
 pub const SEARCH_ENTRIES: usize = 1 << 20;
 /// After this time a search ends in vain.
 pub const SEARCH_AGE: base::Duration = base::Duration::from_secs(10);
-/// After a search that has taken longer there is a pause as long as it was.
+/// After a search that has taken longer than this there is a pause as long as the search was.
 pub const SEARCH_SHORT: base::Duration = base::Duration::from_millis(100);
 /// How long a call waits for another's search, before it is answered with NFS3ERR_JUKEBOX.
 pub const SEARCH_WAIT: base::Duration = base::Duration::from_millis(200);
@@ -66,7 +66,7 @@ pub const IN_FLIGHT: usize = 16;
 /// Bytes of READs and WRITEs that a client has in flight over UDP: a socket of Linux has 208 KB for
 /// datagrams that wait, and counts each of 8 KB as 17.
 pub const DATAGRAM_IN_FLIGHT_BYTES: usize = 64 << 10;
-/// Bytes of each over TCP, unless the server wants fewer.
+/// Bytes of a READ or a WRITE that a client makes over TCP, unless the server wants fewer.
 pub const CLIENT_TRANSFER: u32 = 256 << 10;
 /// How long a client waits for a server that is away, and repeats its calls.
 pub const PATIENCE: base::Duration = base::Duration::from_secs(60);

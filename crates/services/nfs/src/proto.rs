@@ -21,9 +21,9 @@ pub const PORT: u16 = 2_049;
 pub mod procedure {
     /// The attributes of a file.
     pub const GETATTR: u32 = 1;
-    /// Set some of them.
+    /// Set attributes of a file.
     pub const SETATTR: u32 = 2;
-    /// A name in a directory.
+    /// The file of a name in a directory.
     pub const LOOKUP: u32 = 3;
     /// The rights of the caller.
     pub const ACCESS: u32 = 4;
@@ -160,7 +160,7 @@ rpc::xdr! {
         pub uid: u32,
         /// Its group.
         pub gid: u32,
-        /// Bytes in it.
+        /// Bytes in the file.
         pub size: u64,
         /// Bytes of disk that it takes.
         pub used: u64,
@@ -170,7 +170,7 @@ rpc::xdr! {
         pub minor: u32,
         /// The number of the file system.
         pub fsid: u64,
-        /// The number of the file in it.
+        /// The number of the file in its file system.
         pub fileid: u64,
         /// The time of the last read.
         pub atime: Time,
@@ -183,7 +183,7 @@ rpc::xdr! {
     /// The attributes that are compared to see whether others have changed a file (`wcc_attr`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Before {
-        /// Bytes in it.
+        /// Bytes in the file.
         pub size: u64,
         /// The time of the last write.
         pub mtime: Time,
@@ -196,7 +196,7 @@ rpc::xdr! {
     pub struct Changed {
         /// Before the call.
         pub before: Option<Before>,
-        /// After it.
+        /// After the call.
         pub after: Option<Attributes>,
     }
 
@@ -322,7 +322,7 @@ rpc::xdr! {
         pub count: u32,
         /// How safe they are.
         pub committed: Stable,
-        /// It differs if the server has restarted since.
+        /// The verifier: it differs if the server has restarted since.
         pub verifier: [u8; 8],
     }
 
@@ -350,13 +350,13 @@ rpc::xdr! {
         pub rtmax: u32,
         /// Bytes of a READ that the server prefers.
         pub rtpref: u32,
-        /// A multiple that it likes.
+        /// The bytes of a READ should be a multiple of this.
         pub rtmult: u32,
         /// Bytes of a WRITE at most.
         pub wtmax: u32,
         /// Bytes of a WRITE that the server prefers.
         pub wtpref: u32,
-        /// A multiple that it likes.
+        /// The bytes of a WRITE should be a multiple of this.
         pub wtmult: u32,
         /// Bytes of a READDIR that the server prefers.
         pub dtpref: u32,

@@ -22,8 +22,7 @@ pub type Clock = fn() -> Instant;
 pub trait Caller {
     /// Call a procedure and wait for its results.
     ///
-    /// # Errors
-    /// There are none.
+    /// # Errors There are no results.
     fn call<A: Encode + ?Sized, R: for<'a> Decode<'a>>(
         &mut self,
         procedure: u32,
@@ -61,8 +60,7 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
 
     /// Begin a call, to be written with others by [`Tcp::flush`] or [`Tcp::reply`].
     ///
-    /// # Errors
-    /// Too many calls wait, it is too long, or the transport failed.
+    /// # Errors Too many calls wait, the call is too long, or the transport failed.
     pub fn send<A: Encode + ?Sized>(
         &mut self,
         procedure: u32,
@@ -77,8 +75,7 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
 
     /// Call a procedure that sends no reply (RFC 5531 section 10), to be written with others.
     ///
-    /// # Errors
-    /// It is too long, or the transport failed.
+    /// # Errors The call is too long, or the transport failed.
     pub fn batch<A: Encode + ?Sized>(&mut self, procedure: u32, args: &A) -> Result<(), CallError> {
         self.client.batch(procedure, args)?;
         if self.client.should_write() { self.flush() } else { Ok(()) }

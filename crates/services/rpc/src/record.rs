@@ -73,13 +73,13 @@ impl From<Vec<u8>> for Record {
 }
 
 impl Record {
-    /// The last `bytes` bytes of it, at most all.
+    /// The last `bytes` bytes of the record, at most all.
     pub fn last(mut self, bytes: usize) -> Record {
         self.range.start = self.range.end - bytes.min(self.range.len());
         self
     }
 
-    /// Add bytes behind it.
+    /// Append bytes to the record.
     #[cfg(feature = "tokio")]
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.buffer.truncate(self.range.end);

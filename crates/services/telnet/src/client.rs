@@ -292,7 +292,7 @@ impl Client {
         }
     }
 
-    /// Handle a message of the server about LINEMODE; `false` if it is malformed.
+    /// Handle a message of the server about LINEMODE; `false` if the message is malformed.
     fn linemode(&mut self, contents: &[u8]) -> bool {
         match *contents {
             [LM_MODE, mask] => self.set_mode(mask),

@@ -39,7 +39,7 @@ const FUNCTIONS: [u8; 20] = [
 /// How typed characters are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
-    /// They are shown at all.
+    /// Typed characters are shown at all.
     pub is_on: bool,
     /// Control characters are shown as they are, not as ^X (LIT_ECHO).
     pub is_literal: bool,
@@ -48,7 +48,7 @@ pub struct Echo {
 /// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// It edited the line.
+    /// The character edited the line.
     Kept,
     /// The line is complete: to be sent with its end.
     Line,

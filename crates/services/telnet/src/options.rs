@@ -45,7 +45,7 @@ pub struct Options {
     him: [State; 256],
     may_us: [bool; 256],
     may_him: [bool; 256],
-    /// How often the other end changed it, on either side.
+    /// How often the other end changed each option, on either side.
     changes: [u8; 256],
 }
 

@@ -5,7 +5,7 @@
 //! mode at a time is in flight, so that a terminal that changes often sends no more than the client
 //! acknowledges.
 //!
-//! Limits: `OUT_BYTES` and `ANSWER_BYTES` are for the program to watch. Counters: [`Counts`].
+//! Limits: `OUT_BYTES` and `ANSWER_BYTES`, which the program has to respect. Counters: [`Counts`].
 
 use crate::code::{
     ABORT, AO, AYT, BINARY, BRK, DM, DO, EC, ECHO, EL, EOF, IAC, IP, LFLOW, LINEMODE,

@@ -89,7 +89,7 @@ pub const ACK: u8 = 128;
 pub const FLUSHIN: u8 = 64;
 /// Output is flushed with the function.
 pub const FLUSHOUT: u8 = 32;
-/// Both.
+/// Both: [`FLUSHIN`] and [`FLUSHOUT`].
 pub const FLUSH: u8 = FLUSHIN | FLUSHOUT;
 
 /// No character: the function has none.
@@ -256,8 +256,8 @@ impl Table {
     fn propose(&mut self, function: u8, theirs: Entry, is_ack: bool) -> Option<(u8, u8)> {
         let default = self.defaults.get(usize::from(function)).copied();
         let Some(ours) = self.current.get_mut(usize::from(function)) else {
-            // We do not know the function. To say so to an end that does not have it either would
-            // never end.
+            // We do not support the function. To say so to an end that does not have it either
+            // would never end.
             return (theirs.level() != NOSUPPORT && !is_ack).then_some((NOSUPPORT, NONE));
         };
         if is_ack || *ours == theirs || (ours.level() == NOSUPPORT && theirs.level() == NOSUPPORT) {

@@ -27,7 +27,7 @@ pub struct Transcript {
 
 impl Transcript {
     /// The lines for bytes of a direction, as sent over the connection: one for each part of the
-    /// negotiation, with its words and then its bytes in hexadecimal, and one for data.
+    /// negotiation, with its names and then its bytes in hexadecimal, and one for data.
     pub fn lines(&mut self, direction: Direction, mut bytes: &[u8]) -> Vec<String> {
         let (parser, name) = match direction {
             Direction::Sent => (&mut self.sent, "sent"),

@@ -110,7 +110,7 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Where the client is; the states of RFC 2131 section 4.4, and two more.
+/// The state of a client: those of RFC 2131 section 4.4, and two more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No address; DHCPDISCOVER is sent when a delay is over.

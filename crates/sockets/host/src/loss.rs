@@ -9,7 +9,7 @@ pub enum LossReason {
     Expired,
     /// A server ended the lease (DHCPNAK), or said that the address does not belong to the link.
     Refused,
-    /// Another host has it.
+    /// Another host has the address.
     Conflict,
     /// The client was stopped, and gave it back.
     Released,

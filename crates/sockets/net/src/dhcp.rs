@@ -54,7 +54,7 @@ pub enum DhcpError {
     Config(ConfigError),
     /// There is no such port.
     NoPort,
-    /// The port has no link addresses, which servers know hosts by.
+    /// The port has no link addresses, by which servers know hosts.
     NoLinkAddress,
     /// UDP port 68 cannot be had.
     Socket(UdpError),
@@ -94,7 +94,7 @@ pub enum Change {
     Refused(Refusal),
 }
 
-/// A sentence about it, for a log.
+/// A sentence about the change, for a log.
 impl core::fmt::Display for Change {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {

@@ -75,7 +75,7 @@ pub enum Change {
     Declined(Ipv6Addr),
 }
 
-/// A sentence about it, for a log.
+/// A sentence about the change, for a log.
 impl core::fmt::Display for Change {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {

@@ -2,10 +2,10 @@
 //! call.
 //!
 //! Called by: `Net::new`, which makes a [`Driver`]; the end of each `Call`, which checks whether to
-//! wake it. The driver polls the stack while there is work, registers its waker with the devices
-//! and sleeps until a device, a timer or a call wakes it. A thread that waits in a blocking call
-//! while the driver sleeps registers its own waker with the devices instead, and only that thread
-//! is woken (`wait.rs`). Why: docs/decisions/0019-who-drives.md.
+//! wake the driver. The driver polls the stack while there is work, registers its waker with the
+//! devices and sleeps until a device, a timer or a call wakes it. A thread that waits in a blocking
+//! call while the driver sleeps registers its own waker with the devices instead, and only that
+//! thread is woken (`wait.rs`). Why: docs/decisions/0019-who-drives.md.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -202,8 +202,8 @@ impl Inner {
 
 /// Drives a stack. Without it no socket makes progress; when it is dropped, all sockets fail.
 ///
-/// It ends by itself when the last [`crate::Net`] and socket are dropped and the stack has finished
-/// the connections that they left.
+/// The driver ends by itself when the last [`crate::Net`] and socket are dropped and the stack has
+/// finished the connections that they left.
 #[must_use = "a stack without a driver does nothing"]
 pub struct Driver {
     shared: Arc<Shared>,
@@ -236,7 +236,7 @@ impl Driver {
         let run = move || {
             let result = first();
             let is_begun = result.is_ok();
-            // It is waited for below.
+            // `begins` waits for the result below.
             let _ = begun.send(result);
             if is_begun {
                 self.run();
@@ -247,7 +247,7 @@ impl Driver {
         Ok(DriverThread { shared, thread })
     }
 
-    /// Drive as a future; `timer` wakes it for deadlines.
+    /// Drive as a future; `timer` wakes the future for deadlines.
     pub fn with_timer<T: Timer>(self, timer: T) -> DriverFuture<T> {
         DriverFuture { driver: self, timer }
     }

@@ -1,4 +1,4 @@
-//! The state of the driver between two turns; the stack's lock guards it.
+//! The state of the driver between two polls of the stack; the stack's lock guards it.
 //!
 //! Called by: `driver.rs`, `inner.rs`.
 

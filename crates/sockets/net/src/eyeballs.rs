@@ -1,5 +1,5 @@
 //! Happy eyeballs (RFC 8305): connect to the first of several addresses that answers, without a
-//! long wait for those that do not.
+//! long wait for addresses that do not answer.
 //!
 //! Called by: programs, which resolve the name. The addresses are tried in the program's order,
 //! except that the families alternate (section 4).

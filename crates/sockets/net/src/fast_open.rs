@@ -1,7 +1,7 @@
 //! TCP Fast Open for programs (RFC 7413): a listener that accepts a connection at its SYN, and a
 //! connect whose SYN carries the first data. Both are off by default.
 //!
-//! Called by: programs. `stack::FastOpenConfig` has the costs, and the peers that it trusts.
+//! Called by: programs. `stack::FastOpenConfig` says what that costs, and which peers are trusted.
 
 use core::net::SocketAddr;
 use std::io;
@@ -35,8 +35,8 @@ impl TcpSocket {
 
     /// Connect, with as much of `first` in the SYN as fits. The first connection to a peer carries
     /// none of it; its SYN asks for the cookie that later connections use. Returns the number of
-    /// bytes sent; write the rest. The peer's program may get them twice, so `first` must be a
-    /// request that may be repeated (RFC 7413 section 2.1). Dropping the future ends the attempt.
+    /// bytes sent; write the rest. The peer's program may get these bytes twice, so `first` must be
+    /// a request that may be repeated (RFC 7413 section 2.1). Dropping the future ends the attempt.
     ///
     /// # Errors
     /// As [`TcpSocket::connect`].

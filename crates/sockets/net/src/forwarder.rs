@@ -1,5 +1,5 @@
 //! The forwarder: accepts connections to any destination, local or not. The program sees source and
-//! destination before the SYN is answered. It is for proxies, sandboxes and VPN clients.
+//! destination before the SYN is answered. Proxies, sandboxes and VPN clients need it.
 //!
 //! Called by: programs. Limits: `forward_requests` SYNs that wait for a decision, `half_open`
 //! handshakes in progress, `forwarded` open connections. A SYN or connection beyond a limit is

@@ -1,8 +1,8 @@
 //! An address that a DHCP server gave to a port: first the stack checks that no other host has it,
 //! then it is ours, and at the end it is removed from the port.
 //!
-//! Called by: `dhcp.rs` and `dhcp6.rs`, whose clients decide about it. RFC 2131 section 2.2, RFC
-//! 8415 section 18.2.10.1.
+//! Called by: `dhcp.rs` and `dhcp6.rs`, whose clients decide about the address. RFC 2131 section
+//! 2.2, RFC 8415 section 18.2.10.1.
 
 use core::net::IpAddr;
 
@@ -20,7 +20,7 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
         Given { port, address: None }
     }
 
-    /// Give it to the port, tentative or not, with these lifetimes.
+    /// Give the address to the port, tentative or not, with these lifetimes.
     ///
     /// # Errors
     /// [`AddressError`]: then nothing has changed.
@@ -35,8 +35,8 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
         Ok(())
     }
 
-    /// Has another host the address, as far as the stack knows? `None` if there is no address, or
-    /// while it is being checked.
+    /// Has the stack found another host with the address? `None` if there is no address, or while
+    /// it is being checked.
     pub(crate) fn is_taken(&self, stack: &Stack) -> Option<(A, bool)> {
         let address = self.address?;
         let ip: IpAddr = address.into();
@@ -47,7 +47,7 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
         }
     }
 
-    /// Remove it from the port.
+    /// Remove the address from the port.
     pub(crate) fn forget(&mut self, stack: &mut Stack) {
         if let Some(address) = self.address.take() {
             stack.remove_address(self.port, address.into());

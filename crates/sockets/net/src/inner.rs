@@ -1,5 +1,5 @@
 //! The state under a stack's lock: the stack, the wait queues of its sockets, and the driver's
-//! state; and [`Call`], which holds the lock for one socket call or one turn of the driver.
+//! state; and [`Call`], which holds the lock for one socket call or one round of the driver.
 //!
 //! Called by: all socket calls, the driver. A call ends in this order: send the written data,
 //! collect the wakers, release the lock, and only then wake.
@@ -233,7 +233,7 @@ impl Drop for Call<'_> {
             let count = inner.wakers.len().min(WAKE_BATCH);
             let batch: ArrayVec<Waker, WAKE_BATCH> = inner.wakers.drain(..count).collect();
             let more = !inner.wakers.is_empty();
-            // Few calls have any; taking an empty vector allocates nothing.
+            // Few calls have wakers to drop; taking an empty vector allocates nothing.
             let trash = core::mem::take(&mut inner.trash);
             drop(inner);
             drop(trash);

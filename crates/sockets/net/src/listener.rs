@@ -109,7 +109,7 @@ impl TcpListener {
         }
     }
 
-    /// The address that it listens on.
+    /// The address on which the listener listens.
     ///
     /// # Errors
     /// None today.

@@ -143,9 +143,9 @@ impl Shards {
         TcpStream::connect(self.any(), remote).await
     }
 
-    /// The settings at the shard that a connection with them to `remote` belongs to: the shard of
-    /// its flow if the local port is chosen already, else the next in turn. For
-    /// [`TcpSocket::connect`] and [`crate::blocking::TcpStream::connect_with`].
+    /// The settings at the shard of a connection to `remote`: the shard of its flow if the local
+    /// port is chosen already, else the next in turn. For [`TcpSocket::connect`] and
+    /// [`crate::blocking::TcpStream::connect_with`].
     ///
     /// # Errors
     /// No route to `remote`; the driver is gone.
@@ -259,7 +259,7 @@ fn pin(core: usize) -> io::Result<()> {
         return Err(no_core(core));
     }
     set.set(core);
-    // A core that is not there, or not ours to run on.
+    // The core does not exist, or this process may not run on it.
     sched_setaffinity(None, &set).map_err(|_| no_core(core))
 }
 

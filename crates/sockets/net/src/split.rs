@@ -33,7 +33,10 @@ pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
 impl core::fmt::Display for ReuniteError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("these halves are of two streams: reunite those that one `into_split` gave")
+        f.write_str(
+            "these halves are of two streams: reunite two that one call of `into_split` \
+                     returned",
+        )
     }
 }
 
@@ -100,7 +103,7 @@ impl OwnedReadHalf {
 }
 
 impl OwnedWriteHalf {
-    /// Drop it without shutting down the write direction.
+    /// Drop the half without shutting down the write direction.
     pub fn forget(mut self) {
         self.shut_down_on_drop = false;
     }

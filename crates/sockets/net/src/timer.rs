@@ -45,7 +45,7 @@ pub struct TokioTimer {
 impl Timer for TokioTimer {
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let at = tokio::time::Instant::from_std(at);
-        // A busy driver polls at every turn, and the deadline has rarely changed.
+        // A busy driver polls often, and the deadline has rarely changed.
         if let (Some(sleep), Some(waker)) = (&self.sleep, &self.waker)
             && sleep.deadline() <= at
             && !sleep.is_elapsed()

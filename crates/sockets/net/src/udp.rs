@@ -51,9 +51,9 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Bind to an address of the stack. An unspecified one stands for all of them, port 0 for any
-    /// free port. A socket may be bound to a broadcast address, to receive. Several sockets may be
-    /// bound to the address of a group, which they still have to join.
+    /// Bind to an address of the stack. An unspecified address stands for all of them, port 0 for
+    /// any free port. A socket may be bound to a broadcast address, to receive. Several sockets may
+    /// be bound to the address of a group, which they still have to join.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
@@ -84,9 +84,9 @@ impl UdpSocket {
         Ok(UdpSocket { net: net.clone(), handle, local, peer: OnceLock::new() })
     }
 
-    /// Bind and connect in one step. Other sockets may be bound to the same address, with other
-    /// peers or, one of them, without: that one gets the datagrams that are for none of the
-    /// connected ones.
+    /// Bind and connect in one step. Other sockets may be bound to the same address: any number
+    /// with other peers, and one without a peer, which gets the datagrams that are for none of the
+    /// connected sockets.
     ///
     /// # Errors
     /// As [`UdpSocket::bind`]; [`io::ErrorKind::AddrInUse`] for the same two ends.
@@ -113,8 +113,8 @@ impl UdpSocket {
         Readiness::Datagram(self.handle)
     }
 
-    /// Set the peer: from now on datagrams go to it and are received from it alone. It cannot be
-    /// changed.
+    /// Set the peer: from now on datagrams go to it and are received from it alone. The peer cannot
+    /// be changed.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if the socket has another peer already; the driver is gone.
@@ -193,7 +193,7 @@ impl UdpSocket {
         self.peer.get().copied().ok_or_else(error::not_connected)
     }
 
-    /// The address that it is bound to.
+    /// The address to which the socket is bound.
     ///
     /// # Errors
     /// None today.

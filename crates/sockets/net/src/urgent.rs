@@ -1,5 +1,5 @@
-//! Urgent data: the sender announces it before the receiver has read up to it. It stays in the
-//! stream (RFC 6093), as if SO_OOBINLINE were always set.
+//! Urgent data: the sender announces it before the receiver has read up to it. The data stays in
+//! the stream (RFC 6093), as if SO_OOBINLINE were always set.
 //!
 //! Called by: programs.
 

@@ -174,7 +174,7 @@ pub(crate) struct Wait<'a, F> {
     shared: &'a Shared,
     readiness: Readiness,
     look: F,
-    /// Its number in the wait queue.
+    /// The number of this wait in the wait queue.
     id: Option<u64>,
 }
 
@@ -223,7 +223,7 @@ pub(crate) struct Alarm<'a> {
 }
 
 impl<'a> Alarm<'a> {
-    /// `None` never comes.
+    /// `None`: a time that never comes.
     pub(crate) fn new(shared: &'a Shared, at: Option<Instant>) -> Alarm<'a> {
         Alarm { shared, at: at.unwrap_or(Instant::NEVER), key: None }
     }

@@ -93,7 +93,7 @@ pub(crate) struct Socket {
     pub(crate) error_reported: bool,
     /// SO_LINGER: zero resets the connection when the socket is dropped.
     pub(crate) linger: Linger,
-    /// A forwarder accepted it: it counts against the limit `forwarded`.
+    /// A forwarder accepted the connection: it counts against the limit `forwarded`.
     pub(crate) forwarded: bool,
 }
 

@@ -64,7 +64,8 @@ fn a_file_in_the_way_of_the_control_socket_stays() {
         let output = run(&args);
         let said = stderr(&output);
         assert_eq!((code(&output), output.stdout.len()), (exit, 0), "{said}");
-        let way = format!("{} is a file, no control socket: it stays.", kept.display());
+        let kept = kept.display();
+        let way = format!("{kept} is a file, not a control socket, so it is not replaced.");
         assert!(said.contains(&way), "{said}");
     }
     assert_eq!(std::fs::read_to_string(&kept).expect("it is there"), "kept");

@@ -1,10 +1,10 @@
-// Dots with their spread: panels of rows below each other, in each row a lane for each series. The
-// place of a lane is uPlot's x, which runs from top to bottom in pixels; values run to the right.
-// The name of a lane and its figure are at its right end. A row of a lone panel has no
-// lanes for series that it lacks; panels beside each other have their rows at the same height.
+// Dots with their spread: panels with rows, and in each row a lane for each series. The position of
+// a lane is uPlot's x, which runs from top to bottom in pixels; values run to the right. The name
+// of a lane and its figure are at its right end. In a single panel, a row has no lanes for series
+// that it lacks; panels side by side have their rows at the same height.
 
 const LANE = 14, NAME = 20, AXIS = 46, FIGURES = 58;
-// With less room than this a panel has no names at its lanes, and the legend above it has them.
+// With less room than this, a panel has no names at its lanes; the legend above shows them.
 const ROOM = 300;
 
 const widest = (names, size = 11) => {
@@ -14,8 +14,8 @@ const widest = (names, size = 11) => {
 };
 widest.ctx = document.createElement('canvas').getContext('2d');
 
-// Where the axis begins and ends: at 0 or beyond the farthest value, but a bar is cut if it is much
-// longer than the values are far apart.
+// The beginning and the end of the axis: at 0 or beyond the farthest value. A bar is cut if it is
+// much longer than the range of the values.
 const reach = (plot) => {
   const all = plot.panels.flatMap((one) => one.points);
   const of = (pick) => all.map((point) => pick(...point.slice(2).map((value) => value ?? 0)));
@@ -29,7 +29,7 @@ const reach = (plot) => {
   return [low < 0 ? low - edge : 0, high + edge];
 };
 
-// Where each row begins and ends, and the middle of each point's lane.
+// The beginning and the end of each row, and the middle of each point's lane.
 const laid = (plot, one) => {
   const points = one.points.map(([row, series, low, mid, top, quoted]) =>
     ({row, series, low, mid, top, quoted})).sort((a, b) => a.row - b.row || a.series - b.series);
@@ -90,7 +90,7 @@ const panel = (plot, one, whole, place, width, beside) => {
   return {u, part: place, points, toggle: (index, is) => { shown[index] = is; u.redraw(false); }};
 };
 
-// A band behind every other row, and the name of each.
+// A band behind every second row, and the name of each row.
 const bands = (u, rows, right) => {
   const {ctx, bbox} = u, ratio = devicePixelRatio;
   ctx.save();
@@ -109,7 +109,7 @@ const bands = (u, rows, right) => {
   ctx.restore();
 };
 
-// The name of a lane, behind its figure.
+// The name of a lane, after its figure.
 const laneName = (u, p, plot, right, shown) => {
   const {ctx, bbox} = u, ratio = devicePixelRatio;
   ctx.save();
@@ -123,7 +123,7 @@ const laneName = (u, p, plot, right, shown) => {
   ctx.restore();
 };
 
-// A value with its spread, and the figure at the right.
+// A value with its spread, and its figure at the right.
 const dot = (u, p, tint, right) => {
   const {ctx, bbox} = u, ratio = devicePixelRatio;
   const y = u.valToPos(p.x, 'x', true), x = (value) => u.valToPos(value, 'y', true);
@@ -154,7 +154,7 @@ const dot = (u, p, tint, right) => {
     line(0, p.mid, 1, 0.45);
     line(Math.max(p.low, min), Math.min(p.top, max), 5, 0.4);
     ctx.globalAlpha = 1;
-    // A bar that goes on beyond the axis ends in an arrow.
+    // A bar that extends beyond the axis ends in an arrow.
     const arrow = (edge, to) => {
       ctx.beginPath();
       ctx.moveTo(edge, y - 5 * ratio);
@@ -206,7 +206,7 @@ const drawDots = (plot, place, width) => {
     grid.append(part);
     drawn.push(panel(plot, one, whole, part, each, beside));
   }
-  // A click on the name of a lane is one on its name in the legend.
+  // A click on the name of a lane acts as a click on its name in the legend.
   if (beside) drawn.forEach((one) => laneClicks(one, names));
   return drawn;
 };

@@ -1,5 +1,5 @@
-// What the plots of the lab's report share: figures for people, colours, names of series, values at
-// the pointer, axes.
+// Code that the plots of the lab's report share: figures for people, colours, names of series,
+// values at the pointer, axes.
 
 const root = document.documentElement;
 const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
@@ -17,7 +17,7 @@ const element = (kind, name, text) => {
   return made;
 };
 
-// A tint is a colour of the theme, and whether dots are hollow and lines dashed.
+// A tint: a colour of the theme, and whether dots are hollow and lines are dashed.
 const colour = (tint) => css(tint[0]);
 const mark = (tint) => {
   const dot = element('i', tint[1] ? 'hollow' : '');
@@ -25,7 +25,7 @@ const mark = (tint) => {
   return dot;
 };
 
-// A button for each series, which hides it and shows it again.
+// A button for each series, which hides the series and shows it again.
 const legend = (names, tints, toggle) => {
   const line = element('div', 'legend');
   line.append(...names.map((name, index) => {
@@ -65,7 +65,7 @@ const tooltip = (u) => {
   };
 };
 
-// An axis; its first label has the unit.
+// An axis. Its first label includes the unit.
 const axis = (unit, more) => ({
   stroke: css('--quiet'), font: font(12), labelFont: font(12), labelSize: 20,
   grid: {stroke: css('--rule'), width: 1}, ticks: {stroke: css('--rule'), width: 1, size: 4},

@@ -1,13 +1,13 @@
-// The lab's report: plots of lines, and where the reader is among the experiments. Hover shows
-// values, a drag zooms, a double-click undoes it, a click on a name hides its series.
+// The lab's report: plots of lines, and the reader's position among the experiments. Hovering shows
+// values, dragging zooms, a double-click undoes the zoom, and a click on a name hides its series.
 
 const plots = JSON.parse(document.getElementById('plots').textContent);
 const PRINTED = 660;   // Pixels across a sheet of paper.
 const STRIP = 190;
-// From this width on names are beside lines; with less they are above.
+// From this width on, names are beside lines; with less room they are above the plot.
 const WIDE = 440;
 
-// The value of a series at the index, or at the nearest one that it has.
+// The value of a series at the index, or at the nearest index where the series has one.
 const near = (u, column, index) => {
   for (let off = 0; off < column.length; off++) {
     for (const at of [index - off, index + off]) {
@@ -70,13 +70,13 @@ const strip = (plot, one, most, place, width, room) => {
 const drawLines = (plot, place, width) => {
   const highest = plot.strips.flatMap((one) => one.series).flatMap((series) => series.y);
   const most = highest.reduce((most, y) => Math.max(most, y), 0);
-  // Many strips are two abreast.
+  // If there are many strips, two are side by side.
   const columns = plot.strips.length > 3 && width >= 2 * WIDE + 16 ? 2 : 1;
   const grid = element('div', 'grid');
   grid.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
   place.append(grid);
   const each = Math.floor((width - (columns - 1) * 16) / columns);
-  // The same room for names in all strips, so that their axes are as long.
+  // All strips have the same room for names, so that their axes are equally long.
   const names = plot.strips.flatMap((one) => one.series.map((series) => series.name));
   const room = widest(names, 13) + 34;
   return plot.strips.map((one) => {
@@ -110,7 +110,7 @@ const draw = (printed) => {
   drawnAt = innerWidth;
 };
 
-// The link of the experiment that is being read is marked, and is in view itself.
+// The link of the experiment that the reader sees is marked, and scrolled into view.
 const links = document.getElementById('links');
 const here = () => {
   const middle = innerHeight / 3;

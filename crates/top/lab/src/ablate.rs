@@ -5,8 +5,8 @@
 //! results. docs/decisions/0098-ablation.md has the reasons.
 //!
 //! A round runs every combination once, in an order drawn anew, so that disturbances of the machine
-//! affect all of them alike. Each round has its own estimate of every effect; the intervals are
-//! those of the rounds' means.
+//! affect all of them alike. Each round gives one estimate of every effect; an interval is that of
+//! the mean over the rounds.
 
 mod design;
 mod report;
@@ -21,7 +21,7 @@ use transfer::Transfer;
 use crate::pool::Progress;
 use crate::{Error, Report, Run};
 
-/// The switches by default.
+/// The switches that are varied by default.
 const USUAL: [Switch; 8] = [
     Switch::Predict,
     Switch::Follow,
@@ -40,8 +40,8 @@ const QUICK_ROUNDS: u16 = 30;
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Switches to turn, two to ten, joined by commas [default: predict, follow, fused-sum,
-    /// simd-sum, burst-ack, write-units, stamp, flow-cache]
+    /// Switches to turn on and off, two to ten, joined by commas [default: predict, follow,
+    /// fused-sum, simd-sum, burst-ack, write-units, stamp, flow-cache]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = switch)]
     switches: Vec<Switch>,
     /// What is measured of each segment
@@ -66,7 +66,7 @@ pub(crate) struct Options {
 fn switch(text: &str) -> Result<Switch, String> {
     Switch::ALL.iter().copied().find(|switch| switch.name() == text).ok_or_else(|| {
         let known: Vec<_> = Switch::ALL.iter().map(|switch| switch.name()).collect();
-        format!("there are: {}", known.join(", "))
+        format!("the switches are: {}", known.join(", "))
     })
 }
 
@@ -74,7 +74,7 @@ fn switch(text: &str) -> Result<Switch, String> {
 struct Plan {
     switches: Vec<Switch>,
     design: Design,
-    /// The combinations of the design, then those that testing one at a time needs besides.
+    /// The combinations of the design, then those that only testing one switch at a time needs.
     points: Vec<u32>,
     response: Response,
     mtu: usize,
@@ -134,14 +134,14 @@ impl Plan {
     }
 }
 
-/// None, each alone, all but each, all.
+/// The combinations of testing one at a time: no switch, each alone, all but each, all.
 fn one_at_a_time(factors: usize) -> Vec<u32> {
     let all = (1_u32 << factors) - 1;
     let each = (0..factors).flat_map(|bit| [1 << bit, all & !(1 << bit)]);
     [0, all].into_iter().chain(each).collect()
 }
 
-/// An order of `count` things, by a seed: splitmix64 and Fisher and Yates' shuffle.
+/// A random order of `count` things from a seed (splitmix64, Fisher-Yates shuffle).
 fn order(count: usize, seed: u64) -> Vec<usize> {
     let mut state = seed;
     let mut draw = || {
@@ -284,8 +284,9 @@ impl Meter {
 
 fn lacking(error: &std::io::Error) -> Error {
     Error::Failed(format!(
-        "this machine does not count instructions for this program ({error}): virtual machines \
-         often have no counters; else try 'sysctl kernel.perf_event_paranoid=2', or --response ns"
+        "this machine does not count instructions for this program ({error}). Virtual machines \
+         often have no counters. On real hardware try 'sysctl kernel.perf_event_paranoid=2'. \
+         --response ns needs no counters"
     ))
 }
 
@@ -326,13 +327,14 @@ mod tests {
 
     #[test]
     fn an_interval_is_that_of_the_books() {
-        // Five values, mean 3, standard deviation 1.5811: 2.776 is t of 4 degrees, 95 %.
+        // Five values, mean 3, standard deviation 1.5811. 2.776 is Student's t for 4 degrees of
+        // freedom and 95 %.
         let one = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0], 1).expect("five");
         assert!(
             (one.mid - 3.0).abs() < 1e-12
                 && (one.off - 2.776 * 1.5811 / 5.0_f64.sqrt()).abs() < 1e-3
         );
-        // Ten at once: t of 99.5 %, 4.604 at 99 % two-sided is for five.
+        // A family of five intervals: each has 99 %, for which t is 4.604.
         let five = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0], 5).expect("five");
         assert!((five.off / one.off - 4.604 / 2.776).abs() < 1e-3);
         assert!(one.is_clear() && Estimate::of(&[1.0], 1).is_none());

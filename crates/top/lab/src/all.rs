@@ -1,10 +1,10 @@
-//! `wirespeed lab all`: every experiment one after the other, with its usual options; a page of
-//! them, one document, or their tables.
+//! `wirespeed lab all`: every experiment one after the other, with its default options. The result
+//! is a page, one JSON document, or tables.
 //!
-//! Called by: the lab. `ended` is what became of each, `page` makes the page, `opening` its first
-//! sentences, `series` its plots.
+//! Called by: the lab. `ended` has the end of each experiment, `page` makes the page, `opening` its
+//! first sentences, `series` the data of its plots.
 //!
-//! An experiment that fails says so in its place, and the others go on.
+//! If an experiment fails, its error is reported in its place, and the others still run.
 
 mod ended;
 mod opening;
@@ -33,20 +33,20 @@ pub(crate) const ABOUT: &str = "Every experiment, on one page with plots, or in 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// A quick look, not a reliable result: less of everything, minutes for all
+    /// A quick look, not a reliable result: fewer and shorter runs, minutes in all
     #[arg(long)]
     pub(crate) quick: bool,
     /// Write a page with plots to hover and zoom; it needs no network
     #[arg(short = 'o', long, value_name = "FILE.html")]
     pub(crate) page: Option<PathBuf>,
-    /// These experiments alone, in this order
+    /// Run only these experiments, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(EXPERIMENTS.iter().map(|e| e.name)))]
     pub(crate) only: Vec<String>,
     /// One JSON document on standard output, with the document of each experiment in it
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write that document to a file, whatever standard output shows
+    /// Write the JSON document to a file, whatever standard output shows
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ impl Options {
         once.filter_map(|(_, name)| EXPERIMENTS.iter().find(|e| e.name == *name)).collect()
     }
 
-    /// The options of each experiment.
+    /// The arguments that each experiment gets.
     fn words(&self) -> Vec<String> {
         self.quick.then(|| "--quick".to_owned()).into_iter().collect()
     }
@@ -72,16 +72,16 @@ impl Options {
 pub(crate) struct All {
     pub(crate) ended: Vec<Ended>,
     pub(crate) machine: Machine,
-    /// When it began, in UTC, by the clock of the machine.
+    /// When the run began, in UTC, by the clock of the machine.
     pub(crate) date: String,
     pub(crate) seconds: f64,
     pub(crate) interrupted: bool,
     pub(crate) quick: bool,
-    /// Its command line.
+    /// The command line that repeats the run.
     pub(crate) command: String,
 }
 
-/// Run them.
+/// Run the experiments, then print or write what the options ask for.
 pub(crate) fn perform(
     options: &Options,
     stopped: &(dyn Fn() -> bool + Sync),
@@ -131,7 +131,7 @@ pub(crate) fn page(quick: bool, stopped: &(dyn Fn() -> bool + Sync)) -> Result<S
     Ok(page::html(&run(&options, stopped)?))
 }
 
-/// The command line, to be repeated.
+/// The command line that repeats the run.
 fn command(options: &Options) -> String {
     let quick = if options.quick { " --quick" } else { "" };
     let only = match options.only.is_empty() {
@@ -163,7 +163,7 @@ fn run_each(options: &Options, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Ve
     Ok(ended)
 }
 
-/// One experiment; a defect of it is not the end of the others.
+/// Run one experiment. If it panics, the others still run.
 fn measured(one: &One, stopped: &(dyn Fn() -> bool + Sync)) -> End {
     match catch_unwind(AssertUnwindSafe(|| one.run(stopped))) {
         Ok(Ok((report, envelope))) => End::Done(Box::new((report, envelope))),
@@ -184,7 +184,7 @@ fn measured(one: &One, stopped: &(dyn Fn() -> bool + Sync)) -> End {
 }
 
 impl All {
-    /// All documents in one.
+    /// One document with the documents of all experiments.
     fn document(&self) -> Value {
         json!({
             "lab": "all",
@@ -201,7 +201,7 @@ impl All {
         })
     }
 
-    /// The end of each, for programs that read the page.
+    /// How each experiment ended, for programs that read the page.
     pub(crate) fn manifest(&self) -> Value {
         json!({
             "lab": "all",
@@ -215,7 +215,7 @@ impl All {
         })
     }
 
-    /// One line for the run.
+    /// One line about the run.
     pub(crate) fn line(&self) -> String {
         format!(
             "wirespeed {VERSION}, {} · {} · took {:.0} s",
@@ -225,7 +225,7 @@ impl All {
         )
     }
 
-    /// A line and what it shows for each, for a terminal.
+    /// For each experiment a line and what it shows, for a terminal.
     fn summary(&self) -> String {
         let mut text = table::wrapped(&self.line()) + "\n";
         if let Some(warning) = self.machine.warning() {
@@ -240,7 +240,7 @@ impl All {
         text
     }
 
-    /// The table of each.
+    /// The table of each experiment.
     fn tables(&self) -> String {
         let texts = self.ended.iter().map(|ended| match &ended.end {
             End::Done(done) => table::text(&done.0, &done.1),

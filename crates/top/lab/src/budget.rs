@@ -1,6 +1,6 @@
 //! `wirespeed lab budget`: where the cost of a packet goes, stage by stage, for a sender, a
-//! receiver and a router. No probe is in the packet path: the kernel samples the threads, and line
-//! tables say whose code a sample is in
+//! receiver and a router. No probe is in the packet path: the kernel samples the thread, and the
+//! line tables of the program say which stage's code a sample is in
 //! ([docs/decisions/0095](../../../docs/decisions/0095-budget.md)).
 //!
 //! Called by: the lab; the benchmarks. The crate `profile` samples.
@@ -21,13 +21,13 @@ pub use experiment::{Role, Sum, sums};
 #[derive(clap::Args, Clone, Debug)]
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is sampled"))]
 pub(crate) struct Options {
-    /// Seconds of a round
+    /// Seconds that a round lasts
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
     /// Samples a second
     #[arg(long, value_name = "N", default_value_t = 499)]
     hz: u64,
-    /// Work to be counted from outside, and nothing else
+    /// Do only the work that a simulator counts from outside
     #[arg(long, hide = true)]
     counted: bool,
 }

@@ -1,11 +1,11 @@
 //! `wirespeed lab compare A.json B.json`: what changed beyond noise between two documents of one
 //! experiment, or of `lab all`.
 //!
-//! Called by: the lab. `document` reads them, `pair` finds the rows that belong together, `judge`
-//! says whether two figures differ.
+//! Called by: the lab. `document` reads the documents, `pair` finds the rows that belong together,
+//! `judge` says whether two figures differ.
 //!
-//! Documents of other experiments, or with other settings, are not compared: their difference would
-//! be that of the settings.
+//! Documents of different experiments, or with different settings, are not compared: a difference
+//! would show only that the settings differ.
 
 mod document;
 mod judge;
@@ -30,10 +30,10 @@ pub(crate) const ABOUT: &str = "What changed between two documents, beyond noise
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The document of before: of one experiment, or of `lab all`
+    /// The document from before: of one experiment, or of `lab all`
     #[arg(value_name = "A.json")]
     before: PathBuf,
-    /// The document of after
+    /// The document from after
     #[arg(value_name = "B.json")]
     after: PathBuf,
     /// One JSON document on standard output
@@ -50,16 +50,16 @@ struct Compared {
 /// The findings.
 struct Found {
     changes: Vec<Change>,
-    /// Figures that both have.
+    /// The number of figures that both documents have.
     figures: usize,
     within_noise: usize,
-    /// Figures that differ, without anything that says how much they vary.
+    /// The number of figures that differ, without single runs or bounds to say how much they vary.
     unknown: usize,
-    /// Rows that only one has.
+    /// The number of rows that only one document has.
     unmatched: usize,
 }
 
-/// Compare them.
+/// Compare the two files, and print the findings.
 pub(crate) fn perform(options: &Options) -> Result<Finished, Error> {
     let text = compared(options).map_err(|error| match error {
         Error::Usage(why) => Error::Usage(plain(&why)),
@@ -78,8 +78,8 @@ fn compared(options: &Options) -> Result<String, Error> {
     })
 }
 
-/// A text with words of the documents, made safe for a terminal: control characters but line feeds
-/// are replaced.
+/// A text that quotes the documents, made safe for a terminal: control characters other than line
+/// feeds are replaced.
 fn plain(text: &str) -> String {
     let shown = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().map(shown).collect()
@@ -112,7 +112,7 @@ fn compare(before: &File, after: &File) -> Result<Vec<Compared>, Error> {
         }
     }
     match compared.as_slice() {
-        // A single refusal is that of the whole command.
+        // If the only experiment is refused, the command fails.
         [Compared { lab, outcome: Err(why) }] => {
             Err(Error::Usage(format!("'lab {lab}' is not compared: {why}")))
         }
@@ -178,9 +178,9 @@ fn text(before: &File, after: &File, compared: &[Compared]) -> String {
         text,
         "\n{}\n",
         wrapped(&format!(
-            "Ratios are B / A with the {:.0} % interval, from single runs where the documents have \
-             them, else from the spread of the rows; wider by the machines' own spread where they \
-             were noisy.",
+            "Ratios are B / A with the {:.0} % interval, from single runs if the documents have \
+             them, else from the bounds in the rows. The intervals are wider by the spread of a \
+             noisy machine.",
             CONFIDENCE * 100.0
         ))
     );

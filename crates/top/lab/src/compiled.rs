@@ -1,8 +1,8 @@
-//! [`Compiled`]: a small C program around a library of the system, which is compiled when it is
-//! needed and gone with the last process that has it.
+//! [`Compiled`]: a small C program around a library of the system. It is compiled when it is
+//! needed, and its file is gone when no process uses it any more.
 //!
-//! Called by: `elbow/libtirpc.rs`, the benchmarks. Needs a C compiler and the library's headers; an
-//! error says which of them is missing.
+//! Called by: `elbow/libtirpc.rs`, the benchmarks. It needs a C compiler and the library's headers;
+//! an error says which of them is missing.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ fn failed(why: impl fmt::Display) -> Error {
     Error::Failed(why.to_string())
 }
 
-/// A directory that is removed with what is in it.
+/// A directory that is removed on drop, with the files in it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -28,7 +28,7 @@ impl Folder {
         let nanos = now.map_or(0, |since| since.as_nanos());
         let name = format!("wirespeed-compiled-{}-{nanos}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // The directory must not exist before: then nobody else has a file in it.
+        // `create_dir` fails if the directory exists: so nobody else can have put a file into it.
         let made = fs::create_dir(&path).map(|()| Folder(path.clone()));
         made.map_err(|error| failed(format!("cannot make {}: {error}", path.display())))
     }
@@ -41,12 +41,13 @@ impl Drop for Folder {
     }
 }
 
-/// The compiled program. The file has no name any more: it is gone with the last process that has
+/// The compiled program. Its file has no name any more: the kernel removes it when no process uses
 /// it, even if we are killed.
 pub struct Compiled(File);
 
 impl Compiled {
-    /// Compile `source`, with `options` behind it; `package` has the library's headers.
+    /// Compile `source` with `options` as the compiler's last arguments. `package` is the package
+    /// that has the library's headers, for the error.
     ///
     /// # Errors
     /// The compiler or the package is missing, or the directory of temporary files is full.
@@ -57,8 +58,8 @@ impl Compiled {
         File::open(at).map(Compiled).map_err(failed)
     }
 
-    /// A command that starts it. The child finds the file by our descriptor, which it has until the
-    /// program runs.
+    /// A command that starts the program. The child finds the file by our descriptor, which it
+    /// inherits until the program runs.
     pub fn command(&self) -> Command {
         let mut command = Command::new(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
         command.arg0("peer");
@@ -75,7 +76,8 @@ fn compile(source: &str, options: &[&str], package: &str, to: &Path) -> Result<(
         _ => failed(format!("cannot start cc: {error}")),
     })?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If it did not read all, it refused the program, and says so.
+        // If the compiler does not read the whole source, it refuses the program and says why
+        // below.
         let _ = stdin.write_all(source.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;

@@ -1,7 +1,7 @@
-//! A contest: flows that share a queue, when each begins, and the outcome.
+//! A contest: flows that share a queue, the time at which each begins, and the outcome.
 //!
-//! Called by: `fair`, `real::shared`, benchmarks. In virtual and real time the path is the model of
-//! `sim::goodput`.
+//! Called by: `fair`, `real::shared`, benchmarks. In virtual time and in real time the path follows
+//! the model of `sim::goodput`.
 
 use base::Duration;
 use device::fault::Rng;
@@ -23,35 +23,35 @@ pub enum Whose {
 pub struct Flow {
     /// The sender's TCP.
     pub whose: Whose,
-    /// Its congestion control.
+    /// The sender's congestion control.
     pub algorithm: Algorithm,
-    /// When it begins; the seed adds a part of a round trip.
+    /// When the flow begins; the seed adds a part of a round trip.
     pub at: Duration,
 }
 
 /// Flows, and the path that they share.
 #[derive(Clone, Debug)]
 pub struct Contest {
-    /// Rate, delay, queue, seed; its length counts from the beginning of the last flow.
+    /// Rate, delay, queue, seed. The path's `length` counts from the beginning of the last flow.
     pub path: Goodput,
     /// The flows.
     pub flows: Vec<Flow>,
-    /// Time between two looks at the received bytes.
+    /// Time between two readings of the received bytes.
     pub every: Duration,
 }
 
 /// The outcome of a contest.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Bits a second of each flow, from the beginning of the last one.
+    /// Bits a second of each flow, from the beginning of the last flow on.
     pub flows_bps: Vec<f64>,
     /// End of each interval in seconds, and bits a second of each flow in it.
     pub rates: Vec<(f64, Vec<f64>)>,
-    /// The counts of the bottleneck.
+    /// The counters of the bottleneck.
     pub bottleneck: Counts,
     /// In real time: the longest pause of the bridge, in milliseconds.
     pub pause_ms: f64,
-    /// No pause of the bridge was longer than a valid run may have.
+    /// No pause of the bridge was too long for a valid run.
     pub is_quiet: bool,
     /// In real time: runs that were discarded before this one.
     pub void: u32,
@@ -63,8 +63,8 @@ impl Contest {
         self.flows.iter().map(|flow| flow.at).max().unwrap_or(Duration::ZERO)
     }
 
-    /// When each flow begins. The seed spreads flows of the same time over a round trip, in either
-    /// order.
+    /// When each flow begins. The seed delays each flow by up to a round trip, so that flows of the
+    /// same time begin in any order.
     pub fn starts(&self) -> Vec<Duration> {
         let mut rng = Rng::new(self.path.seed);
         let rtt_ns = 2 * self.path.delay.as_nanos() as usize;
@@ -72,18 +72,18 @@ impl Contest {
         self.flows.iter().map(|flow| flow.at + part()).collect()
     }
 
-    /// When to look at the received bytes; the last look is the end.
+    /// When the received bytes are read; the last time is the end.
     pub fn looks(&self) -> impl Iterator<Item = Duration> {
         let (from, every) = (self.from().as_nanos(), self.every.as_nanos().max(1));
         let end = from + self.path.length.as_nanos();
-        // `from`, where the measurement begins, is one of the looks.
+        // `from`, at which the measurement begins, is one of these times.
         let first = from % every;
         let moments = (u64::from(first == 0)..).map(move |n| first + n * every);
         let inner = moments.take_while(move |&at| at < end);
         inner.chain([end]).map(Duration::from_nanos)
     }
 
-    /// The outcome, from the bytes received by each look.
+    /// The outcome, from the bytes that each flow has received at each of these times.
     pub fn outcome(&self, looks: &[(f64, Vec<u64>)], bottleneck: Counts) -> Outcome {
         let from = self.from().as_secs_f64();
         let rate = |a: &(f64, Vec<u64>), b: &(f64, Vec<u64>)| -> Vec<f64> {

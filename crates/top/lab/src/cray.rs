@@ -1,10 +1,11 @@
-//! `wirespeed lab cray`: the table of 1989, memory to memory over TCP on supercomputers, on this
-//! machine: checksum by checksum, MTU by MTU, and over channels of the rates of then.
+//! `wirespeed lab cray`: the table of 1989, memory to memory over TCP on supercomputers, measured
+//! on this machine for each checksum and each MTU, and over channels with the rates of 1989.
 //!
 //! Called by: the lab.
 //!
-//! In memory it is real time, both ends on one thread (`joined.rs`); over a channel it is virtual
-//! time, where the channel's rate is the limit, and the result is TCP's share of it.
+//! The rows in memory are in real time, with both ends on one thread (`joined.rs`). The rows over a
+//! channel are in virtual time: the channel's rate is the limit, and the result is the share of it
+//! that TCP carries.
 
 mod cases;
 mod channel;
@@ -21,7 +22,7 @@ use cases::{Case, What};
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Seconds of processor time of a round of a row [default: 0.2, with --quick 0.05]
+    /// Seconds of processor time that a round of a row takes [default: 0.2, with --quick 0.05]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
 }
@@ -32,7 +33,7 @@ struct Row {
     rounds: Vec<f64>,
 }
 
-/// Measure all rows.
+/// Measure all rows, round by round.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let seconds = options.seconds.unwrap_or(if run.common.quick { 0.05 } else { 0.2 });
@@ -48,7 +49,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
             if run.is_stopped() {
                 break;
             }
-            // In virtual time each round is the same.
+            // In virtual time every round has the same result.
             if round == 0 || !matches!(row.case.what, What::Channel { .. }) {
                 row.rounds.extend(measure(&row.case, seconds, run)?);
             }
@@ -57,7 +58,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(results::report(&rows, seconds, rounds))
 }
 
-/// Mb/s; `None` if it was stopped.
+/// The throughput of a case in Mb/s; `None` if the run was stopped.
 fn measure(case: &Case, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
     let mbps = |bytes_per_s: f64| bytes_per_s * 8e-6;
     match case.what {

@@ -1,14 +1,14 @@
 //! `wirespeed lab elbow`: the time of a null RPC by the bytes of its argument, and the sizes at
-//! which it is longer than those beside it.
+//! which a call takes longer than calls of similar sizes (elbows).
 //!
 //! Called by: the lab, the benchmarks.
 //!
 //! In 1989 a call over TCP took five to ten times as long as expected where its argument was a
 //! little over 4,096 or 8,192 bytes. The library wrote 4,000 bytes at a time into a send buffer of
 //! 4,096: the short rest of the second write waited for an ACK, and the ACK for its timer. The
-//! vendor's remedy, larger buffers in the library, moved that to other sizes. This experiment has
-//! those hosts in virtual time (`bsd.rs`), and beside them our stack on the same wire, in memory
-//! and with libtirpc.
+//! vendor's remedy, larger buffers in the library, moved the delay to other sizes. This experiment
+//! has a model of those hosts in virtual time (`bsd.rs`), and our stack on the same wire, in
+//! memory, and with libtirpc.
 
 mod bsd;
 mod cable;
@@ -43,7 +43,7 @@ use crate::{Error, Report, Run, Span};
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// What is between the ends [default: all]
+    /// The medium between the ends [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     over: Vec<Over>,
     /// The hosts on the wire [default: all]
@@ -52,10 +52,11 @@ pub(crate) struct Options {
     /// The transports [default: both]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transport: Vec<Transport>,
-    /// Calls of an average [default: 100, with --quick 10]
+    /// Calls that an average is made of [default: 100, with --quick 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     calls: Option<u32>,
-    /// Averages of each size; over the kernel half as many [default: 20, with --quick 3]
+    /// Averages for each size; with libtirpc at both ends half as many [default: 20, with --quick
+    /// 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     averages: Option<u32>,
 }
@@ -67,7 +68,7 @@ pub struct Effort {
     pub calls: u32,
     /// Averages of each size.
     pub averages: u32,
-    /// The first seed; each average on a wire of 1989 has another one.
+    /// The first seed; each average on the wire of 1989 has a seed of its own.
     pub seed: u64,
 }
 
@@ -80,7 +81,7 @@ struct Case {
 }
 
 impl Case {
-    /// All that the options ask for, in the order of the table.
+    /// All curves that the options ask for, in the order of the table.
     fn all(options: &Options) -> Vec<Case> {
         let wanted = |over: &Over| options.over.is_empty() || options.over.contains(over);
         let mut cases = Vec::new();
@@ -149,8 +150,8 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     };
     let cases = Case::all(&options);
     if cases.is_empty() {
-        let said = "nothing is left to measure: hosts other than 'ours' are on '--over wire' \
-                    alone, and call over TCP";
+        let said = "nothing is left to measure: hosts other than 'ours' exist only with '--over \
+                    wire' and '--transport tcp'";
         return Err(Error::Usage(said.to_owned()));
     }
     let mut curves = Vec::new();
@@ -160,7 +161,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
             if run.is_stopped() { Ok(()) } else { measure(case, &mut curve, effort, run) };
         match outcome {
             Ok(()) => {}
-            // A curve that was asked for by name has to be measured.
+            // A medium was asked for with `--over`: an error ends the experiment.
             Err(error) if !options.over.is_empty() => return Err(error),
             Err(error) if matches!(case.over, Over::Tap | Over::Kernel) => {
                 curve.trouble = Some(error.to_string());
@@ -186,10 +187,10 @@ fn measure(case: Case, curve: &mut Curve, effort: Effort, run: &Run<'_>) -> Resu
     }
 }
 
-/// A curve of ours that is not on the wire.
+/// A curve of our stack over a medium other than the wire.
 ///
 /// # Errors
-/// It cannot be measured; the text says what is missing.
+/// The curve cannot be measured; the text says what is missing.
 pub fn curve(
     over: Over,
     transport: Transport,
@@ -207,7 +208,7 @@ pub fn curve(
     Ok(curve)
 }
 
-/// In virtual time, many sizes at a time.
+/// Measure a curve in virtual time, many sizes at a time.
 fn on_wire(case: Case, curve: &mut Curve, effort: Effort, run: &Run<'_>) -> Result<(), Error> {
     let measured = run.each(&curve.points, |point, stop| {
         let mut point = point.clone();
@@ -225,8 +226,8 @@ fn on_wire(case: Case, curve: &mut Curve, effort: Effort, run: &Run<'_>) -> Resu
     Ok(())
 }
 
-/// Calls between two new hosts. The waits of a first call, such as for a neighbour, are not
-/// counted.
+/// Make one average: calls between two new hosts. The first calls of our stack, which wait for a
+/// neighbour and the handshake, do not count.
 fn wire_round(case: Case, point: &mut Point, effort: Effort, round: u64) -> Result<(), Error> {
     let seed = effort.seed + round;
     let (ns, causes) = match case.library() {
@@ -250,10 +251,10 @@ fn wire_round(case: Case, point: &mut Point, effort: Effort, round: u64) -> Resu
     Ok(())
 }
 
-/// Calls before those that count: cwnd grows meanwhile.
+/// Calls before those that count, in which cwnd grows.
 const WARM_CALLS: u32 = 8;
 
-/// In real time; the averages of all sizes take turns.
+/// Measure a curve in memory, in real time; each round makes one average for every size.
 fn in_memory(curve: &mut Curve, effort: Effort, stop: &dyn Fn() -> bool) -> Result<(), Error> {
     let mut pair = memory::Memory::new(curve.transport)?;
     let argument = vec![0x5a; sizes::largest(curve.transport) as usize];
@@ -265,14 +266,14 @@ fn in_memory(curve: &mut Curve, effort: Effort, stop: &dyn Fn() -> bool) -> Resu
     })
 }
 
-/// Every average is accompanied by this many calls with this many bytes: a quarter of an average of
-/// 100 calls.
+/// The calls that follow every average, to measure the machine's speed: their bytes of argument,
+/// and their number, a quarter of the usual 100.
 const BESIDE_BYTES: u32 = 1_024;
 const BESIDE_CALLS: u32 = 25;
 
 /// Measure every size in each round, in an order that changes, so that a disturbance does not hit
 /// one size alone. A virtual machine that shares a processor is slower for milliseconds or seconds:
-/// every average is scaled by the time of calls of one size right behind it.
+/// so every average is scaled by the time of calls of one fixed size that directly follow it.
 fn in_turns(
     curve: &mut Curve,
     effort: Effort,
@@ -308,8 +309,8 @@ fn in_turns(
     Ok(())
 }
 
-/// Scale averages to the middle speed of the machine; `beside` has the times of the same calls
-/// beside each of them.
+/// Scale averages to the median speed of the machine. `beside` has, for each average, the time of
+/// the calls of fixed size that followed it.
 fn at_one_speed(points: &mut [Point], beside: &[Vec<f64>]) {
     let Some(middle) = Span::of(beside.iter().flatten().copied()) else { return };
     for (point, beside) in points.iter_mut().zip(beside) {

@@ -1,6 +1,7 @@
-//! The part of a report that all experiments share: which experiment, where, and how it ended.
+//! The part of a report that all experiments share: the experiment, the machine, the time it took,
+//! and whether it was stopped.
 //!
-//! Called by: the lab, which fills it in; the code that prints a report.
+//! Called by: the lab, which fills in an envelope; the code that prints a report.
 
 use crate::{Machine, noise};
 
@@ -19,7 +20,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The warning about a noisy machine, for an experiment that depends on it.
+    /// The warning about a noisy machine, if the experiment's figures depend on the machine.
     pub(crate) fn warning(&self) -> Option<String> {
         let warning = self.machine.warning();
         warning.filter(|_| !noise::is_virtual(self.lab))

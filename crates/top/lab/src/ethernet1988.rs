@@ -1,12 +1,13 @@
 //! `wirespeed lab ethernet1988`: TCP between two workstations of 1988 on a ten-megabit Ethernet, in
-//! virtual time, with each combination of the four steps that made it fast; and ours beside it.
+//! virtual time, with each combination of the four steps that made it fast; and our stack on the
+//! same wire.
 //!
 //! Called by: the lab.
 //!
 //! The report of 1988 names the changes and gives some throughputs. `world.rs` is a model of the
-//! sockets, the TCP and the driver that were changed, `costs.rs` has the costs of their parts, from
-//! the same report. So its figures and the model's can be compared, and the combinations that were
-//! not reported can be seen.
+//! sockets, the TCP and the driver that were changed; `costs.rs` has the costs of their parts, from
+//! the same report. So the report's figures can be compared with the model's, and the model shows
+//! the combinations that were not reported.
 
 mod cable;
 mod costs;
@@ -25,7 +26,7 @@ use world::{Counts, Job, World};
 
 use crate::{Error, Report, Run};
 
-/// Bytes before those that count.
+/// Bytes that are transferred before the measurement begins.
 const WARM_BYTES: u64 = 256 << 10;
 
 /// The options.
@@ -47,7 +48,7 @@ enum Hosts {
         buffer: u64,
         write: u64,
     },
-    /// Our stack, with socket buffers of this many bytes, or with those of today.
+    /// Our stack, with socket buffers of this many bytes, or with its default ones.
     Ours {
         buffer: Option<u64>,
     },
@@ -104,7 +105,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(results::report(&rows, &options.costs, bytes, seeds))
 }
 
-/// One transfer, without its beginning.
+/// Measure one transfer; its first [`WARM_BYTES`] do not count.
 fn measure(hosts: Hosts, costs: &Costs, bytes: u64, seed: u64) -> Result<Counts, Error> {
     let (before, after) = match hosts {
         Hosts::Of1988 { steps, buffer, write } => {
@@ -126,7 +127,7 @@ fn measure(hosts: Hosts, costs: &Costs, bytes: u64, seed: u64) -> Result<Counts,
     })
 }
 
-// The figures of the report of 1988, in KB (1,024 bytes) a second, and their subjects.
+// The figures of the report of 1988, throughputs in KB (1,024 bytes) a second.
 //
 // V. Jacobson, "some interim notes on the bsd network speedups", July 1988.
 
@@ -134,8 +135,8 @@ fn measure(hosts: Hosts, costs: &Costs, bytes: u64, seed: u64) -> Result<Counts,
 ///
 /// The report gives figures for the system as delivered, for the step `unit` alone, for the times
 /// before and after `m_pullup` was removed, and for the end. It does not say which other steps had
-/// been made by then; the last two sets here, which differ only in the hidden copies, are those
-/// closest to it.
+/// been made when `m_pullup` was removed; the last two sets here, which differ only in the hidden
+/// copies, are those whose figures are closest.
 fn figure(steps: Steps) -> Option<f64> {
     if steps.fold {
         return Some(1_000.0);
@@ -153,9 +154,10 @@ fn figure(steps: Steps) -> Option<f64> {
 const IN_PLACE: f64 = 750.0;
 /// The figure that no change exceeded while the driver gave the LANCE one packet at a time.
 const BARRIER: f64 = 550.0;
-/// Basic, with A, with B, with both.
+/// Throughput of the basic system, with a step A, with a step B, with both; the report does not
+/// name the steps.
 const INTERACTION: [f64; 4] = [600.0, 520.0, 530.0, 700.0];
-/// Time of a packet at 10 Mb/s, and of one as it was, in microseconds.
+/// Time of a packet in microseconds: at 10 Mb/s, and as it was measured.
 const PACKET_US: (f64, f64) = (1_200.0, 1_500.0);
 /// Use of the receiver's processor while the sender's is at 100 %.
 const RECEIVER_PERCENT: (f64, f64) = (65.0, 70.0);
@@ -163,10 +165,10 @@ const RECEIVER_PERCENT: (f64, f64) = (65.0, 70.0);
 // The effects of the steps, alone and together, by a full factorial experiment, and the pairs of
 // steps for which testing one at a time chooses wrong.
 
-/// Throughputs of all combinations, in KB/s, by the bits of [`costs::Steps::of`].
+/// Throughputs of all combinations, in KB/s, indexed by the bits of [`costs::Steps::of`].
 type Table = [f64; 1 << STEPS];
 
-/// The mean change when a step is made, over all combinations of the others.
+/// The mean change when a step is made, over all combinations of the other steps.
 fn main_effect(table: &Table, step: usize) -> f64 {
     let signed = table.iter().enumerate();
     let sum: f64 = signed.map(|(bits, kb)| if bits & 1 << step != 0 { *kb } else { -kb }).sum();
@@ -190,17 +192,17 @@ struct Pair {
 }
 
 impl Pair {
-    /// The gain of both together, less the gains of each alone.
+    /// The gain of both steps together, less the gain of each alone.
     fn surplus(&self) -> f64 {
         let [basic, a, b, both] = self.kb;
         both - a - b + basic
     }
 
-    /// Does testing one at a time choose wrong? It takes each step that is faster alone; the result
-    /// is then slower than the best of the four.
+    /// Does testing one step at a time choose wrong? Such testing takes each step that is faster
+    /// alone; it is wrong if the result is slower than the best of the four throughputs.
     fn is_a_lie(&self) -> bool {
         let [basic, a, b, both] = self.kb;
-        // Differences that the back-off may cause allow no conclusion.
+        // Smaller differences may be due to random back-off, and allow no conclusion.
         let slack = 0.02 * basic;
         let chosen = match (a > basic + slack, b > basic + slack) {
             (false, false) => basic,
@@ -216,7 +218,7 @@ impl Pair {
     }
 }
 
-/// All pairs on all backgrounds.
+/// All pairs of steps, each with every combination of the other steps.
 fn pairs(table: &Table) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for a in 0..STEPS {
@@ -242,7 +244,7 @@ enum Level {
     Interrupt,
 }
 
-/// Work, and the nanoseconds that it takes still.
+/// The nanoseconds that a job still takes, and the job.
 type Work = (u64, Job);
 
 /// The job that runs.
@@ -261,7 +263,7 @@ struct Cpu {
     number: u64,
     is_scheduled: bool,
     interrupts: VecDeque<Work>,
-    /// The work that the process does next or goes on with, and whether it masks interrupts.
+    /// The work that the process does next or continues, and whether it masks interrupts.
     process: Option<(Work, bool)>,
     busy_ns: u64,
 }
@@ -278,7 +280,7 @@ impl Cpu {
         }
     }
 
-    /// Work that follows the present job, before anything else of its level.
+    /// Add work that follows the present job, before anything else of its level.
     fn follow(&mut self, level: Level, cost: u64, job: Job) {
         match level {
             Level::Interrupt => self.interrupts.push_front((cost, job)),
@@ -286,7 +288,8 @@ impl Cpu {
         }
     }
 
-    /// Begin the next job if nothing runs; when it ends, and its number, unless they are known.
+    /// Begin the next job if nothing runs. Returns when the running job ends, and its number, once
+    /// for each job.
     fn next(&mut self, now: u64) -> Option<(u64, u64)> {
         if self.running.is_none() {
             let masked = self.process.filter(|(_, masks)| *masks);
@@ -310,7 +313,7 @@ impl Cpu {
         self.running.map(|running| (running.end, self.number))
     }
 
-    /// The job of this number is done, if it is the one that runs.
+    /// End the job with this number. `None` if another job runs, or the job is not over yet.
     fn done(&mut self, number: u64, now: u64) -> Option<(Level, Job)> {
         let running = self.running.filter(|r| self.number == number && r.end <= now)?;
         self.running = None;

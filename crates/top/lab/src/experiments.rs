@@ -17,13 +17,13 @@ pub struct Experiment {
     pub name: &'static str,
     /// One line for the list of experiments.
     pub summary: &'static str,
-    /// The question that it answers.
+    /// The question that the experiment answers.
     pub question: &'static str,
-    /// The options of [`options::SOME`] that it uses.
+    /// The options of [`options::SOME`] that the experiment uses.
     pub(crate) takes: &'static [&'static str],
-    /// Adds its own options.
+    /// Adds the experiment's own options to a command.
     pub(crate) options: fn(Command) -> Command,
-    /// Runs it.
+    /// Runs the experiment.
     pub(crate) run: fn(&ArgMatches, &Run<'_>) -> Result<Report, Error>,
 }
 
@@ -31,9 +31,9 @@ pub struct Experiment {
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "wan",
-        summary: "Bulk flows over long paths that lose packets or bring them late",
-        question: "What share of a long path does a bulk flow reach, with each congestion \
-                   control, where packets are lost or late?",
+        summary: "Bulk flows over long paths that lose or delay packets",
+        question: "What share of a long path's rate does a bulk flow reach with each congestion \
+                   control, if packets are lost or late?",
         takes: &["seeds", "first_seed", "jobs"],
         options: <wan::Options as clap::Args>::augment_args,
         run: wan::run,
@@ -41,8 +41,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "fair",
         summary: "Flows that share a bottleneck, ours and Linux's",
-        question: "How do two flows share a bottleneck: with the same congestion control or \
-                   another, begun together or one after the other, ours or Linux's?",
+        question: "How do two flows share a bottleneck: with the same or different congestion \
+                   control, begun together or one after the other, of our stack or Linux's?",
         takes: &["seeds", "first_seed", "jobs"],
         options: <fair::Options as clap::Args>::augment_args,
         run: fair::run,
@@ -50,26 +50,28 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "mitigation",
         summary: "A receiver at each level of interrupt mitigation",
-        question: "How often is a receiver interrupted at each level, what does that save, and \
-                   does a transfer as long as a threshold wait for its last frame?",
+        question: "How often is a receiver interrupted at each level, how much processor time does \
+                   that save, and does the last frame of a transfer wait if the transfer is as \
+                   long as a threshold?",
         takes: &["first_seed", "jobs"],
         options: <mitigation::Options as clap::Args>::augment_args,
         run: mitigation::run,
     },
     Experiment {
         name: "tap",
-        summary: "Showing a packet to a tap, ours beside the way of STREAMS",
-        question: "What does it cost to show a packet to a tap, by its size, and what of that is \
-                   the linkage: a call with the packet in place, or messages from queue to queue?",
+        summary: "The cost of showing a packet to a tap, ours compared with STREAMS",
+        question: "What does it cost to show a packet to a tap, by the packet's size, and how much \
+                   of that is the linkage: a call with the packet in place, or messages from queue \
+                   to queue?",
         takes: &[],
         options: <tap::Options as clap::Args>::augment_args,
         run: tap::run,
     },
     Experiment {
         name: "pps",
-        summary: "Packets a second that reach an application, by what they carry",
-        question: "How many packets a second of each size does a processor bring from one \
-                   application to another, by TCP and by UDP?",
+        summary: "Packets a second that reach an application, by protocol and payload",
+        question: "How many packets a second of each size does a processor carry from one \
+                   application to another, over TCP and over UDP?",
         takes: &[],
         options: <pps::Options as clap::Args>::augment_args,
         run: pps::run,
@@ -77,8 +79,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ablate",
         summary: "What each optimisation is worth, alone and beside the others",
-        question: "What does each switch change at the cost of a segment, do they add up, and \
-                   about which would testing one at a time have misled?",
+        question: "How much does each switch change the cost of a segment, do the changes add up, \
+                   and about which switches would testing one at a time have misled?",
         takes: &["first_seed"],
         options: <ablate::Options as clap::Args>::augment_args,
         run: ablate::run,
@@ -86,8 +88,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "budget",
         summary: "Where the cost of a packet goes, stage by stage, and what to fix next",
-        question: "What does each stage cost, for a packet and for its bytes, at a sender, a \
-                   receiver and a router, which end limits, and what is to be fixed next?",
+        question: "What does each stage cost, for each packet and for each byte, at a sender, a \
+                   receiver and a router; which end is the limit, and what should be fixed next?",
         takes: &[],
         options: <budget::Options as clap::Args>::augment_args,
         run: budget::run,
@@ -95,18 +97,19 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "livelock",
         summary: "A receiver under ten times the load that it can take",
-        question: "What does a receiver deliver to its application when far more comes than it can \
-                   take, and how much of its processor does the application still have?",
+        question: "How much does a receiver deliver to its application when far more packets \
+                   arrive than it can process, and how much of its processor does the application \
+                   still have?",
         takes: &[],
         options: <livelock::Options as clap::Args>::augment_args,
         run: livelock::run,
     },
     Experiment {
         name: "forward",
-        summary: "A router: packets a second, by what they are and over what they go",
-        question: "What does it cost a router to forward a packet: by its size and version, with \
-                   many routes and flows, with tags, each way and both; in memory, over TAP and \
-                   AF_XDP, and the kernel beside it?",
+        summary: "A router: packets a second, by kind of packet and by device",
+        question: "What does it cost a router to forward a packet: by size and IP version, with \
+                   many routes and flows, with tags, in each direction and both; in memory, over \
+                   TAP and over AF_XDP, compared with the kernel?",
         takes: &[],
         options: <forward::experiment::Options as clap::Args>::augment_args,
         run: forward::experiment::run,
@@ -114,9 +117,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "storm",
         summary: "A broadcast among hosts that disagree about the broadcast address",
-        question: "How many frames come of a broadcast where half of the hosts take another \
-                   address for it: among hosts as of 1984, among ours, behind a router of ours, \
-                   and for a bystander?",
+        question: "How many frames does one broadcast cause if half of the hosts use another \
+                   broadcast address: among hosts of 1984, among ours, behind a router of ours, \
+                   and at a host that is not involved?",
         takes: &["first_seed"],
         options: <storm::Options as clap::Args>::augment_args,
         run: storm::run,
@@ -124,26 +127,26 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "telnet",
         summary: "A line typed over a long path, by TELNET in line and in character mode",
-        question: "How many packets and bytes does a line cost that is typed over a long path, \
-                   edited by the client or sent character by character, and how long until a \
-                   character is seen?",
+        question: "How many packets and bytes does a line that is typed over a long path cost, if \
+                   the client edits it or sends it character by character, and how long does it \
+                   take until a character is seen?",
         takes: &[],
         options: <telnet::Options as clap::Args>::augment_args,
         run: telnet::run,
     },
     Experiment {
         name: "elbow",
-        summary: "A null RPC by the bytes of its argument, and where it takes longer than beside",
+        summary: "A null RPC by the bytes of its argument, and the sizes at which it is too slow",
         question: "How long does a call take by the bytes of its argument, and is there a size at \
-                   which it takes more than a fifth longer than the line through all of them: as \
-                   in 1989, with the vendor's remedy, and ours?",
+                   which it takes more than a fifth longer than the line through all sizes: as in \
+                   1989, with the vendor's remedy, and with our stack?",
         takes: &["first_seed", "jobs"],
         options: <elbow::Options as clap::Args>::augment_args,
         run: elbow::run,
     },
     Experiment {
         name: "ethernet1988",
-        summary: "TCP on a ten-megabit Ethernet in 1988, by what was made fast",
+        summary: "TCP on a ten-megabit Ethernet in 1988, by the steps that made it fast",
         question: "How fast is TCP between two workstations of 1988 with each combination of what \
                    made it fast: the unit of sosend, no hidden copies, a driver that queues, \
                    faster loops; and ours on the same Ethernet?",
@@ -155,8 +158,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "cray",
         summary: "Memory to memory over TCP as on supercomputers in 1989, by checksum and by MTU",
         question: "How fast is TCP from memory to memory with the settings of 1989 and today's, by \
-                   checksum and by MTU, beside memcpy; and what share of a channel of 850, 100 \
-                   and 50 Mb/s does it take?",
+                   checksum and by MTU, compared with memcpy; and what share of a channel of 850, \
+                   100 and 50 Mb/s does it use?",
         takes: &[],
         options: <cray::Options as clap::Args>::augment_args,
         run: cray::run,
@@ -164,15 +167,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "explain",
         summary: "Connections whose limit is known, and what explain says of them",
-        question: "How many connections does explain name right that are limited on purpose, each \
-                   in another way and with parameters drawn by seed, by what it sees in real use?",
+        question: "Of connections that are limited on purpose, each in another way and with random \
+                   parameters, for how many does explain name the limit, from the data that it has \
+                   in real use?",
         takes: &["seeds", "first_seed", "jobs"],
         options: <explained::Options as clap::Args>::augment_args,
         run: explained::run,
     },
     Experiment {
         name: "knee",
-        summary: "Throughput against the unit of work, and where more of it gains nothing",
+        summary: "Throughput against the unit of work, and the size past which more gains nothing",
         question: "From which size on does a larger write, unit, burst, mbuf or packet gain \
                    nothing, and how sure is that?",
         takes: &["first_seed"],

@@ -1,10 +1,11 @@
 //! `wirespeed lab explain`: connections that are limited on purpose, each in another way, and the
-//! verdicts of [`explain`] on them, from the same looks as in real use.
+//! verdicts of [`explain`] on them. The verdicts are from looks (the figures of a connection at one
+//! time), as in real use.
 //!
 //! Called by: the lab. `situations` is the table: what limits a connection, and the ranges that the
-//! parameters are drawn from by seed. `world` runs one in virtual time and looks at it. The verdict
-//! gets nothing but the looks. With `--over wire`, `over_wire` has the table, and everything is as
-//! in real use: processes, devices, and the program `wirespeed explain`.
+//! parameters are drawn from by seed. `world` runs a situation in virtual time and takes the looks;
+//! the verdict has no other data. With `--over wire`, `over_wire` has the table, and everything is
+//! as in real use: processes, devices, and the program `wirespeed explain`.
 
 mod draw;
 #[cfg(target_os = "linux")]
@@ -25,11 +26,11 @@ use crate::{Error, Run};
 pub(crate) use situations::SITUATIONS;
 use situations::{Drawn, Situation};
 
-/// Draws of a situation, usually and with `--quick`.
+/// The number of draws of each situation, usually and with `--quick`.
 const DRAWS: (u64, u64) = (20, 2);
-/// The same over the wire, where a draw takes ten seconds or more.
+/// The same numbers over the wire, where a draw takes ten seconds or more.
 const DRAWS_OVER_WIRE: (u64, u64) = (20, 1);
-/// Draws over the wire that run at a time, for each processor: they wait most of the time.
+/// How many draws over the wire run at a time on each processor: a draw waits most of the time.
 const AT_A_TIME: usize = 4;
 
 /// The network that carries the packets.
@@ -83,7 +84,7 @@ impl Options {
             let found = all.iter().find(|situation| situation.name == name);
             found.ok_or_else(|| {
                 let names: Vec<&str> = all.iter().map(|s| s.name).collect();
-                Error::Usage(format!("there is no situation '{name}', but {}", names.join(", ")))
+                Error::Usage(format!("no situation '{name}'; there are: {}", names.join(", ")))
             })
         };
         self.situation.iter().map(of).collect()
@@ -111,20 +112,20 @@ impl Over {
         match self {
             Over::Sim => {
                 "Each draw is a world in virtual time with parameters from the ranges of its \
-                 situation (`ranges` in the document); explain gets looks as the control socket \
-                 gives them, 20 a second, and nothing else."
+                 situation (`ranges` in the document); explain gets the figures that the control \
+                 socket would give, 20 times a second, and nothing else."
             }
             #[cfg(target_os = "linux")]
             Over::Wire => {
                 "Each draw is a transfer in real time between ttcp and the kernel over wirespeed \
                  wire, with parameters from the ranges of its situation (`ranges` in the \
-                 document), and what `wirespeed explain` said of it. Draws in which the wire was \
-                 away for more than 50 ms were repeated, three times at most."
+                 document), and what `wirespeed explain` said of it. A draw was repeated, three \
+                 times at most, if the process of the wire had paused for more than 50 ms."
             }
         }
     }
 
-    /// Threads, unless the command line gives a number.
+    /// The number of threads: the command line's, or a default.
     fn jobs(self, run: &Run<'_>) -> usize {
         match run.common.jobs {
             None if self != Over::Sim => AT_A_TIME * run.common.jobs(),
@@ -133,7 +134,7 @@ impl Over {
     }
 }
 
-/// Draw each situation, and compare.
+/// Run the draws of each situation, and compare the verdicts with the limits.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let situations = options.situations()?;
@@ -175,7 +176,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     })
 }
 
-/// The verdict of explain on a draw; `None` if it was stopped.
+/// The verdict of explain on a draw; `None` if the experiment was stopped.
 fn said_of(
     situation: &Situation,
     seed: u64,
@@ -247,7 +248,7 @@ fn sample(situation: &Situation, said: &Said) -> Value {
     })
 }
 
-/// Two sentences of the figures.
+/// Two sentences about the figures.
 fn shows<'a>(situations: &[&Situation], of: &dyn Fn(&Situation) -> Vec<&'a Said>) -> Vec<String> {
     let right = |one: &Situation| of(one).iter().filter(|s| s.limit == Some(one.limit)).count();
     let (all, good): (usize, usize) =

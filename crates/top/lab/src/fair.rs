@@ -1,6 +1,6 @@
-//! `wirespeed lab fair`: two or more flows share a queue. Measures how they divide the rate, with
-//! each congestion control: ours beside ours in virtual time, Linux beside ours or itself in real
-//! time.
+//! `wirespeed lab fair`: two or more flows share a queue. The experiment measures how they divide
+//! the rate, with each congestion control: flows of our stack in virtual time, flows of Linux with
+//! ours or with other flows of Linux in real time.
 //!
 //! Called by: the lab. `contest` has the types of flows and path, `pairing` parses the flows and
 //! the path from the command line, `real::shared` runs them in real time.
@@ -52,7 +52,7 @@ const COLUMNS: &[Column] = &[
     column("fairness", "Jain", "Jain's index of the flows, median", Format::Number(3)),
     column("share", "share", "of rate x 1448/1500, all flows, median", Format::Number(3)),
     column("queue_drops", "queue drops", "packets, median", Format::Number(0)),
-    column("void", "void", "runs made again for a pause", Format::Hidden),
+    column("void", "void", "runs that were repeated because of a pause", Format::Hidden),
     column("pause_ms", "", "ms, the longest pause of the emulator", Format::Hidden),
     column("stagger_s", "", "s", Format::Hidden),
     column("seeds", "", "seeds", Format::Hidden),
@@ -151,9 +151,8 @@ fn report(
     let of = |p: &Pairing| samples.iter().filter(|s| s.pairing == p).collect::<Vec<_>>();
     let notes = vec![
         "Goodput: the bytes that programs received after the last flow had begun. Each flow begins \
-         up to one round trip after its time, as the seed draws. A sender has a host and a device \
-         of its own where Linux takes part; ours beside ours share a host. MTU 1500, default \
-         settings."
+         up to one round trip after its time, by the seed. With Linux each sender has a host and a \
+         device of its own; flows of ours alone share a host. MTU 1500, default settings."
             .to_owned(),
     ];
     let unmeasured = pairings.iter().filter(|pairing| of(pairing).is_empty()).count();
@@ -161,8 +160,8 @@ fn report(
     if pairings.iter().any(Pairing::has_linux) {
         notes.push(
             "In real time, over the link of `wirespeed wire`, to a sink of Linux; Linux's BBR is \
-             version 1, its reno repairs with SACK as our newreno does. Runs in which the emulator \
-             was away for more than 5 ms are made again."
+             version 1; its reno recovers with SACK as our newreno does. Runs in which the \
+             emulator paused for more than 5 ms are repeated."
                 .to_owned(),
         );
     }

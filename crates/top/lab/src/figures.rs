@@ -1,7 +1,7 @@
 //! The rows of a report by the keys of their columns, for the sentences on what they show.
 //!
 //! Called by: experiments, to fill in [`Report::shows`](crate::Report::shows). A row that was not
-//! measured has no figure, and no sentence speaks of it.
+//! measured has no figure, and no sentence is about that row.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub(crate) struct Figures<'a> {
     rows: &'a [Vec<Value>],
 }
 
-/// One row of them.
+/// One row of a report.
 #[derive(Clone, Copy)]
 pub(crate) struct Figure<'a> {
     columns: &'a [Column],
@@ -48,18 +48,18 @@ impl<'a> Figure<'a> {
         self.row.get(at)
     }
 
-    /// Its text, or none.
+    /// The text in a column, or an empty one.
     pub(crate) fn text(&self, key: &str) -> &'a str {
         self.value(key).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Its number; `None` if it was not measured.
+    /// The number in a column; `None` if it was not measured.
     pub(crate) fn number(&self, key: &str) -> Option<f64> {
         self.value(key)?.as_f64().filter(|number| number.is_finite())
     }
 }
 
-/// The row with the least of this figure, and that with the most; `None` if none has it.
+/// The rows with the lowest and the highest value in this column; `None` if no row has a value.
 pub(crate) fn ends<'a>(
     rows: impl Iterator<Item = Figure<'a>>,
     key: &str,

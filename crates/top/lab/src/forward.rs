@@ -1,10 +1,10 @@
 //! A router in memory, with a generator in front and a sink behind it, all on one thread: what it
 //! costs to forward a packet. `experiment.rs` is `wirespeed lab forward`; `cost.rs` measures this
-//! router, `outside.rs` one between two interfaces of Linux, ours or the kernel itself.
+//! router; `outside.rs` measures a router between two interfaces of Linux, ours or the kernel.
 //!
-//! Called by: the lab, the benchmarks. The caller takes the time: [`Rig::offer`], [`Rig::turn`] and
-//! [`Rig::drain`] do the work of generator, router and sink, and [`Alone`] that of generator and
-//! sink without a router between them, to be subtracted.
+//! Called by: the lab, the benchmarks. The caller measures the time: [`Rig::offer`], [`Rig::turn`]
+//! and [`Rig::drain`] do the work of generator, router and sink. [`Alone`] does the work of
+//! generator and sink without a router, whose time is subtracted.
 
 mod cases;
 pub mod cost;
@@ -32,7 +32,7 @@ use wire::tcp::Flags;
 /// Frames that a wire holds.
 pub const DEPTH: usize = 1024;
 
-/// Frames of a round: four bursts, which stay in the cache.
+/// Frames of a round: four bursts, few enough to stay in the cache.
 const ROUND: usize = 256;
 
 /// The VLANs of both sides.
@@ -44,19 +44,19 @@ pub const SMALL: &[usize] = &[64];
 /// Frames of the largest size of Ethernet.
 pub const FULL: &[usize] = &[1_514];
 
-/// The simple mix of the Internet: of twelve frames seven are small, four have packets of 576
-/// bytes, and one is full. 360 bytes on average.
+/// The simple mix of the Internet: of twelve frames seven have 64 bytes, four have packets of 576
+/// bytes, and one is full. The average is 360 bytes.
 pub const IMIX: &[usize] = &[64, 590, 64, 64, 590, 64, 1_514, 64, 590, 64, 590, 64];
 
 /// The direction in which packets go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Direction {
-    /// From one host to the prefixes behind the next hop: each by its route.
+    /// From one host to the prefixes behind the next hop, each of which has a route.
     #[default]
     There,
     /// The answers: from those prefixes to the one host, which is on the link.
     Back,
-    /// Both at once, half of the packets each.
+    /// Both directions at once, with half of the packets each.
     Both,
 }
 
@@ -71,28 +71,27 @@ impl Direction {
     }
 }
 
-/// The packets that are forwarded, and the links.
+/// The packets that are forwarded, and the kind of the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// IPv6, not IPv4.
     pub v6: bool,
     /// Both links are trunks, and every frame has a tag.
     pub tagged: bool,
-    /// Bytes of the frames without tag and check sequence; they come in turn.
+    /// Bytes of the frames without tag and check sequence. The sizes repeat in this order.
     pub sizes: &'static [usize],
     /// Prefixes behind the next hop, each to be found by its own route.
     pub routes: u32,
-    /// Flows: as many prefixes have packets as there are flows, the flows of one prefix go to
-    /// different hosts.
+    /// Flows, spread over the prefixes; flows to the same prefix go to different hosts.
     pub flows: u32,
     /// Hosts that they come from, 1 to 200.
     pub hosts: u32,
-    /// The direction in which they go.
+    /// The direction in which the packets go.
     pub direction: Direction,
     /// What the packets carry.
     pub transport: Transport,
-    /// The most states of a filter, all flows of which one source may have; `None` leaves the usual
-    /// limits.
+    /// The most states that a filter may have, all of which one source may have; `None` leaves the
+    /// default limits.
     pub states: Option<usize>,
 }
 
@@ -139,9 +138,9 @@ fn network(v6: bool, net: u8) -> Cidr {
     Cidr { addr: addr(v6, net, 1), prefix_len: if v6 { 64 } else { 24 } }
 }
 
-/// The `n`th prefix behind the sink, of 24 or 48 bits; they are far apart and not in order.
+/// The `n`th prefix behind the sink, of 24 or 48 bits. The prefixes are far apart and not in order.
 fn prefix(v6: bool, n: u32) -> Cidr {
-    // An odd factor is a permutation of the numbers of 20 bits.
+    // Multiplication by an odd number permutes the numbers of 20 bits.
     let n = n.wrapping_mul(0x9_e377) & 0xf_ffff;
     match v6 {
         true => {
@@ -174,14 +173,15 @@ struct Generator {
 }
 
 impl Generator {
-    /// The generator of a side; without frames if nothing comes from there.
+    /// The generator of a side; it has no frames if the side is not a source.
     fn new(shape: Shape, side: usize) -> Option<Generator> {
         let is_source = shape.direction.has_source(side);
         let frames = if is_source { frames(shape, side)? } else { Vec::new() };
         Some(Generator { pool: Pool::new(64 << 20), frames, next: 0 })
     }
 
-    /// Put a burst of `count` frames, 64 at most, onto a wire; returns how many it took.
+    /// Put a burst of `count` frames, but at most 64, onto a wire. Returns how many frames the wire
+    /// took.
     fn burst(&mut self, wire: &mut Mem, count: usize) -> usize {
         let mut burst = Burst::new();
         while burst.len() < count.min(burst.capacity()) {
@@ -207,7 +207,7 @@ impl Generator {
         offered
     }
 
-    /// Take all that a wire has, and give it back to the pool that it is from.
+    /// Take all frames from a wire, and give them back to their pools. Returns how many there were.
     fn drain(&mut self, wire: &mut Mem) -> usize {
         let (mut count, mut burst) = (0, Burst::new());
         while wire.rx_burst(&mut self.pool, &mut burst) > 0 {
@@ -245,14 +245,14 @@ impl Alone {
         Some(Alone { generator: Generator::new(shape, side)?, near, far })
     }
 
-    /// Put `count` frames onto the wire and take them from it; returns how many passed.
+    /// Put `count` frames onto the wire and take them from it. Returns how many passed.
     pub fn pass(&mut self, count: usize) -> usize {
         self.generator.offer(&mut self.near, count);
         self.generator.drain(&mut self.far)
     }
 }
 
-/// Two sides, which generate packets and take them, and a router between them.
+/// Two sides, each a generator and a sink, and a router between them.
 pub struct Rig {
     sides: [Generator; 2],
     wires: [Mem; 2],
@@ -297,7 +297,7 @@ impl Rig {
         shards.into_iter().zip(near).zip(far).map(rig).collect()
     }
 
-    /// Put up to `count` frames onto the router's wires; returns how many they took.
+    /// Put up to `count` frames onto the router's wires. Returns how many frames the wires took.
     pub fn offer(&mut self, count: usize) -> usize {
         let [near, far] = &mut self.wires;
         match self.direction {
@@ -310,7 +310,7 @@ impl Rig {
         }
     }
 
-    /// One turn of the router.
+    /// Let the router poll its ports once.
     pub fn turn(&mut self, now: Instant) -> usize {
         match &mut self.router {
             Router::Stack(stack) => stack.poll(now),
@@ -318,7 +318,7 @@ impl Rig {
         }
     }
 
-    /// Take the frames that the router sent; returns how many.
+    /// Take the frames that the router sent. Returns how many there were.
     pub fn drain(&mut self) -> usize {
         let [near, far] = &mut self.wires;
         match self.direction {
@@ -328,7 +328,7 @@ impl Rig {
         }
     }
 
-    /// Call the router's stack.
+    /// Run `call` with the router's stack.
     pub fn with_stack<T>(&mut self, call: impl FnOnce(&mut Stack) -> T) -> T {
         match &mut self.router {
             Router::Stack(stack) => call(stack),
@@ -336,7 +336,7 @@ impl Rig {
         }
     }
 
-    /// Put these frames onto the wire of a side, a ring full at most.
+    /// Put these frames onto the wire of a side; frames that do not fit into its ring are dropped.
     pub fn send(&mut self, side: usize, frames: &[Vec<u8>]) {
         let (wire, pool) = (&mut self.wires[side & 1], &mut self.sides[side & 1].pool);
         for frames in frames.chunks(device::BURST) {
@@ -359,8 +359,8 @@ impl Rig {
         left
     }
 
-    /// Let all flows of TCP shake hands through the router, in another order than the generator's;
-    /// `None` if a segment did not pass.
+    /// Make the handshakes of all TCP flows through the router, in another order than the
+    /// generator's. `None` if a segment did not pass.
     pub fn shake_hands(&mut self, shape: Shape, now: Instant) -> Option<()> {
         let order: Vec<u32> = packets::shuffled(shape.flows).collect();
         for flows in order.chunks(ROUND) {
@@ -376,7 +376,7 @@ impl Rig {
         Some(())
     }
 
-    /// Has the router lost anything, and why?
+    /// The reason and number of packets that the router dropped, if it dropped any.
     pub fn lost(&mut self) -> Option<(DropReason, u64)> {
         match &mut self.router {
             Router::Stack(stack) => stack.drops().nonzero().next(),
@@ -432,7 +432,7 @@ fn shards(queues: [Vec<Mem>; 2], shape: Shape) -> Option<Vec<Shard>> {
     Some(shards)
 }
 
-/// Neighbours and routes.
+/// Give the router its neighbours and routes.
 fn furnish(stack: &mut Stack, shape: Shape) {
     let sink = addr(shape.v6, 3, 9);
     stack.add_neighbour(PortId(0), addr(shape.v6, 2, 9), MACS[0]);

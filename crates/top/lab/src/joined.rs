@@ -1,10 +1,10 @@
 //! Two stacks of ours joined in memory and driven by one thread: bulk TCP from one to the other, as
-//! fast as both go.
+//! fast as possible.
 //!
-//! Called by: `cray`, `knee`. The figure is bytes for a second of the thread's processor time, so
-//! that another program on the same core takes no part of it; both ends' work is in it, copies from
-//! and to the application and checksums included. Where both ends wait for a timer, their clock
-//! advances to it at once: a program would sleep, and sleeping takes no processor time.
+//! Called by: `cray`, `knee`. The figure is bytes in a second of the thread's processor time, so
+//! that another program on the same core does not change it. It includes the work of both ends,
+//! with copies from and to the application and checksums. If both ends wait for a timer, their
+//! clock advances to it at once: a program would sleep, and sleeping takes no processor time.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -19,17 +19,17 @@ use crate::{Error, Run};
 const PORT: u16 = 5001;
 /// Bytes of a read.
 const READ_BYTES: usize = 128 << 10;
-/// Bytes before those that count: buffers grow, caches fill.
+/// Bytes that are transferred before the measurement begins, while buffers grow and caches fill.
 const WARM_BYTES: u64 = 1 << 20;
-/// Turns between two looks at the clocks.
+/// Turns between two readings of the clocks.
 const TURNS: u32 = 8;
 
-/// The stacks that are joined, and how.
+/// The settings: of the stacks, the connection and the writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Joining {
     /// The stacks and the wire between them.
     pub(crate) pair: PairConfig,
-    /// The settings of both ends' connection.
+    /// The settings of the connection, for both ends.
     pub(crate) tcp: tcp::Config,
     /// Bytes of a write.
     pub(crate) write_bytes: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Joined {
     listener: ListenerHandle,
     accepted: Option<TcpHandle>,
     clock: Clock,
-    /// Nanoseconds by which the clock advanced without a wait.
+    /// Nanoseconds by which the clock was advanced without waiting.
     skipped_ns: u64,
     data: Vec<u8>,
     into: Vec<u8>,
@@ -81,8 +81,8 @@ impl Joined {
         })
     }
 
-    /// Bytes a second of the thread's processor time, over about `seconds`; `None` if it was
-    /// stopped.
+    /// Bytes in a second of the thread's processor time, measured for about `seconds`; `None` if
+    /// the run was stopped.
     pub(crate) fn measure(&mut self, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
         let mut start = None;
         while !run.is_stopped() {
@@ -104,7 +104,8 @@ impl Joined {
         Ok(None)
     }
 
-    /// The sender polls and writes until less is taken than given; the receiver reads it all.
+    /// The sender polls, and writes until a write is taken only in part; the receiver polls, and
+    /// reads all that has arrived.
     fn turn(&mut self) -> Result<(), Error> {
         let passed_ns = self.clock.elapsed().as_nanos() as u64;
         let now = Instant::from_nanos(passed_ns + self.skipped_ns + 1);

@@ -1,6 +1,6 @@
-//! Files written at the end of a run. That they can be written is checked before anything is
-//! measured, so that a wrong name is reported at once and not after minutes. Their old content
-//! stays until there is a result (`replaced`).
+//! Files that are written at the end of a run. Whether a file can be written is checked before
+//! anything is measured, so that a wrong name is reported at once and not after minutes. The old
+//! content stays until there is a result (`replaced`).
 //!
 //! Called by: the lab.
 
@@ -16,7 +16,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Check that it can be written, without changing anything.
+    /// Check that the file can be written, without changing anything.
     pub(crate) fn open(path: &Path) -> Result<Kept, Error> {
         match replaced::check(path) {
             Ok(()) => Ok(Kept { path: path.to_owned() }),
@@ -24,7 +24,7 @@ impl Kept {
         }
     }
 
-    /// The same for a plot, whose name must end in `.svg`.
+    /// The same check for a plot, whose name must end in `.svg`.
     pub(crate) fn plot(path: &Path) -> Result<Kept, Error> {
         let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
         let is_device = path.starts_with("/dev");
@@ -52,7 +52,7 @@ impl Kept {
     }
 }
 
-/// The failure, and what helps.
+/// The failure, and what to do about it.
 fn cannot(path: &Path, error: &io::Error) -> String {
     let helps = match error.kind() {
         ErrorKind::NotFound => "make the folder first: `mkdir -p`",

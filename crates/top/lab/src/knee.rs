@@ -3,10 +3,10 @@
 //!
 //! Called by: the lab.
 //!
-//! A unit of work has a fixed cost and one for each byte. In a small unit the fixed cost is most of
-//! the cost. A large unit gains nothing by being larger, and work that could have been done at the
-//! same time waits. The knee is between the two (`find.rs`). `--apply` stores the unit of writing
-//! that is just right of its knee (`units.rs`), and the tools use it from then on.
+//! A unit of work has a fixed cost and a cost for each byte. For a small unit the fixed cost is
+//! most of the cost. A large unit gains nothing by being larger, and delays work that could have
+//! been done at the same time. The knee is between the two (`find.rs`). `--apply` stores the unit
+//! of writing that is just past its knee (`units.rs`), and the tools use it from then on.
 
 mod find;
 mod results;
@@ -26,10 +26,10 @@ use crate::{Error, Machine, Report, Run};
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// What is varied [default: all]
+    /// The sizes that are varied [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     over: Vec<Varied>,
-    /// Seconds of processor time of a round of a size [default: 0.1, with --quick 0.02]
+    /// Seconds of processor time that a round of a size takes [default: 0.1, with --quick 0.02]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
     /// Rounds through all sizes [default: 21, with --quick 7]
@@ -37,8 +37,8 @@ pub(crate) struct Options {
     rounds: Option<u16>,
     /// Store the unit of a long write for this machine; the tools use it from then on
     ///
-    /// In wirespeed/units.toml of $XDG_CONFIG_HOME, or of ~/.config. Nothing is stored if the
-    /// samples support no conclusion.
+    /// The file is wirespeed/units.toml in $XDG_CONFIG_HOME, or in ~/.config. Nothing is stored if
+    /// the samples support no conclusion.
     #[arg(long)]
     apply: bool,
 }
@@ -73,7 +73,8 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         return Err(Error::Usage(what.to_owned()));
     }
     if options.apply && path.is_none() {
-        let what = "--apply has no place: set XDG_CONFIG_HOME or HOME to an absolute path";
+        let what = "--apply has no folder to store in: set XDG_CONFIG_HOME or HOME to an absolute \
+                    path";
         return Err(Error::Failed(what.to_owned()));
     }
     if let Some(path) = path.as_deref().filter(|_| options.apply) {
@@ -93,7 +94,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(results::report(&found, seconds, rounds, seed, &applied))
 }
 
-/// Each round goes through all sizes of all curves, in another order: so a disturbance of the
+/// Each round goes through all sizes of all curves, in a new order, so that a disturbance of the
 /// machine does not bend one part of a curve.
 fn measure(over: &[Varied], rounds: u16, seconds: f64, run: &Run<'_>) -> Result<Vec<Curve>, Error> {
     let curve = |varied: &Varied| {
@@ -144,7 +145,7 @@ fn apply(found: &[Found], path: &std::path::Path) -> Result<Applied, Error> {
         return refused(&results::why_not(found));
     };
     let Some(unit_bytes) = found.curve.right_of(knee) else {
-        return refused("the interval ends right of the largest unit");
+        return refused("the interval ends past the largest unit");
     };
     let units = Units {
         write: units::Write {
@@ -162,7 +163,7 @@ fn apply(found: &[Found], path: &std::path::Path) -> Result<Applied, Error> {
 }
 
 // The curves: throughput by the bytes of a write, by the stack's unit of writing, by the frames of
-// a burst, by the size of mbufs, by the MTU; and the setting of each point.
+// a burst, by the size of mbufs, by the MTU; and the settings for each point.
 
 /// A write that is longer than any unit.
 const LONG_BYTES: usize = 1 << 20;
@@ -186,7 +187,7 @@ impl Varied {
     const ALL: [Varied; 5] =
         [Varied::Write, Varied::Unit, Varied::Burst, Varied::Mbuf, Varied::Mtu];
 
-    /// Its name on the command line and in the document.
+    /// The name on the command line and in the document.
     fn name(self) -> &'static str {
         match self {
             Varied::Write => "write",
@@ -219,7 +220,7 @@ impl Varied {
         };
         match self {
             Varied::Write => doubled(64, 256 << 10).collect(),
-            // Below a segment a unit is a segment and a byte.
+            // A unit smaller than a segment works like a segment and a byte.
             Varied::Unit => {
                 doubled(2 << 10, 32 << 10).flat_map(|n| [n, n + n / 2]).chain([64 << 10]).collect()
             }
@@ -231,7 +232,7 @@ impl Varied {
         }
     }
 
-    /// The stacks, the wire and the writes of a size.
+    /// The stacks, the wire and the writes for a size.
     fn joining(self, size: usize) -> Option<Joining> {
         let mut pair = PairConfig::new([0x1988, 0x6b]);
         let mut write_bytes = 64 << 10;
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
     use crate::Common;
 
-    /// Every point of every curve is a world that carries bytes.
+    /// The settings of every point of every curve carry bytes.
     #[test]
     fn every_size_of_every_curve_can_be_measured() {
         let common = Common {
@@ -277,8 +278,8 @@ mod tests {
         }
     }
 
-    /// A single mbuf of 64 KB carries more than many of 2 KB, a burst of many more than one frame:
-    /// if not, the setting does not reach the stack.
+    /// Mbufs of 64 KB give more throughput than mbufs of 2 KB, and bursts of many frames more than
+    /// bursts of one. If they do not, the setting does not reach the stack.
     #[test]
     fn what_is_varied_reaches_the_stack() {
         for varied in Varied::ALL {

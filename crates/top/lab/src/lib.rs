@@ -1,5 +1,5 @@
-//! The lab: experiments of one form. Each answers a question with a table for people, a document
-//! for programs (`--json`) and, where it helps, a plot.
+//! The lab: experiments that all have the same form. Each answers a question with a table for
+//! people, a document for programs (`--json`) and, where it helps, a plot.
 //!
 //! Called by: `wirespeed lab`, through [`Args`] and [`perform`]. The program handles exit codes and
 //! standard output.
@@ -74,7 +74,7 @@ pub fn perform(args: &Args, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finis
 /// The page of `lab all`, as text; `stopped` is polled to end early.
 ///
 /// # Errors
-/// As [`perform`].
+/// Those of [`perform`].
 pub fn page(quick: bool, stopped: &(dyn Fn() -> bool + Sync)) -> Result<String, Error> {
     all::page(quick, stopped)
 }

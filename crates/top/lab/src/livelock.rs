@@ -1,5 +1,5 @@
-//! `wirespeed lab livelock`: what a receiver delivers to its application when far more arrives than
-//! it can take, and how much of its processor the application still has.
+//! `wirespeed lab livelock`: how much a receiver delivers to its application when far more packets
+//! arrive than it can process, and how much of its processor the application still has.
 //!
 //! Called by: the lab, the benchmarks.
 //!
@@ -24,10 +24,10 @@ use crate::pool::Progress;
 use crate::report::{Column, Format, Notes, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
-/// Loads in multiples of what the receiver can take.
+/// Loads, in multiples of the rate that the receiver can process.
 pub const LOADS: [f64; 8] = [0.5, 0.8, 1.0, 1.5, 2.0, 4.0, 7.0, 10.0];
 
-/// A smaller fraction of a load than this is noted as short.
+/// If less than this fraction of a load was offered, a note says so.
 const SHORT: f64 = 0.9;
 
 /// The options.
@@ -52,14 +52,14 @@ const COLUMNS: &[Column] = &[
 
 /// A load, and the outcome of each round.
 pub struct Step {
-    /// In multiples of what the receiver can take.
+    /// The load, in multiples of the rate that the receiver can process.
     pub load: f64,
-    /// One per round.
+    /// One outcome for each round.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Step {
-    /// The median; `None` without rounds.
+    /// The median of a figure; `None` without rounds.
     fn of(&self, figure: fn(&Outcome) -> f64) -> Option<f64> {
         Span::of(self.outcomes.iter().map(figure)).map(|span| span.mid)
     }
@@ -95,7 +95,8 @@ pub fn sweep(
     if stopped() {
         return Ok(steps);
     }
-    // Twice what it could take if only the application's work cost time: it is saturated.
+    // Twice the rate that it could process if only the application's work took time: this saturates
+    // it.
     let much = Load { pps: 2e9 / work.as_nanos() as f64, work, seconds };
     measure(&Load { seconds: seconds / 4.0, ..much })?;
     let most = measure(&much)?.delivered_pps();
@@ -180,8 +181,8 @@ fn notes(options: &Options, steps: &[Step], peak: f64) -> Notes {
         short.map(|(step, times)| format!("{times:.1} for {}", step.load)).collect();
     if !short.is_empty() {
         notes.push(format!(
-            "Less was offered than asked for, in times of its peak: {}. The sender and the link \
-             give no more than they can; a larger --work asks less of them.",
+            "Less was offered than asked for, in multiples of the peak: {}. The sender or the link \
+             cannot send faster; a larger --work makes the loads lower.",
             short.join(", ")
         ));
     }
@@ -189,9 +190,11 @@ fn notes(options: &Options, steps: &[Step], peak: f64) -> Notes {
     with_missing(notes, unmeasured, steps.len(), "rows")
 }
 
-/// Sentences on the figures: what the highest load leaves of the peak, and where the rest is lost.
+/// Sentences on the figures: how much of the peak is delivered at the highest load, and where the
+/// rest is lost.
 fn shows(steps: &[Step], peak: f64) -> Vec<String> {
-    // The offered load counts, not the one that was asked for: the rest never reached the receiver.
+    // The sentence is about the load that was offered, not the one that was asked for: the rest
+    // never reached the receiver.
     let offered = |step| Step::offered(step, peak).map(|times| (step, times));
     let Some((last, times)) = steps.iter().rev().find_map(offered) else { return Vec::new() };
     let mut said = vec![format!(
@@ -206,8 +209,8 @@ fn shows(steps: &[Step], peak: f64) -> Vec<String> {
     said.push(match ring + later {
         0.0 => "Nothing was lost at that load.".to_owned(),
         all => format!(
-            "Of what is lost then, {:.0} % is lost in the interface's ring, where it has cost \
-             nothing.",
+            "Of the datagrams lost at that load, {:.0} % is lost in the interface's ring, where \
+             they have cost nothing.",
             ring * 100.0 / all
         ),
     });

@@ -1,4 +1,4 @@
-//! The machine of a run, without which its figures cannot be compared.
+//! The machine of a run. Figures cannot be compared without it.
 //!
 //! Called by: the lab, before an experiment begins.
 
@@ -19,10 +19,10 @@ pub struct Machine {
     pub kernel: String,
     /// Load averages over 1, 5 and 15 minutes.
     pub load_average: [f64; 3],
-    /// "optimised", "with debug assertions", which is several times slower, or "with an unoptimised
-    /// lab", as the profile `release` has it.
+    /// How this program was built: "optimised", "with debug assertions" (several times slower), or
+    /// "with an unoptimised lab" (the profile `release`).
     pub build: &'static str,
-    /// How evenly it ran.
+    /// How quiet the machine was.
     pub noise: Noise,
 }
 

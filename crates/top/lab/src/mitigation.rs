@@ -1,7 +1,7 @@
 //! `wirespeed lab mitigation`: the effect of each level of interrupt mitigation on a receiver, and
 //! on the time of transfers as long as its threshold, in virtual time.
 //!
-//! Called by: the lab. `sim::interrupts` runs the world.
+//! Called by: the lab. `sim::interrupts` runs the simulation.
 
 use base::Duration;
 use clap::{ArgMatches, FromArgMatches};
@@ -15,10 +15,11 @@ use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
-/// Sizes on each side of a threshold, in segments.
+/// The number of sizes that are measured on each side of a threshold, one segment apart.
 const NEAR: u64 = 3;
 
-/// A time that exceeds its neighbours' by more than this factor would be a step: a lost interrupt.
+/// A time that is more than this many times its neighbours' median is a step, the sign of a lost
+/// interrupt.
 const STEP: f64 = 3.0;
 
 /// The options.
@@ -58,7 +59,7 @@ const COLUMNS: &[Column] = &[
 struct Asked {
     level: Level,
     segments: u64,
-    /// It is of a size around a threshold, not the bulk transfer.
+    /// The transfer has a size around a threshold; it is not the bulk transfer.
     is_near: bool,
 }
 
@@ -153,8 +154,8 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
     let (near, bulks) = (near.count(), samples.iter().filter(|s| !s.asked.is_near).count());
     let notes = vec![format!(
         "Virtual time, {} Mb/s, 10 us each way, MTU 1500. An interrupt takes {} ns of the \
-             receiver's processor and a frame {} ns; while it is busy, frames gather by \
-             themselves.",
+         receiver's processor and a frame {} ns; while the processor is busy, frames gather \
+         without mitigation too.",
         options.rate, options.interrupt_cost, options.frame_cost
     )];
     let mut shows = saved(&Figures::of(COLUMNS, &rows));
@@ -216,11 +217,14 @@ fn saved(figures: &Figures<'_>) -> Vec<String> {
     vec![said + "."]
 }
 
-/// The sentence about steps; with sizes missing it makes no statement.
+/// The sentence about steps; if sizes are missing, it says only that.
 fn verdict(measured: usize, most: f64) -> String {
     let wanted: usize = levels().skip(1).map(|level| sizes(level).len()).sum();
     if measured < wanted {
-        format!("{measured} of {wanted} sizes near thresholds were measured: no word on steps.")
+        format!(
+            "{measured} of {wanted} sizes near thresholds were measured: too few to say whether \
+             there is a step."
+        )
     } else if most > STEP {
         format!("A transfer takes {most:.2} times as long as its neighbours: a step.")
     } else {
@@ -276,7 +280,7 @@ fn dots(options: &Options, samples: &[Sample]) -> Dots {
             let segments = u64::try_from(threshold + offset).ok().filter(|&segments| segments > 0);
             let Some(segments) = segments else { continue };
             for (series, of) in [level, Level::default()].into_iter().enumerate() {
-                // Level 0 is shown once for each size beside each level.
+                // The times of level 0 are shown in each panel, for comparison.
                 let time = near(samples, of, segments).map(Sample::time_ms);
                 let span = time.map(|ms| Span { low: ms, mid: ms, high: ms });
                 points.push(Point { row, series, span, quoted: None });

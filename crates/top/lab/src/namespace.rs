@@ -1,5 +1,5 @@
-//! Network namespaces of experiments with Linux, made and filled by `ip` and `nft`. Their names are
-//! removed at once, so that they are gone with the run, however it ends.
+//! Network namespaces of experiments with Linux, made with `ip` and `nft`. Their names are removed
+//! at once, so that the kernel removes the namespaces when the run ends, however it ends.
 //!
 //! Called by: `real`, `forward`.
 
@@ -41,7 +41,7 @@ pub(crate) fn nft(rules: &str) -> Result<(), Error> {
     run(("nft", "nftables"), &["-f", "-"], rules)
 }
 
-/// Run a program of a package.
+/// Run a program; `package` is the package that has it, for the error.
 fn run((program, package): (&str, &str), arguments: &[&str], input: &str) -> Result<(), Error> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -53,7 +53,7 @@ fn run((program, package): (&str, &str), arguments: &[&str], input: &str) -> Res
     };
     let mut child = command.spawn().map_err(unable)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If it did not read all, it refused a command, and says so.
+        // If the program does not read all its input, it has refused a command, and says why below.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(unable)?;

@@ -1,24 +1,24 @@
-//! How quiet the machine is: the same short loop timed many times, and how many programs want the
-//! processors.
+//! How quiet the machine is: one short loop is timed many times, and the load average says how many
+//! programs want the processors.
 //!
-//! Called by: `machine`, when a run begins. Experiments in real time are as good as this is; those
-//! in virtual time do not depend on it.
+//! Called by: `machine`, when a run begins. Figures in real time are only reliable on a quiet
+//! machine; those in virtual time do not depend on it.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How long the loop takes on a quiet machine, and how often it is timed: 100 ms in all. Shorter
-/// ones fit between two interruptions by other programs and would not show them.
+/// How long the loop takes on a quiet machine, and how often it is timed: 100 ms in all. A shorter
+/// loop would fit between two interruptions by other programs, and not show them.
 const ONCE: Duration = Duration::from_micros(500);
 const TIMES: usize = 200;
 /// Above this spread the machine is noisy.
 const SPREAD_MAX: f64 = 0.10;
-/// The same for the load average, for each processor.
+/// Above this load average for each processor the machine is noisy.
 const LOAD_MAX: f64 = 0.5;
 
-/// Experiments whose figures do not depend on the speed of the machine, with their usual options.
+/// Experiments whose figures do not depend on the speed of the machine, with their default options.
 const VIRTUAL: &[&str] =
     &["wan", "fair", "mitigation", "storm", "telnet", "explain", "ethernet1988"];
 
@@ -30,14 +30,15 @@ pub(crate) fn is_virtual(experiment: &str) -> bool {
 /// How quiet a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Noise {
-    /// The time of the loop, tenth to ninetieth percentile, over the median.
+    /// The tenth to the ninetieth percentile of the loop's time: the difference divided by the
+    /// median.
     pub spread: f64,
-    /// This spread or the load average says that figures in real time are worth little.
+    /// The spread or the load average is so high that figures in real time are worth little.
     pub noisy: bool,
 }
 
 impl Noise {
-    /// Time the loop; takes 100 ms. `load` is the load average of a minute.
+    /// Time the loop, for 100 ms. `load` is the load average over one minute.
     pub(crate) fn measure(load: f64, cores: usize) -> Noise {
         let turns = calibrated();
         let times: Vec<f64> = (0..TIMES).map(|_| timed(turns).as_secs_f64()).collect();
@@ -73,12 +74,12 @@ impl Noise {
 
 /// The effect of a noisy machine on figures in real time.
 pub(crate) const MEANING: &str = "These figures are in real time: take differences smaller than \
-    that for noise, and repeat the run on a quiet machine before you rely on it.";
+    this spread for noise, and repeat the run on a quiet machine before you rely on it.";
 
 /// How many turns of the loop take [`ONCE`].
 fn calibrated() -> u64 {
     let mut turns = 1 << 10;
-    // The shortest of three: an interruption is not to look like a long loop.
+    // The shortest of three: an interruption must not look like a long loop.
     while turns < 1 << 30 && (0..3).map(|_| timed(turns)).min() < Some(ONCE) {
         turns *= 2;
     }

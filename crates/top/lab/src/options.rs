@@ -1,5 +1,5 @@
-//! The command line of the lab: the experiment's name, options of all or several experiments, and
-//! its own options; or `all`, or `compare`.
+//! The command line of the lab: an experiment's name, options of all or several experiments, and
+//! the experiment's own options; or `all`, or `compare`.
 //!
 //! Called by: clap, for `wirespeed lab`.
 
@@ -15,7 +15,7 @@ use crate::{Envelope, Error, Machine, Report, all, compare};
 /// that it does not use, because they would not change its figures.
 pub(crate) const SOME: [&str; 3] = ["seeds", "first_seed", "jobs"];
 
-/// The subcommands that are no experiments.
+/// The subcommands that are not experiments.
 const ALL: &str = "all";
 const COMPARE: &str = "compare";
 
@@ -28,9 +28,9 @@ pub struct Args(pub(crate) Asked);
 pub(crate) enum Asked {
     /// An experiment.
     One(One),
-    /// All of them, or several.
+    /// All experiments, or several.
     All(all::Options),
-    /// Two documents, one against the other.
+    /// A comparison of two documents.
     Compare(compare::Options),
 }
 
@@ -53,7 +53,7 @@ impl Args {
 }
 
 impl One {
-    /// Run it; returns its report, and the facts about the run.
+    /// Run the experiment. Returns its report, and the facts about the run.
     pub(crate) fn run(
         &self,
         stopped: &(dyn Fn() -> bool + Sync),
@@ -119,7 +119,7 @@ fn command(experiment: &Experiment) -> Command {
     let own = (experiment.options)(Command::new(experiment.name));
     let all = <Common as clap::Args>::augment_args(own);
     let unused = SOME.into_iter().filter(|id| !experiment.takes.contains(id));
-    // The hidden options stay known, so that the refusal can name the experiments that use them.
+    // Hidden options are still parsed, so that the error can name the experiments that use them.
     let all = unused.fold(all, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
     // Replaces the doc comments of the derived options, which are not for users.
     all.about(experiment.summary)

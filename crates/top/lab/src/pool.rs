@@ -14,11 +14,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::{Error, Run};
 
 impl Run<'_> {
-    /// Call `work` for each of `runs`, in their order as threads become free. `None` stands for a
-    /// run that was stopped or not begun; `work` returns it too.
+    /// Call `work` for each of `runs`; threads that become free take the runs in their order.
+    /// `None` stands for a run that was stopped or not begun; `work` returns `None` if it is
+    /// stopped.
     ///
     /// # Errors
-    /// The first error of a run; the others are stopped.
+    /// The first error of a run; the other runs are stopped.
     pub fn each<T: Sync, R: Send>(
         &self,
         runs: &[T],
@@ -27,10 +28,10 @@ impl Run<'_> {
         self.each_on(self.common.jobs(), runs, work)
     }
 
-    /// The same on this many threads.
+    /// Like [`Run::each`], on this many threads.
     ///
     /// # Errors
-    /// As [`Run::each`].
+    /// Those of [`Run::each`].
     pub(crate) fn each_on<T: Sync, R: Send>(
         &self,
         jobs: usize,
@@ -83,10 +84,10 @@ impl Run<'_> {
     }
 }
 
-/// Time between two lines without a terminal.
+/// Time between two lines of progress, if there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// A bar, or lines.
+/// Shows progress: a bar on a terminal, else a line from time to time.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     begun: Instant,

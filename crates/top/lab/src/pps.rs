@@ -2,8 +2,8 @@
 //!
 //! Called by: the lab.
 //!
-//! Two stacks run on one thread, joined in memory. The figure covers both ends, with the
-//! applications' copies and checksums. TCP is a bulk transfer over a link whose MTU fits the
+//! Two stacks run on one thread, joined in memory. The figure includes the work of both ends, with
+//! the applications' copies and checksums. TCP is a bulk transfer over a link whose MTU fits the
 //! payload exactly; UDP sends datagrams of that size.
 
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::pool::Progress;
 use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
-/// Payloads, in bytes; the last is the largest of MTU 1500 with timestamps.
+/// Payloads, in bytes; the last is the largest that fits MTU 1500 with timestamps.
 const PAYLOADS: [usize; 6] = [64, 128, 256, 512, 1024, 1448];
 
 /// IPv4 and TCP with timestamps.
@@ -29,7 +29,7 @@ const TCP_HEADERS: usize = 20 + 32;
 
 const PORT: u16 = 5001;
 
-/// Datagrams sent before the other end has its turn.
+/// Datagrams that are sent before the other end receives them.
 const AT_ONCE: usize = 32;
 
 /// The options.
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-/// Segments a second; `None` if it was stopped.
+/// Segments a second; `None` if the run was stopped.
 fn tcp(payload: usize, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
     let mut world = World::new(payload + TCP_HEADERS)?;
     let to = SocketAddr::new(world.server.addr, PORT);
@@ -170,7 +170,7 @@ fn tcp(payload: usize, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error
     Ok(None)
 }
 
-/// Datagrams a second; `None` if it was stopped.
+/// Datagrams a second; `None` if the run was stopped.
 fn udp(payload: usize, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
     let mut world = World::new(1_500)?;
     let to = SocketAddr::new(world.server.addr, PORT);
@@ -232,8 +232,8 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
         })
     };
     let notes = vec![
-        "Two stacks on one thread joined in memory, both ends' work in the figure; IPv4, checksums \
-         made and verified, data copied out by the application."
+        "Two stacks on one thread, joined in memory; the figures include the work of both ends. \
+         IPv4; checksums are computed and verified, and the application copies the data out."
             .to_owned(),
     ];
     let unmeasured = samples.iter().filter(|sample| sample.rounds.is_empty()).count();
@@ -251,8 +251,8 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
     }
 }
 
-/// Sentences on the figures: packets a second of the cheapest and the dearest size, and the most
-/// bits.
+/// Sentences on the figures: packets a second at the cheapest and the dearest size, and the highest
+/// bit rate.
 fn shows(figures: &Figures<'_>) -> Vec<String> {
     let names = figures.texts("protocol");
     let each = |key: &'static str, words: &dyn Fn(f64, f64, f64, f64) -> String| {

@@ -1,4 +1,4 @@
-//! A path in real time, with Linux at both ends, ours at one, or ours at both.
+//! A path in real time, with Linux at both ends, our stack at one end, or our stack at both.
 //!
 //! Called by: `wan`, for `--peer kernel`; benchmarks. `host` has the two kinds of hosts. Linux
 //! only, and needs root: a host of Linux is a network namespace with a TAP.
@@ -65,7 +65,7 @@ pub struct Outcome {
     pub share: f64,
     /// Jain's index of the flows.
     pub fairness: f64,
-    /// The counts of the bottleneck.
+    /// The counters of the bottleneck.
     pub bottleneck: Counts,
     /// The longest pause of the bridge, in milliseconds.
     pub pause_ms: f64,
@@ -120,7 +120,8 @@ fn once(
     let length = Duration::from_nanos(path.length.as_nanos());
     thread::scope(|scope| {
         let carrier = scope.spawn(|| carry(bridge, &over));
-        // A closure, so that `over` is set after an error too: else the threads would never end.
+        // In a closure, so that `over` is set after an error too: otherwise the threads would never
+        // end.
         let flows = (|| {
             let listener = sink.listen(SocketAddr::new(sink.address().into(), PORT))?;
             let to = SocketAddr::new(sink.address().into(), PORT);
@@ -160,7 +161,8 @@ fn once(
     })
 }
 
-/// Nice value of a thread that carries packets: it runs before the hosts, which may be late.
+/// Nice value of the thread that carries packets, so that it runs before the hosts' threads, which
+/// may be late.
 const CARRIER_NICE: i32 = -20;
 
 /// Carry packets until `over`. Returns the counts of the data's direction, and the longest pause.
@@ -187,8 +189,8 @@ fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 97, 0, number)
 }
 
-/// Linux's name of a congestion control, if it has it. Linux's reno recovers with SACK, as our
-/// newreno does.
+/// Linux's name of a congestion control; `None` if Linux does not have it. Linux's reno recovers
+/// with SACK, as our newreno does.
 fn linux_name(algorithm: Algorithm) -> Option<&'static str> {
     match algorithm.name() {
         "cubic" => Some("cubic"),

@@ -1,9 +1,9 @@
-//! Files of results, replaced as a whole: written beside under another name, then renamed. An
-//! interrupted program, or a full disk, leaves the old file as it was.
+//! Replaces a file of results as a whole: writes a new file in the same folder, then renames it. If
+//! the program is interrupted, or the disk is full, the old file stays as it was.
 //!
 //! Called by: the lab's reports, plots and units, and by tools for their pages. A file that is not
-//! regular (a pipe, a terminal, a device) is written in place, and so is one in a folder in which
-//! nothing can be made.
+//! regular (a pipe, a terminal, a device) is written in place, and so is a file in a folder in
+//! which we may not create files.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// The beginning of the other name, for a user who finds the file of a killed program.
+/// The beginning of the new file's name until it is renamed: it tells a user where the file of a
+/// killed program is from.
 const PREFIX: &str = ".wirespeed-";
 
 /// How a file gets its content.
 enum To {
-    /// It gets this name, once it is whole.
+    /// A new file is written and then renamed to `target`.
     Renamed { target: PathBuf, old: Option<Metadata> },
-    /// It is written in place.
+    /// The file is written in place.
     Itself,
 }
 
@@ -33,7 +34,7 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Make the content of a file these bytes, or leave it as it is.
+/// Replace the content of a file by these bytes, or leave the file as it is.
 ///
 /// # Errors
 /// The system's error.
@@ -51,7 +52,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(old) = old {
         alike(new.as_file(), &old)?;
     }
-    // Some file systems find out here that the disk is full.
+    // Some file systems report a full disk only here.
     new.as_file().sync_all()?;
     new.persist(&target)?;
     Ok(())
@@ -62,7 +63,7 @@ fn to(path: &Path) -> io::Result<To> {
         Ok(there) if there.is_dir() => return Err(ErrorKind::IsADirectory.into()),
         Ok(there) if !there.is_file() => return Ok(To::Itself),
         Ok(there) => Some(there),
-        // A link to a missing file is written at its target.
+        // A symbolic link to a missing file: writing in place makes the target.
         Err(_) if fs::symlink_metadata(path).is_ok() => return Ok(To::Itself),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -79,7 +80,7 @@ fn to(path: &Path) -> io::Result<To> {
     }
 }
 
-/// A new file in the folder of `target`, removed unless it is renamed.
+/// A new file in the folder of `target`. It is removed unless it is renamed.
 fn beside(target: &Path) -> io::Result<NamedTempFile> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = Builder::new();
@@ -96,7 +97,7 @@ fn alike(new: &File, old: &Metadata) -> io::Result<()> {
         use std::os::unix::fs::{MetadataExt, fchown};
         let now = new.metadata()?;
         if (now.uid(), now.gid()) != (old.uid(), old.gid()) {
-            // Only root may give files away; the content counts more than the owner.
+            // Only root may change the owner. If it fails, the content is still written.
             let _ = fchown(new, Some(old.uid()), Some(old.gid()));
         }
     }
@@ -159,7 +160,7 @@ mod tests {
         let path = folder.path().join("page");
         write(&path, b"old").expect("room");
         let old = File::open(&path).expect("it is there");
-        // The target becomes a folder meanwhile: the rename fails.
+        // The target becomes a folder before the rename, which then fails.
         let mut new = beside(&path).expect("room");
         new.write_all(b"new").expect("room");
         fs::rename(&path, folder.path().join("away")).expect("room");

@@ -14,12 +14,12 @@ use crate::plot::Plot;
 pub struct Report {
     /// The settings of the run, chosen or default: enough to repeat it.
     pub settings: Value,
-    /// The columns of a row.
+    /// The columns of the rows.
     pub columns: Vec<Column>,
-    /// As many values as columns in each; null is a value that was not measured, and a note says
-    /// why.
+    /// The rows, each with as many values as there are columns. A value that was not measured is
+    /// null, and a note says why.
     pub rows: Vec<Vec<Value>>,
-    /// Fits to the rows, each with its intervals; empty if there are none.
+    /// Fits to the rows, each with its intervals; empty if the experiment has none.
     pub fits: Vec<Value>,
     /// The single runs.
     pub samples: Vec<Value>,
@@ -40,7 +40,7 @@ pub struct Column {
     pub head: &'static str,
     /// Unit; empty for text.
     pub unit: &'static str,
-    /// How the table shows it.
+    /// How the table shows the column.
     pub format: Format,
 }
 
@@ -69,7 +69,7 @@ pub(crate) const fn column(
     Column { key, head, unit, format }
 }
 
-/// Sentences about how figures were measured, and how many figures were not.
+/// Sentences about how figures were measured, and the number of rows that were not measured.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     lines: Vec<String>,
@@ -94,7 +94,7 @@ impl Notes {
     }
 }
 
-/// The notes, with one about rows of null if there are any.
+/// The notes, with a note about rows that were not measured if there are any.
 pub(crate) fn with_missing(
     mut lines: Vec<String>,
     unmeasured: usize,
@@ -165,7 +165,7 @@ impl Report {
         })
     }
 
-    /// How many rows were not measured.
+    /// The number of rows that were not measured.
     pub(crate) fn unmeasured(&self) -> usize {
         self.notes.unmeasured
     }

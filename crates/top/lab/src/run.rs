@@ -10,7 +10,7 @@ pub enum Error {
     /// The command line is invalid; the text says what to write instead.
     #[error("{0}")]
     Usage(String),
-    /// The experiment failed; the text says what helps.
+    /// The experiment failed; the text says what to do.
     #[error("{0}")]
     Failed(String),
 }
@@ -32,7 +32,7 @@ impl Run<'_> {
 /// The result of an experiment, for the program.
 #[derive(Debug)]
 pub struct Finished {
-    /// For standard output.
+    /// The text for standard output.
     pub text: String,
     /// Messages for people.
     pub remarks: Vec<String>,
@@ -46,10 +46,10 @@ pub struct Finished {
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Every experiment")]
 pub struct Common {
-    /// A quick look, not a reliable result: less of everything, under 20 s
+    /// A quick look, not a reliable result: fewer and shorter runs, under 20 s
     #[arg(long)]
     pub quick: bool,
-    /// How often each thing is measured, each time with another seed
+    /// Number of runs of each measurement, each with another seed
     #[arg(long, value_name = "N", help_heading = "Some experiments",
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: Option<u64>,
@@ -60,7 +60,7 @@ pub struct Common {
     /// One JSON document on standard output
     #[arg(long)]
     pub json: bool,
-    /// Write that document to a file, whatever standard output shows
+    /// Write the JSON document to a file, whatever standard output shows
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Draw the result into FILE.svg
@@ -80,7 +80,7 @@ impl Common {
         self.first_seed..self.first_seed + seeds
     }
 
-    /// Number of threads.
+    /// The number of threads: the command line's, or one for each processor.
     pub fn jobs(&self) -> usize {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.map_or_else(processors, usize::from)

@@ -1,12 +1,12 @@
-//! `wirespeed lab storm`: what becomes of a broadcast where hosts disagree about the broadcast
+//! `wirespeed lab storm`: what happens to a broadcast if hosts disagree about the broadcast
 //! address.
 //!
 //! Called by: the lab, the benchmarks.
 //!
-//! Twenty hosts share a 10 Mb/s Ethernet. Half of them take the address with a host part of zeros
-//! for the broadcast address, half the one of ones, and their programs broadcast routes (RIP) and
-//! the state of their host (rwho). A host as of 1984 takes the other form for somebody else's
-//! address, and forwards the packet; each host that hears the forwarded packet does the same.
+//! Twenty hosts share a 10 Mb/s Ethernet. For half of them the broadcast address has a host part of
+//! zeros, for the others a host part of ones. Their programs broadcast routes (RIP) and the state
+//! of their host (rwho). A host of 1984 takes the other form for the address of another host, and
+//! forwards the packet; each host that receives the forwarded packet does the same.
 
 mod cases;
 mod legacy;
@@ -53,7 +53,7 @@ const COLUMNS: &[Column] = &[
 /// The rows of the table, in their order.
 pub const CASES: [&str; 4] = ["legacy hosts", "our hosts", "behind our router", "bystander"];
 
-/// The measurements, as far as the run came.
+/// The measurements; `None` for cases that were not run to their end.
 #[derive(Default)]
 struct Found {
     legacy: Option<Storm>,
@@ -165,8 +165,8 @@ fn samples(found: &Found) -> Vec<Value> {
     behind.into_iter().chain(beside).collect()
 }
 
-/// Sentences on the figures: frames of a broadcast among legacy hosts and among ours; and the part
-/// of a storm that comes through a router, and to a bystander.
+/// Sentences on the figures: frames of a broadcast among legacy hosts and among ours; how much of a
+/// storm crosses a router, and how it affects a bystander.
 fn shows(found: &Found) -> Vec<String> {
     let each = |storm: &Option<Storm>| storm.as_ref().and_then(Storm::per_original);
     let mut said = Vec::new();
@@ -182,7 +182,10 @@ fn shows(found: &Found) -> Vec<String> {
     let beside = found.bystander.as_ref().filter(|beside| beside.quiet_bytes_per_s > 0.0);
     let beside = beside.map(|beside| {
         let share = beside.storm_bytes_per_s * 100.0 / beside.quiet_bytes_per_s;
-        format!("a bystander's connection carries {share:.0} % of what it carries in quiet")
+        format!(
+            "a bystander's connection carries {share:.0} % of the bytes that it carries without a \
+             storm"
+        )
     });
     let both: Vec<String> = across.into_iter().chain(beside).collect();
     if !both.is_empty() {
@@ -203,14 +206,14 @@ fn notes(settings: &Settings, found: &Found) -> Notes {
     )];
     if let Some(behind) = &found.behind {
         notes.push(format!(
-            "Behind our router: {} frames stormed on the one wire, {} reached the other; of {} \
-             datagrams to a single host there, sent into the storm, {} arrived.",
+            "Behind our router: a storm of {} frames on one wire, of which {} reached the other; \
+             of {} datagrams that were sent during the storm to a single host there, {} arrived.",
             behind.storming_frames, behind.storm.frames, behind.unicasts.0, behind.unicasts.1
         ));
     }
     if let Some(beside) = &found.bystander {
         let connection = if beside.is_connected { "is up" } else { "broke" };
-        let entries = if beside.knows_peer { "know each other still" } else { "lost each other" };
+        let entries = if beside.knows_peer { "still know each other" } else { "lost each other" };
         notes.push(format!(
             "Bystander: two hosts of ours on the wire of a storm. Their connection {connection}, \
              after {} retransmissions; by ARP they {entries}, among {} neighbours.",
@@ -219,7 +222,7 @@ fn notes(settings: &Settings, found: &Found) -> Notes {
         if let Some(first) = beside.names.first() {
             let count = beside.names.len();
             notes.push(format!(
-                "They name {count} neighbours that are configured otherwise: {first}"
+                "They report {count} neighbours with another configuration: {first}"
             ));
         }
     }
@@ -233,8 +236,8 @@ fn notes(settings: &Settings, found: &Found) -> Notes {
     with_missing(notes, unmeasured, CASES.len(), "rows")
 }
 
-// The broadcasts of programs: routes and the state of their host, and the address that they are
-// sent to.
+// The datagrams that programs broadcast (routes, and the state of their host), and the broadcast
+// addresses.
 //
 // RFC 1058 (RIP: every 30 s to UDP port 520); rwhod(8): every minute to UDP port 513.
 
@@ -243,7 +246,7 @@ const PORTS: [u16; 2] = [520, 513];
 const PERIODS: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(60)];
 /// A response with four routes, and an rwho packet of two users.
 const PAYLOADS: [&[u8]; 2] = [&[2; 84], &[1; 108]];
-/// Hops that a datagram may take: 4.3BSD's.
+/// The TTL of a datagram, that of 4.3BSD.
 const HOPS: u8 = 30;
 
 /// A host's form of the broadcast address.
@@ -275,14 +278,14 @@ fn prefix(addr: Ipv4Addr) -> u32 {
     addr.to_bits() >> 8
 }
 
-/// When a host's programs send next.
+/// The times at which a host's programs send next.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     due: [Instant; 2],
 }
 
 impl Clock {
-    /// Programs that were started at different times, from `from` on.
+    /// The clock of programs that were started at random times after `from`.
     fn new(from: Instant, rng: &mut Rng) -> Clock {
         let due = PERIODS.map(|period| {
             from + Duration::from_nanos(rng.below(period.as_nanos() as usize) as u64)
@@ -290,7 +293,7 @@ impl Clock {
         Clock { due }
     }
 
-    /// Programs that send nothing.
+    /// The clock of programs that send nothing.
     const SILENT: Clock = Clock { due: [Instant::NEVER; 2] };
 
     /// The next datagram that is due: its port and payload.

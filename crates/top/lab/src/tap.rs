@@ -1,13 +1,13 @@
-//! `wirespeed lab tap`: the cost of showing a packet to a tap, ours beside the STREAMS way, by
-//! packet size.
+//! `wirespeed lab tap`: the cost of showing a packet to a tap by packet size, for our tap and for a
+//! model of STREAMS.
 //!
 //! Called by: the lab. `bpf::Tap` and `streams` do the work, `results` has the report.
 //!
-//! Every packet matches and is copied whole, by both. Ours gets packets in bursts, as a port's taps
-//! do. The slope of a line through the times by size is the cost of copying; its value at zero
-//! bytes is the cost of the linkage, and of a call of `memcpy`. A loop that only copies the same
-//! packets is measured as well: the difference to its times, extrapolated to zero bytes, is the
-//! linkage alone.
+//! Every packet matches, and both taps copy it whole. Our tap gets packets in bursts, like the taps
+//! of a port. The slope of a line through the times by size is the cost of copying; the line's
+//! value at zero bytes is the cost of the linkage and of a call of `memcpy`. A loop that only
+//! copies the same packets is measured as well: the difference to its times, extrapolated to zero
+//! bytes, is the linkage alone.
 
 pub(crate) mod fit;
 mod results;
@@ -31,23 +31,24 @@ use crate::{Error, Run};
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Bytes of packets in a round, the same for every size; more than a cache holds bend the lines
+    /// Bytes of packets in a round, the same for every size; if they do not fit into a cache, the
+    /// lines bend
     #[arg(long, value_name = "BYTES", default_value_t = ROUND_BYTES,
           value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
     bytes: u64,
 }
 
-/// A third of what the second-level cache of any processor holds.
+/// At most a third of the second-level cache of common processors.
 pub const ROUND_BYTES: u64 = 128 << 10;
 
 /// Rounds of each size.
 const ROUNDS: usize = 101;
 const QUICK_ROUNDS: usize = 15;
 
-/// Bytes of different packets, the same for every size: as much as the first-level cache holds.
+/// Bytes of different packets, the same for every size: few enough for the first-level cache.
 const DIFFERENT_BYTES: usize = 16 << 10;
 
-/// The first is the baseline; the others are compared with the second.
+/// The methods. The first is the baseline; the others are compared with the second.
 const METHODS: [(&str, Method); 6] = [
     ("a copy alone", Method::COPY),
     ("ours", Method::OURS),
@@ -57,12 +58,12 @@ const METHODS: [(&str, Method); 6] = [
     ("STREAMS, one processor", Method::UNLOCKED),
 ];
 
-/// The fits of a method, in ns by bytes.
+/// The lines that fit the times of a method, in ns by bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
-    /// The line through its medians.
+    /// The line that fits the method's medians.
     pub all: Line,
-    /// The line through their differences to the medians of a copy alone.
+    /// The line that fits the differences between these medians and those of a copy alone.
     pub above_copy: Line,
 }
 
@@ -86,7 +87,7 @@ pub fn lines<const N: usize>(
 }
 
 fn all() -> Filter {
-    // A return of more bytes than any packet has is always a valid program.
+    // A program of one return is always valid; it keeps more bytes than any packet has.
     let program = Program::new(&[Insn::new(0x06, 0, 0, 0x4_0000)]);
     Filter::new(program.expect("one return is a program"))
 }
@@ -94,7 +95,7 @@ fn all() -> Filter {
 /// Packets of one size, and the taps that they are shown to.
 struct Bench {
     tap: Tap,
-    /// Without locks, and with locks.
+    /// A stream without locks, and one with locks.
     streams: [Stream; 2],
     copies: Vec<u8>,
     packets: Vec<Mbuf>,
@@ -107,7 +108,7 @@ impl Bench {
         let different = DIFFERENT_BYTES / size;
         let repeats = (round_bytes as usize / size).div_ceil(different);
         let count = repeats * different;
-        // Large enough that it does not fill before it is read.
+        // Large enough for all packets of a burst until they are read.
         let buffer_bytes = (count * (size + 64)).clamp(1 << 20, 64 << 20);
         let settings = Settings { buffer_bytes, ..Settings::default() };
         let tap = Tap::new(all(), settings).map_err(|e| Error::Failed(e.to_string()))?;
@@ -120,8 +121,8 @@ impl Bench {
         Ok(Bench { tap, streams, copies, packets, repeats })
     }
 
-    /// Rounds of all methods in turns; the first round of each warms memory and caches. A size that
-    /// was not measured gets an empty entry.
+    /// Run rounds of all methods in turn. The first round of each method warms memory and caches,
+    /// and does not count. A size that was not measured gets an empty entry.
     fn rounds(&mut self, all: &mut [Measured], rounds: usize, is_stopped: impl Fn() -> bool) {
         for measured in all.iter_mut() {
             measured.times.push(Times::new());
@@ -140,15 +141,15 @@ impl Bench {
         }
     }
 
-    /// One round of a method: ns a packet. Kept packets are read after each burst, as a waiting
-    /// reader would do, so that no method pays for memory that it would not use. Without the frees,
-    /// the reading is not timed.
+    /// Run one round of a method; returns ns a packet. The packets kept are read after each burst,
+    /// as a waiting reader would, so that no method pays for memory that it would not use. In
+    /// methods without frees the reading is not timed.
     fn round(&mut self, method: Method) -> f64 {
         let Bench { tap, streams, copies, packets, repeats } = self;
         let mut spent = Duration::ZERO;
         for burst in (0..*repeats).flat_map(|_| packets.chunks(BURST)) {
             let begun = Instant::now();
-            // A loop for each method, so that each keeps its own state in registers.
+            // Each method has a loop of its own, so that it can keep its state in registers.
             match method.0 {
                 Kind::Copy => copy_all(black_box(burst), copies),
                 Kind::Ours => show(black_box(burst), tap),
@@ -184,7 +185,7 @@ fn copy_all(burst: &[Mbuf], mut room: &mut [u8]) {
     }
 }
 
-/// As a port shows a burst to its taps: `crates/core/stack/src/taps.rs`.
+/// Show a burst to a tap, like `crates/core/stack/src/taps.rs`.
 #[inline(never)]
 fn show(burst: &[Mbuf], tap: &mut Tap) {
     let (direction, time) = black_box((Direction::In, WallTime(1)));
@@ -212,7 +213,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(results::report(options.bytes, rounds, &measured))
 }
 
-/// Sizes of packets, in bytes; the mean on a network is near the second.
+/// Sizes of packets, in bytes.
 const SIZES: [usize; 12] = [60, 100, 150, 200, 300, 400, 550, 700, 850, 1000, 1250, 1514];
 
 /// A method of tapping.
@@ -233,9 +234,9 @@ impl Method {
     pub const OURS: Method = Method(Kind::Ours);
     /// Messages whose blocks are separate allocations.
     pub const ALLOCATE: Method = streams(Allocation::Apart, false, Processors::Several);
-    /// The same, and freed.
+    /// Messages whose blocks are separate allocations, and are freed.
     pub const ALLOCATE_AND_FREE: Method = streams(Allocation::Apart, true, Processors::Several);
-    /// Messages in one allocation, and freed.
+    /// Messages in one allocation, which is freed.
     pub const TOGETHER: Method = streams(Allocation::Together, true, Processors::Several);
     /// Messages of separate allocations, freed, with one processor and without locks.
     pub const UNLOCKED: Method = streams(Allocation::Apart, true, Processors::One);
@@ -252,7 +253,7 @@ type Times = Vec<f64>;
 struct Measured {
     name: &'static str,
     method: Method,
-    /// By size, in the order of [`SIZES`].
+    /// The times for each size, in the order of [`SIZES`].
     times: Vec<Times>,
 }
 

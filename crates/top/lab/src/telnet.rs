@@ -47,7 +47,8 @@ const COLUMNS: &[Column] = &[
     column("of_line_mode", "of line mode", "packets / those of line mode", Format::Number(1)),
 ];
 
-/// The rows: does the program print the line, and is it sent character by character?
+/// The rows: whether the program prints the line, and whether the line is sent character by
+/// character.
 const CASES: [(bool, bool); 4] = [(false, true), (false, false), (true, true), (true, false)];
 
 /// Measure all rows.
@@ -66,17 +67,17 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(report(&options, &outcomes))
 }
 
-/// Packets that a line takes, both directions, ACKs too.
+/// The number of packets that a line takes, in both directions, with ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packets {
-    /// Sent character by character.
+    /// The line is sent character by character.
     pub by_character: u64,
-    /// Edited by the client.
+    /// The client edits the line.
     pub by_line: u64,
 }
 
-/// The packets of a line of 80 characters, 10 a second, over a round trip of 200 ms; the program
-/// prints the line, or it does not.
+/// The packets of a line of 80 characters, 10 a second, over a round trip of 200 ms. `prints`: the
+/// program prints the line.
 ///
 /// # Errors
 /// The line did not arrive, which is a defect of the stack.
@@ -103,7 +104,7 @@ fn report(options: &Options, outcomes: &[Option<Outcome>]) -> Report {
     let row = |at: usize| {
         let ((prints, by_character), outcome) = (CASES[at], outcomes[at].as_ref());
         let of = |value: &dyn Fn(&Outcome) -> Value| outcome.map_or(Value::Null, value);
-        // The row of line mode is the second of its program.
+        // The row of line mode is the second of the two rows of a program.
         let line = outcomes[at | 1].as_ref().map(Outcome::packets);
         let ratio = outcome.zip(line).map(|(o, line)| o.packets() as f64 / line.max(1) as f64);
         vec![
@@ -119,8 +120,9 @@ fn report(options: &Options, outcomes: &[Option<Outcome>]) -> Report {
         ]
     };
     let notes = vec![format!(
-        "Virtual time; a line of {} characters and its end, {} a second, round trip {} ms, no \
-         Nagle, IPv4, timestamps. Counted from the first key until all is acknowledged.",
+        "Virtual time; a line of {} characters and its end, {} characters a second, round trip {} \
+         ms, no Nagle, IPv4, timestamps. Packets are counted from the first key until all data is \
+         acknowledged.",
         options.characters, options.speed, options.rtt
     )];
     let unmeasured = outcomes.iter().filter(|outcome| outcome.is_none()).count();
@@ -174,8 +176,8 @@ fn shows(characters: u64, figures: &Figures<'_>) -> Vec<String> {
     let echo = figures.texts("program").into_iter().find_map(|program| both(program, "echo_ms"));
     if let Some((character, line)) = echo {
         said.push(format!(
-            "A character is seen {character:.0} ms after its key then, and {line:.0} ms in line \
-             mode."
+            "In that mode a character is seen {character:.0} ms after its key, in line mode \
+             {line:.0} ms."
         ));
     }
     said

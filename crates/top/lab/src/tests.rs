@@ -1,5 +1,5 @@
-//! Common properties of all experiments: the envelope, rows that exist although they were not
-//! measured, options that are refused where they would change nothing.
+//! Common properties of all experiments: the envelope, rows that exist even if they were not
+//! measured, and options that are refused if they would change nothing.
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use serde_json::Value;

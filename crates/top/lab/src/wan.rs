@@ -1,7 +1,7 @@
 //! `wirespeed lab wan`: a grid of bad networks. For each path, impairment and congestion control,
 //! it measures the goodput of bulk flows in virtual time, over several seeds.
 //!
-//! Called by: the lab. `grid` has the cells, `sim::goodput` runs the world.
+//! Called by: the lab. `grid` has the cells, `sim::goodput` runs the simulation.
 
 pub(crate) mod grid;
 #[cfg(target_os = "linux")]
@@ -19,9 +19,9 @@ use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
-/// Seeds of a cell, usually and with `--quick`.
+/// The number of seeds of a cell, usually and with `--quick`.
 const SEEDS: (u64, u64) = (5, 1);
-/// More runs than this are a mistake.
+/// The most runs: more are taken for a mistake.
 const RUNS_MAX: u64 = 100_000;
 
 /// The options.
@@ -33,12 +33,13 @@ pub(crate) struct Options {
     /// --peer 20]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
-    /// Without the published figures of Linux
+    /// Leave out the published figures of Linux
     #[arg(long)]
     #[cfg_attr(target_os = "linux", arg(conflicts_with = "peer"))]
     no_linux: bool,
-    /// In real time, on the cells up to 200 Mb/s: Linux at both ends, then ours at one, then at
-    /// both, over the same path and seeds (root; six pairs, ten where packets are lost or late)
+    /// Run the cells of up to 200 Mb/s in real time: Linux at both ends, then our stack at one end,
+    /// then at both, over the same path with the same seeds (needs root; six pairs, ten if packets
+    /// are lost or late)
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "kernel")]
     peer: Option<Peer>,
@@ -150,9 +151,10 @@ fn report(
         column
     });
     let notes = vec![format!(
-        "Share: what programs got, of rate x 1448/1500; {} virtual seconds from the first SYN, \
-         median of {} (min and max beside it). MTU 1500, timestamps on, default settings; losses \
-         and delays meet data alone, behind the queue; ACKs return at the same rate and delay.",
+        "Share: the bytes that programs received, as a share of rate x 1448/1500; {} virtual \
+         seconds from the first SYN, median of {} (min and max beside it). MTU 1500, timestamps \
+         on, default settings; only data is lost or delayed, behind the queue; ACKs return at the \
+         same rate and delay.",
         options.seconds(),
         match seeds.end - seeds.start {
             1 => "one seed".to_owned(),
@@ -194,7 +196,8 @@ fn wrong(row: Figure<'_>) -> &str {
     }
 }
 
-/// Sentences on the figures: the least share of each congestion control, and where it is best.
+/// Sentences on the figures: the lowest share of each congestion control, and the range over all
+/// cells.
 fn shows(figures: &Figures<'_>) -> Vec<String> {
     let least = |cc: &&str| {
         let of = figures.rows().filter(|row| row.text("cc") == *cc);
@@ -326,20 +329,20 @@ fn dots<'a>(
     }
 }
 
-/// How they were measured; printed with every table that quotes them.
-const NOTE: &str = "Linux: version 6.18, quoted, not run now. Measured once between \
-     two TAPs joined by an emulator in real time: 60 s with the start-up, 1500-byte frames, no \
-     GSO, medians of five seeds, share of rate x 1448/1500 as here. Its 'reno' repairs with SACK \
-     and stands beside our newreno; its BBR is version 1. A dash: not measured.";
+/// How Linux's figures were measured; printed with every table that quotes them.
+const NOTE: &str = "Linux: version 6.18, quoted, not run now. Measured once between two TAPs \
+     joined by an emulator in real time: 60 s with the start-up, 1500-byte frames, no GSO, medians \
+     of five seeds, share of rate x 1448/1500 as here. Its 'reno' recovers with SACK and is \
+     compared with our newreno; its BBR is version 1. A dash: not measured.";
 
-/// Length of their runs in seconds; figures of other lengths are not comparable.
+/// Length of Linux's runs in seconds; runs of other lengths are not comparable.
 const SECONDS: u64 = 60;
 
 /// The impairment, as a key of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wrong {
     Nothing,
-    /// Parts per million.
+    /// Lost packets, in parts per million.
     Lost(u32),
     /// One packet in a hundred late, by milliseconds.
     Late(u64),
@@ -348,7 +351,7 @@ enum Wrong {
 /// Rate in Mb/s, round trip in ms, queue in kB, flows, impairment; shares of CUBIC, BBR, Reno.
 type Line = (u64, u64, u64, usize, Wrong, [f64; 3]);
 
-/// The goodput of share 1 at 100 Mb/s, in Mb/s.
+/// The goodput in Mb/s that is share 1 at 100 Mb/s.
 const FULL: f64 = 100.0 * 1448.0 / 1500.0;
 
 const LINES: &[Line] = &[

@@ -30,7 +30,8 @@ fn a_clock_has_units_from_seconds_to_the_smallest() {
         assert_eq!(time(&resolution(value), units), expected, "{value:#x}");
     }
     assert_eq!(time(&resolution(12), 1_700_000_500_000_000_000), 1_700_000_500_000_000);
-    // 2^64 units of 2^-64 s are a second; of 10^-28 s, less than 2 ns; smaller ones, nothing.
+    // 2^64 units of 2^-64 s are a second; 2^64 units of 10^-28 s are less than 2 ns; with smaller
+    // units the result is 0.
     assert_eq!(time(&resolution(0xc0), u64::MAX), 999_999_999);
     assert_eq!(time(&resolution(28), u64::MAX), 1);
     for value in [29, 47, 48, 0x7f, 0xff] {

@@ -68,7 +68,7 @@ fn of_two_lengths_of_a_block_the_first_counts_while_blocks_follow() {
     wrong[end..].fill(0);
     let (packets, said) = read(&capture(&[wrong.clone(), packet(2, 20, &[]), wrong.clone()]));
     assert_eq!((packets.len(), said), (3, None));
-    // The first length reaches into the next block: behind it is no block.
+    // The first length reaches into the next block, so that no block begins after it.
     let mut long = packet(1, 20, &[]);
     long[4] += 8;
     let (packets, said) = read(&capture(&[long, packet(2, 20, &[]), packet(3, 20, &[])]));
@@ -85,9 +85,10 @@ fn a_file_gives_what_it_has_wherever_it_ends() {
         let (packets, said) = read(&file[..len]);
         assert!(packets.len() >= before, "{len}");
         before = packets.len();
-        assert!(said.is_none() || said.as_deref() == Some("it ends within a packet or a block"));
+        let torn = Some("the file ends within a packet or a block");
+        assert!(said.is_none() || said.as_deref() == torn);
     }
-    // The data of the last packet is whole before its block is.
+    // The data of the last packet is complete, although its block is not.
     assert_eq!(before, 2);
     let file = pcap(0xa1b2_c3d4, [2, 4], &[&[1, 0, 20, 20], &[1, 0, 20, 20]]);
     for len in 25..file.len() {

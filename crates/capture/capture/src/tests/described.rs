@@ -1,8 +1,9 @@
-//! Blocks that only describe hide no packet.
+//! Blocks that have only descriptions do not hide packets.
 
 use super::*;
 
-/// Each of these blocks stands between, before or in two packets; both packets are read.
+/// Read a file that has two packets, and other blocks between, before or in them. Both packets must
+/// be read.
 fn both(name: &str, file: &[Vec<u8>]) -> Vec<Packet> {
     let (packets, said) = read(&file.concat());
     assert_eq!((packets.len(), said), (2, None), "{name}");

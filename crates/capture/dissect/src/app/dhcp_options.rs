@@ -1,6 +1,6 @@
-//! The options of DHCP (RFC 2132 and those after it), under `-v`.
+//! The options of DHCP (RFC 2132 and later RFCs), printed with `-v`.
 //!
-//! Called by: `dhcp`. Names are tcpdump's, which go back to bootptab's. An unknown option is
+//! Called by: `dhcp`. The names are those of tcpdump, which are from bootptab. An unknown option is
 //! printed as bytes, or as numbers of 16 or 32 bits, as its length allows.
 
 use crate::data::{Cut, Data, Done};
@@ -13,14 +13,14 @@ use crate::text::{Names, name};
 enum As {
     Text,
     Addresses,
-    /// Each in parentheses.
+    /// Pairs of addresses, each pair in parentheses.
     Pairs,
     Words,
     Signed,
     Shorts,
     Bytes,
     Bool,
-    /// By a function of its own.
+    /// The option has a function of its own.
     Own(fn(&mut Printer, Data<'_>) -> Done),
 }
 use As::{Addresses, Bool, Bytes, Own, Pairs, Shorts, Signed, Text, Words};
@@ -83,7 +83,7 @@ const MESSAGES: Names = &[
     (13, "LeaseActive"),
 ];
 
-/// All of them, from behind the magic cookie to the end.
+/// Print all options, from the magic cookie to the end.
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     let mut rest = data;
     while let Ok(code) = rest.u8(0) {
@@ -162,7 +162,7 @@ fn option(p: &mut Printer, code: u8, shape: Option<As>, value: Data<'_>) -> Done
     Ok(())
 }
 
-/// Values of `size` bytes, with commas between them, and then the bytes that are left.
+/// Print values of `size` bytes, with commas between them, and how many bytes are left over.
 fn list(
     p: &mut Printer,
     value: Data<'_>,
@@ -199,7 +199,7 @@ fn netbios_node(p: &mut Printer, value: Data<'_>) -> Done {
     one_of(p, value, NODES)
 }
 
-/// Which fields of the header hold options as well.
+/// The fields of the header that have options too.
 fn overload(p: &mut Printer, value: Data<'_>) -> Done {
     one_of(p, value, &[(1, "file"), (2, "sname"), (3, "file+sname")])
 }
@@ -214,7 +214,7 @@ fn one_of(p: &mut Printer, value: Data<'_>, names: Names) -> Done {
     Ok(())
 }
 
-/// A hardware address after its type, or an identifier of type 0 (RFC 2132, section 9.14).
+/// A type and a hardware address, or an identifier of type 0 (RFC 2132, section 9.14).
 fn client_id(p: &mut Printer, value: Data<'_>) -> Done {
     const HARDWARE: Names = &[
         (1, "ether"),
@@ -240,7 +240,7 @@ fn client_id(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// The client's name, and who tells the DNS of it (RFC 4702).
+/// The client's name, and who registers it in the DNS (RFC 4702).
 fn fqdn(p: &mut Printer, value: Data<'_>) -> Done {
     if value.len < 3 {
         wrong_length(p, "< 3 bytes");
@@ -263,7 +263,7 @@ fn fqdn(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Where a relay met the client (RFC 3046).
+/// The circuit and the client as a relay identifies them (RFC 3046).
 fn relay_agent(p: &mut Printer, value: Data<'_>) -> Done {
     const SUBOPTIONS: Names = &[(1, "Circuit-ID"), (2, "Remote-ID"), (6, "Subscriber-ID")];
     let mut rest = value;
@@ -286,7 +286,7 @@ fn relay_agent(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Prefixes without their zeros, each with a router (RFC 3442).
+/// Prefixes without trailing zeros, each with a router (RFC 3442).
 fn routes(p: &mut Printer, value: Data<'_>) -> Done {
     if value.len < 5 {
         wrong_length(p, "< 5 bytes");
@@ -346,7 +346,7 @@ fn user_class(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Servers that a new machine gets its configuration from (RFC 8572, section 8.3).
+/// Servers from which a new machine gets its configuration (RFC 8572, section 8.3).
 fn redirects(p: &mut Printer, value: Data<'_>) -> Done {
     let mut rest = value;
     while rest.len >= 2 {

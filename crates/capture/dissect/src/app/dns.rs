@@ -10,7 +10,7 @@ use crate::text::name as name_of;
 
 const HEADER_LEN: usize = 12;
 
-/// A longer name is printed up to here.
+/// Only this many characters of a longer name are printed.
 const NAME_CHARS_MAX: usize = 255;
 
 const OPERATIONS: [&str; 16] = [
@@ -62,7 +62,7 @@ const RESULTS: [&str; 24] = [
 /// The record type OPT: options of the message (RFC 6891).
 pub(super) const OPT: u16 = 41;
 
-/// A message with its length in front (RFC 1035 section 4.2.2).
+/// Print a message that has its length in front (RFC 1035 section 4.2.2).
 pub(super) fn over_tcp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "domain";
     if data.len < 2 {
@@ -110,7 +110,7 @@ pub(super) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// `None` if it is cut off.
+    /// Print the message. `None` if it is cut off.
     fn response(self, p: &mut Printer) -> Result<Option<()>, Cut> {
         let flags = self.data.u16(2)?;
         let counts = self.counts()?;
@@ -146,7 +146,7 @@ impl Message<'_> {
         self.other_sections(p, next, authorities, additional)
     }
 
-    /// `None` if it is cut off.
+    /// Print the message. `None` if it is cut off.
     fn request(self, p: &mut Printer) -> Result<Option<()>, Cut> {
         let flags = self.data.u16(2)?;
         let operation = usize::from(flags >> 11 & 15);
@@ -217,7 +217,7 @@ impl Message<'_> {
         None
     }
 
-    /// Print a question; returns where the next begins, `None` if it is cut off.
+    /// Print a question. Returns where the next one begins, or `None` if the question is cut off.
     fn question(self, p: &mut Printer, at: usize) -> Option<usize> {
         let end = skip(self.data, at)?;
         self.data.get(end, 4).ok()?;
@@ -234,7 +234,7 @@ impl Message<'_> {
         name(p, self.data, at).map(|at| at + 4)
     }
 
-    /// Print `count` records; returns where the next begins, `None` if they are cut off.
+    /// Print `count` records. Returns where the next one begins, or `None` if they are cut off.
     fn records(
         self,
         p: &mut Printer,
@@ -254,7 +254,7 @@ impl Message<'_> {
         Ok(Some(at))
     }
 
-    /// The sections that only `-vv` shows.
+    /// Print the sections that only `-vv` shows.
     fn other_sections(
         self,
         p: &mut Printer,
@@ -296,7 +296,7 @@ pub(super) fn skip(data: Data<'_>, at: usize) -> Option<usize> {
     }
 }
 
-/// Bits of a bit-string label (RFC 2673).
+/// The number of bits in a bit-string label (RFC 2673).
 fn bit_label_len(data: Data<'_>, at: usize) -> Option<usize> {
     match data.u8(at).ok()? {
         0 => Some(256),
@@ -304,7 +304,7 @@ fn bit_label_len(data: Data<'_>, at: usize) -> Option<usize> {
     }
 }
 
-/// Print a name; returns where it ends, `None` if it is invalid or cut off.
+/// Print a name. Returns where it ends, or `None` if it is invalid or cut off.
 pub(crate) fn name(p: &mut Printer, data: Data<'_>, at: usize) -> Option<usize> {
     let (mut at, mut limit, mut end) = (at, at, None);
     let (mut chars, mut is_empty) = (0_usize, true);

@@ -119,7 +119,7 @@ const DIGESTS: Names = &[(1, "SHA-1"), (2, "SHA-256"), (3, "GOST_R_34.11-94"), (
 
 const NSEC3_DIGESTS: Names = &[(1, "SHA-1")];
 
-/// Print a record; returns where the next begins, `None` if it is cut off.
+/// Print a record. Returns where the next one begins, or `None` if the record is cut off.
 pub(super) fn print(
     p: &mut Printer,
     message: Message<'_>,
@@ -162,7 +162,7 @@ pub(super) fn print(
     Ok(is_whole.map(|()| at + len))
 }
 
-/// The content of a record; `None` if it is cut off.
+/// Print the content of a record. `None` if it is cut off.
 fn content(
     p: &mut Printer,
     data: Data<'_>,
@@ -207,7 +207,7 @@ fn content(
     Ok(is_whole)
 }
 
-/// SOA, under `-v`.
+/// Print an SOA record, with `-v`.
 fn authority(p: &mut Printer, data: Data<'_>, at: usize) -> Option<()> {
     p.out.push(' ');
     let at = dns::name(p, data, at)?;
@@ -220,7 +220,7 @@ fn authority(p: &mut Printer, data: Data<'_>, at: usize) -> Option<()> {
     Some(())
 }
 
-/// TSIG, under `-v` (RFC 8945).
+/// Print a TSIG record, with `-v` (RFC 8945).
 fn signature(p: &mut Printer, data: Data<'_>, at: usize) -> Option<()> {
     p.out.push(' ');
     let at = dns::name(p, data, at)? + 6;
@@ -246,7 +246,7 @@ fn strings(p: &mut Printer, data: Data<'_>, at: usize, end: usize) -> Option<()>
     Some(())
 }
 
-/// A6: a part of an address, and the name that has the rest (RFC 2874).
+/// Print an A6 record: a part of an address, and the name that has the rest (RFC 2874).
 fn prefix(p: &mut Printer, data: Data<'_>, at: usize) -> Result<Option<()>, Cut> {
     let Ok(bits) = data.u8(at) else { return Ok(None) };
     let known = usize::from(bits) / 8;
@@ -266,7 +266,7 @@ fn prefix(p: &mut Printer, data: Data<'_>, at: usize) -> Result<Option<()>, Cut>
     Ok(Some(()))
 }
 
-/// The options of a message; `None` if they are cut off.
+/// Print the options of a message. `None` if they are cut off.
 fn options(p: &mut Printer, data: Data<'_>) -> Result<Option<()>, Cut> {
     if data.len == 0 {
         return Ok(Some(()));

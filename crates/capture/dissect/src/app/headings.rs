@@ -1,5 +1,5 @@
-//! Protocols over UDP of which little more than the kind of message is printed: RADIUS (RFC 2865,
-//! 5176), sFlow version 5, the lawful interception header of Broadcom's chips, Babel (RFC 8966).
+//! Protocols over UDP; little more than the kind of message is printed: RADIUS (RFC 2865, 5176),
+//! sFlow version 5, the lawful interception header of Broadcom's chips, Babel (RFC 8966).
 //!
 //! Called by: `app`.
 
@@ -122,7 +122,7 @@ const BABEL: [(u8, &str, &str); 17] = [
     (19, "challenge_reply", "Challenge Reply"),
 ];
 
-/// The names of the TLVs in a packet, and of those behind its end.
+/// Print the names of the TLVs in a packet, and of the TLVs in its trailer.
 pub(super) fn babel(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "babel";
     p.out.push_str("babel");
@@ -153,7 +153,8 @@ pub(super) fn babel(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Returns false if a TLV is longer than its packet; that has been printed then.
+/// Print the names of TLVs. If a TLV is longer than the rest of the packet, prints that, and returns
+/// false.
 fn babel_tlvs(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
     let mut rest = data;
     while rest.len > 0 {

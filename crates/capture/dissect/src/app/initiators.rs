@@ -1,11 +1,13 @@
-//! The initiators of IKE's exchanges, which tell an initiator's packet from a responder's.
+//! The initiators of IKE exchanges, by which the printer tells an initiator's packet from a
+//! responder's.
 //!
-//! Called by: `isakmp`; the printer keeps them. Bounded; the oldest is forgotten.
+//! Called by: `isakmp`; the printer keeps the list. The list is bounded: the oldest entry is
+//! forgotten.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-/// Maximum exchanges whose initiator is remembered, to distinguish it from the responder.
+/// Maximum number of exchanges whose initiator is remembered.
 const INITIATORS_MAX: usize = 20;
 
 /// The initiators of exchanges: cookie, source, destination.

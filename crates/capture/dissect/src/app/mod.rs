@@ -25,8 +25,8 @@ use crate::print::{Printer, put};
 pub(crate) use initiators::Initiators;
 use text_protocols as text;
 
-/// The data of a datagram; `length` is that of the UDP header. As in tcpdump, the first match of
-/// either port decides.
+/// Print the data of a datagram; `length` is the length in the UDP header. As in tcpdump, the first
+/// match of either port decides.
 pub(crate) fn over_udp(
     p: &mut Printer,
     data: Data<'_>,
@@ -70,7 +70,7 @@ pub(crate) fn over_udp(
     }
 }
 
-/// The data of a segment.
+/// Print the data of a segment.
 pub(crate) fn over_tcp(p: &mut Printer, data: Data<'_>, (from, to): (u16, u16)) -> Done {
     let is = |port: u16| from == port || to == port;
     let of_text = |p: &mut Printer, protocol| {

@@ -25,7 +25,7 @@ const TIME_LEN: usize = 48;
 /// Bytes of a control message before its data.
 const CONTROL_LEN: usize = 12;
 
-/// Bytes of a key's number, and of a digest: MD5's and SHA-1's.
+/// Bytes of a key's number, and of a digest with MD5 or SHA-1.
 const KEY_LEN: usize = 4;
 const DIGEST_LENS: [usize; 2] = [16, 20];
 
@@ -61,7 +61,7 @@ fn control(p: &mut Printer, data: Data<'_>) -> Done {
     put!(p, ", {}", either(0x80, "Response", "Request"));
     put!(p, ", {}, {}", either(0x40, "Error", "OK"), either(0x20, "More", "Last"));
     put!(p, ", OpCode={}\n\tSequence={}", what & 0x1f, data.u16(2)?);
-    // As the C library's `%#x`, which writes no 0x before a zero.
+    // Like the C library's `%#x`, which writes no 0x before a zero.
     match data.u16(4)? {
         0 => p.out.push_str(", Status=0"),
         status => put!(p, ", Status={status:#x}"),
@@ -110,8 +110,8 @@ fn time(p: &mut Printer, data: Data<'_>) -> Done {
             let len = if data.u8(15)? == 0 { 3 } else { 4 };
             p.chars(data.get(12, len)?);
         }
-        // A server's IPv4 address, or part of a digest of its IPv6 address: the packet does not say
-        // which.
+        // This is a server's IPv4 address, or a part of a digest of its IPv6 address: the packet
+        // does not say which.
         _ => put!(p, "0x{:08x}", data.u32(12)?),
     }
     let at = [16, 24, 32, 40].map(|at| data.u64(at));
@@ -125,7 +125,7 @@ fn time(p: &mut Printer, data: Data<'_>) -> Done {
     key(p, data)
 }
 
-/// The fields behind the times: a key's number, and the digest.
+/// Print the fields after the times: a key's number, and the digest.
 fn key(p: &mut Printer, data: Data<'_>) -> Done {
     let len = data.len - TIME_LEN;
     if len == KEY_LEN || len.checked_sub(KEY_LEN).is_some_and(|len| DIGEST_LENS.contains(&len)) {
@@ -168,8 +168,8 @@ fn since(origin: u64, time: u64) -> String {
     format!("{sign}{}.{:09}", difference >> 32, fraction(difference as u32))
 }
 
-/// A time since 1970 as RFC 3339 has it: days are counted in eras of 400 years, and years begin
-/// with March, so that the day a leap year adds is its last.
+/// A time since 1970 in the format of RFC 3339. Days are counted in eras of 400 years, and years
+/// begin with March, so that the leap day is the last day of a year.
 fn date(secs: i64) -> String {
     const ERA_DAYS: i64 = 146_097;
     /// Days from 0000-03-01 to 1970-01-01.

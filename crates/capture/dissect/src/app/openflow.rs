@@ -1,4 +1,5 @@
-//! OpenFlow: the header of each message in a segment; message names of versions 1.0 and 1.3.
+//! OpenFlow: prints the header of each message in a segment, with the message names of versions 1.0
+//! and 1.3.
 //!
 //! Called by: `app`. The content of messages is not printed.
 
@@ -80,7 +81,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
             p.invalid();
             return if rest.here() < rest.len { Err(Cut) } else { Ok(()) };
         }
-        // The rest of the message is in another segment, and is not followed.
+        // The rest of the message is in another segment, which is not connected with this one.
         if length > rest.len {
             rest.get(0, length)?;
             break;
@@ -91,7 +92,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Type, length and transaction id; `None` if the segment ends within them.
+/// Print type, length and transaction ID. `None` if the segment ends within them.
 fn header(p: &mut Printer, data: Data<'_>, version: u8) -> Result<Option<usize>, Cut> {
     let ends = |p: &mut Printer| {
         p.out.push_str(" (end of TCP payload)");

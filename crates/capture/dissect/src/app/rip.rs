@@ -1,4 +1,4 @@
-//! RIP, both versions, and under `-v` the routes (RFC 1058, 2453, 4822).
+//! RIP, both versions; `-v` prints the routes (RFC 1058, 2453, 4822).
 //!
 //! Called by: `app`.
 
@@ -128,7 +128,7 @@ fn authentication(p: &mut Printer, data: Data<'_>) -> Result<usize, crate::data:
                 1 => p.out.push_str("\n\t  Auth trailer:"),
                 _ => put!(p, "\n\t  Unknown ({kind}) Authentication data:"),
             }
-            // This data goes on to the end of the packet.
+            // Authentication data is the rest of the packet.
             hex::only_indented(&mut p.out, "\n\t  ", data.skip(4).bytes);
             return Ok(data.len);
         }

@@ -1,4 +1,4 @@
-//! Syslog over UDP: facility, severity, and under `-v` the message (RFC 3164, 5424).
+//! Syslog over UDP: facility and severity; `-v` prints the message (RFC 3164, 5424).
 //!
 //! Called by: `app`.
 

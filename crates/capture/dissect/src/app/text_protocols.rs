@@ -84,8 +84,8 @@ const SIP_COMMANDS: &[&str] = &[
     "PUBLISH",
 ];
 
-/// A protocol. With `commands`, data that begins with neither a command nor an answer continues an
-/// earlier message, and is not printed.
+/// A protocol. If it has `commands`, data that begins with neither a command nor an answer is taken
+/// for the continuation of an earlier message, and is not printed.
 pub(super) struct Protocol {
     name: &'static str,
     title: &'static str,
@@ -124,7 +124,8 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, protocol: &Protocol) -> Don
     Ok(())
 }
 
-/// Does it begin with a command, or with an answer, whose second word is a number of three digits?
+/// Does the data begin with a command, or with an answer, whose second word is a number of three
+/// digits?
 fn begins(data: Data<'_>, commands: &[&str]) -> bool {
     let Some((first, next)) = word(data, 0) else { return false };
     let is_command = commands.iter().any(|command| command.as_bytes().eq_ignore_ascii_case(first));
@@ -135,7 +136,7 @@ fn begins(data: Data<'_>, commands: &[&str]) -> bool {
     is_command || is_answer()
 }
 
-/// A word, and where the next begins.
+/// A word, and where the next word begins.
 fn word(data: Data<'_>, at: usize) -> Option<(&[u8], usize)> {
     let rest = data.bounded().bytes.get(at..)?;
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
@@ -154,8 +155,8 @@ fn word(data: Data<'_>, at: usize) -> Option<(&[u8], usize)> {
     Some((word, at + len + spaces))
 }
 
-/// Print a line of printable text after `before`; returns where the next line begins, `None` if it
-/// is no text.
+/// Print a line of printable text after `before`. Returns where the next line begins, or `None` if
+/// the line is not text.
 fn line(p: &mut Printer, data: Data<'_>, at: usize, before: &str) -> Result<Option<usize>, Cut> {
     let mut end = at;
     while end < data.len {
@@ -173,7 +174,7 @@ fn line(p: &mut Printer, data: Data<'_>, at: usize, before: &str) -> Result<Opti
             _ => return Ok(None),
         }
     }
-    // All of it is text, and the line ends in another packet.
+    // All the data is text, and the line ends in another packet.
     text(p, data, at, end, before);
     p.cut();
     Ok(None)
@@ -185,7 +186,7 @@ fn text(p: &mut Printer, data: Data<'_>, at: usize, end: usize, before: &str) {
     p.out.extend(bytes.iter().map(|byte| char::from(*byte)));
 }
 
-/// The greeting of SSH, if it is one (RFC 4253 section 4.2).
+/// Print SSH's greeting, if the data is one (RFC 4253 section 4.2).
 pub(super) fn ssh(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "ssh";
     for (at, letter) in b"SSH-".iter().enumerate() {

@@ -39,7 +39,7 @@ pub(super) fn vxlan(p: &mut Printer, data: Data<'_>) -> Done {
     p.deeper(|p| link::ethernet(p, data.skip(HEADER_LEN))).map(drop)
 }
 
-/// OTV: the same between the sites of one network.
+/// OTV: Ethernet between the sites of one network, with a header like VXLAN's.
 pub(super) fn otv(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "otv";
     p.out.push_str("OTV, ");
@@ -55,7 +55,7 @@ pub(super) fn otv(p: &mut Printer, data: Data<'_>) -> Done {
     p.deeper(|p| link::ethernet(p, data.skip(HEADER_LEN))).map(drop)
 }
 
-/// VXLAN-GPE: the same for any protocol.
+/// VXLAN-GPE: like VXLAN, for any protocol.
 pub(super) fn vxlan_gpe(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "vxlan_gpe";
     p.out.push_str("VXLAN-GPE, ");

@@ -9,7 +9,7 @@ use crate::print::{Printer, put};
 
 const HEADER_LEN: usize = 14;
 
-/// The largest value of the field that is a length and not a type.
+/// The largest value of the type field that is a length.
 pub(super) const LENGTH_MAX: u16 = 1500;
 
 /// LLC in a jumbo frame (Alteon).
@@ -36,7 +36,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     behind_addresses(p, data, (src, dst))
 }
 
-/// From the type field on, which may follow tags.
+/// Print the frame from the type field on, which may follow tags.
 fn behind_addresses(
     p: &mut Printer,
     data: Data<'_>,

@@ -7,7 +7,7 @@ use crate::data::{Cut, Data, Ends};
 use crate::print::Printer;
 use crate::{local, net};
 
-/// False for an unknown type.
+/// Print content of this type. False if the type is unknown.
 pub(crate) fn print(
     p: &mut Printer,
     kind: u16,

@@ -42,7 +42,7 @@ struct Address {
     flags: u32,
 }
 
-/// `None` if it is longer than allowed.
+/// Read an address. `None` if it is longer than allowed.
 fn address(data: Data<'_>) -> Result<Option<Address>, Cut> {
     let data = data.bounded();
     let first = data.u8(0)?;
@@ -95,7 +95,7 @@ fn header(p: &mut Printer, len: usize, header_len: usize, address: &Address, id:
     put!(p, ", length {len}: ");
 }
 
-/// A frame as captured.
+/// Print a frame.
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "fr";
     if data.here() < 4 {
@@ -134,7 +134,8 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     behind(p, data, &address)
 }
 
-/// After the address: the control field, a pad byte, the identifier, and the content.
+/// Print the part after the address: the control field, a pad byte, the identifier, and the
+/// content.
 fn behind(p: &mut Printer, data: Data<'_>, address: &Address) -> Result<usize, Cut> {
     let at = address.len;
     if !data.has(at + 1, 1) || data.len < at + 2 {

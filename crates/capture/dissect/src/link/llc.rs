@@ -90,7 +90,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, ends: Ends<'_>) -> Result<u
         addresses(p, (to, from), ends);
     }
     if unknown(p, rest, ssap, control, len, is_unnumbered)? {
-        // The header is included, because it was not understood.
+        // The hex dump has the header too, because its protocol is unknown.
         p.unknown(data.bytes);
     }
     Ok(len)
@@ -167,7 +167,8 @@ fn unknown(
     Ok(true)
 }
 
-/// False for an unknown protocol, whose name is printed. `pad` bytes precede bridged frames.
+/// Print SNAP and its content. False for an unknown protocol, of which only the name is printed.
+/// `pad` bytes precede bridged frames.
 pub(crate) fn snap(
     p: &mut Printer,
     data: Data<'_>,

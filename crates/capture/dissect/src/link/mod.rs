@@ -1,7 +1,7 @@
 //! Link layers, chosen by the capture's link type.
 //!
-//! Called by: the printer. Each returns the length of the link header. Packets of an unknown link
-//! type are printed in hex.
+//! Called by: the printer. Each function returns the length of the link header. Packets of an
+//! unknown link type are printed in hex.
 
 mod chdlc;
 mod ether;
@@ -28,7 +28,7 @@ pub fn is_decoded(link: u32) -> bool {
     matches!(link, 0 | 1 | 9 | 12 | 14 | 50 | 51 | 101 | 104 | 107 | 108 | 113 | 228 | 229 | 276)
 }
 
-/// Print a whole packet.
+/// Print a whole packet. Returns the length of its link header.
 pub(crate) fn print(p: &mut Printer, link: u32, data: Data<'_>) -> Result<usize, Cut> {
     match link {
         0 | 108 => null::print(p, data),

@@ -1,5 +1,5 @@
-//! PPP with and without HDLC's address field and escapes; of control protocols only the codes (RFC
-//! 1661, 1662, LINKTYPE_PPP, LINKTYPE_PPP_HDLC).
+//! PPP with and without HDLC's address field and escapes. Of control protocols only the codes are
+//! printed (RFC 1661, 1662, LINKTYPE_PPP, LINKTYPE_PPP_HDLC).
 //!
 //! Called by: `link`, tunnels.
 
@@ -127,7 +127,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     Ok(at)
 }
 
-/// The content of `protocol`, from `at` on.
+/// Print the content of `protocol`, from `at` on.
 fn content(p: &mut Printer, protocol: u16, data: Data<'_>, at: usize) -> Done {
     let rest = data.skip(at);
     match protocol {
@@ -156,7 +156,7 @@ fn content(p: &mut Printer, protocol: u16, data: Data<'_>, at: usize) -> Done {
     }
 }
 
-/// A control protocol; its options are not printed.
+/// Print a packet of a control protocol; its options are not printed.
 fn control(p: &mut Printer, protocol: u16, data: Data<'_>) -> Done {
     let what = name(PROTOCOLS, protocol, "unknown ctrl-proto (0x{04x})");
     put!(p, "{what}, ");
@@ -231,7 +231,7 @@ fn authentication(p: &mut Printer, data: Data<'_>, (what, codes): (&str, Names))
     Ok(())
 }
 
-/// Content with escapes (RFC 1662 section 4.2).
+/// Print content that has escapes (RFC 1662 section 4.2).
 fn escaped(p: &mut Printer, data: Data<'_>) -> Done {
     let mut plain = Vec::with_capacity(data.here());
     let mut bytes = data.bytes.iter();

@@ -9,7 +9,7 @@ use crate::text::{Names, name};
 
 const HEADER_LEN: usize = 6;
 
-/// Characters of a tag that are printed.
+/// The most characters of a tag that are printed.
 const TAG_CHARS_MAX: usize = 79;
 
 const CODES: Names =
@@ -79,7 +79,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     Ok(HEADER_LEN)
 }
 
-/// Printed as text if more than half of it is text.
+/// Print a tag: as text if more than half of it is text, else in hex.
 fn tag(p: &mut Printer, what: &str, value: &[u8]) {
     let shown = &value[..value.len().min(TAG_CHARS_MAX)];
     let is_text = |byte: &u8| (b' '..=b'~').contains(byte);

@@ -10,7 +10,7 @@ use crate::names::{ETHERTYPES, ethertype_name};
 use crate::print::{Printer, put};
 use crate::text::{Names, find, name};
 
-/// Values of the type field that are no Ethertypes: IPX without LLC, and LLC.
+/// Values of the type field that are not Ethertypes: IPX without LLC, and LLC.
 const P_802_3: u16 = 1;
 const P_802_2: u16 = 4;
 
@@ -31,7 +31,7 @@ pub(super) fn version_2(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     const HEADER_LEN: usize = 20;
     p.protocol = "sll2";
     data.get(0, HEADER_LEN)?;
-    // The interface's name is known only where it was captured.
+    // The interface's name is printed as "?": only the capturing machine knows it.
     put!(p, "{:5} {:3} ", "?", name(DIRECTIONS, data.u8(10)?, "?"));
     if p.style.link {
         header_2(p, data, data.len)?;
@@ -73,7 +73,7 @@ fn kind_text(p: &mut Printer, kind: u16, len: usize) {
     put!(p, ", length {len}: ");
 }
 
-/// The content, behind VLAN tags if there are any.
+/// Print VLAN tags, if there are any, and the content.
 fn behind(
     p: &mut Printer,
     data: Data<'_>,

@@ -1,5 +1,5 @@
-//! TLVs of LLDP by which a bridge describes its queues to a neighbour (IEEE 802.1Q, annex D):
-//! priorities, their share of the link, and virtual bridging.
+//! TLVs of LLDP with which a bridge describes its queues to a neighbour (IEEE 802.1Q, annex D):
+//! priorities, their shares of the link, and virtual bridging.
 //!
 //! Called by: `lldp`, for the newer TLVs of IEEE 802.1.
 
@@ -14,7 +14,7 @@ const EVB_MODES: Names = &[
     (3, "Reserved for future Standardization"),
 ];
 
-/// A TLV of this kind; a short one is printed up to the missing part.
+/// Print a TLV of this kind. A short TLV is printed up to the missing part.
 pub(super) fn print(p: &mut Printer, kind: u8, body: Data<'_>) -> Done {
     match kind {
         8 => {
@@ -52,7 +52,7 @@ pub(super) fn print(p: &mut Printer, kind: u8, body: Data<'_>) -> Done {
     Ok(())
 }
 
-/// A bit for each of eight priorities.
+/// Print a bit for each of eight priorities.
 fn of_priorities(p: &mut Printer, set: u8) {
     p.out.push_str("\n\t     Priority : 0  1  2  3  4  5  6  7\n\t     Value    : ");
     for at in 0..8 {
@@ -60,7 +60,7 @@ fn of_priorities(p: &mut Printer, set: u8) {
     }
 }
 
-/// Enhanced transmission selection: which class a priority belongs to, and what a class gets.
+/// Enhanced transmission selection: the class of each priority, and the share of each class.
 fn transmission(p: &mut Printer, body: Data<'_>) -> Done {
     const COLUMNS: &str = "0   1   2   3   4   5   6   7";
     let classes: Vec<u8> = body.get(1, 4)?.iter().flat_map(|byte| [byte >> 4, byte & 15]).collect();

@@ -22,13 +22,13 @@ enum As {
     Mtu,
     Byte,
     Location,
-    /// It has a name and no more.
+    /// Only the field's name is printed.
     Nothing,
 }
 
 const ANY: usize = usize::MAX;
 
-/// Fields of CDP: type, name, how they are printed, bytes at least and at most.
+/// Fields of CDP: type, name, how they are printed, and the least and the most bytes.
 #[rustfmt::skip]
 const CDP_FIELDS: [(u16, &str, As, usize, usize); 21] = [
     (0x01, "Device-ID", As::Text, 0, ANY),
@@ -186,7 +186,7 @@ fn cdp_value(p: &mut Printer, shape: As, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Addresses, each after the protocol it belongs to: IPv4 by its NLPID, IPv6 by LLC and SNAP.
+/// Print addresses, each of which follows its protocol: IPv4 has its NLPID, IPv6 has LLC and SNAP.
 fn cdp_addresses(p: &mut Printer, value: Data<'_>) -> Done {
     const IPV4: [u8; 3] = [1, 1, 0xcc];
     const IPV6: [u8; 10] = [2, 8, 0xaa, 0xaa, 3, 0, 0, 0, 0x86, 0xdd];
@@ -276,7 +276,7 @@ fn udld(p: &mut Printer, data: Data<'_>) -> Done {
     if data.here() < data.len { Err(Cut) } else { Ok(()) }
 }
 
-/// Cisco's protocols over SNAP; false for an unknown one.
+/// Print one of Cisco's protocols over SNAP. False if it is unknown.
 pub(crate) fn cisco(p: &mut Printer, pid: u16, data: Data<'_>) -> Result<bool, Cut> {
     match pid {
         0x2000 => cdp(p, data)?,
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn addresses_end_where_the_field_does() {
-        // The count says four billion addresses; there is room for one.
+        // The count is four billion addresses, but there is room for only one.
         let bytes = [255, 255, 255, 255, 1, 1, 0xcc, 0, 4, 192, 0, 2, 1];
         let said = "IPv4 (4294967295) 192.0.2.1  (not enough space for PT+PL)";
         assert_eq!(printed_by(cdp_addresses, 0, &bytes), (said.to_owned(), Ok(())));

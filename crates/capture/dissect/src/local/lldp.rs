@@ -1,7 +1,7 @@
-//! LLDP (IEEE 802.1AB): what is at the other end of a cable.
+//! LLDP (IEEE 802.1AB): a device describes itself to the device at the other end of the cable.
 //!
-//! Called by: `link`. Without `-v` the length and the system's name. Under `-v` the basic TLVs and
-//! those of IEEE 802.1, 802.3 and IANA; of other organizations their names.
+//! Called by: `link`. Without `-v` the length and the system's name are printed. `-v` prints the
+//! basic TLVs and those of IEEE 802.1, 802.3 and IANA, and the names of other organizations.
 
 use super::bridging;
 use crate::data::{Cut, Data, Done};
@@ -23,7 +23,7 @@ const TLVS: Names = &[
     (127, "Organization specific"),
 ];
 
-/// How a name of the sender is meant, and printed.
+/// How an identifier of the sender is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum As {
     Mac,
@@ -99,7 +99,7 @@ pub(crate) fn lldp(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Print a TLV; false if it has to be shown in hex.
+/// Print a TLV. False if the TLV has to be shown in hex.
 fn tlv(p: &mut Printer, kind: u16, value: Data<'_>) -> Result<bool, Cut> {
     match kind {
         1 => return sender(p, CHASSIS, value),
@@ -127,7 +127,7 @@ fn tlv(p: &mut Printer, kind: u16, value: Data<'_>) -> Result<bool, Cut> {
     Ok(true)
 }
 
-/// The sender, or the port that it sends from.
+/// Print the sender, or the port that it sends from. False if it has to be shown in hex.
 fn sender(p: &mut Printer, kinds: &[(u8, &str, As)], value: Data<'_>) -> Result<bool, Cut> {
     if value.len < 2 {
         return Err(Cut);
@@ -144,7 +144,7 @@ fn sender(p: &mut Printer, kinds: &[(u8, &str, As)], value: Data<'_>) -> Result<
     Ok(true)
 }
 
-/// An address after its family (RFC 3232).
+/// Print an address family and the address (RFC 3232).
 fn address(p: &mut Printer, value: Data<'_>) -> Done {
     match value.u8(0)? {
         1 => put!(p, "AFI IPv4 (1): {}", value.v4(1)?),
@@ -155,7 +155,7 @@ fn address(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Where the sender is managed.
+/// Print the address at which the sender is managed.
 fn management(p: &mut Printer, value: Data<'_>) -> Done {
     const NUMBERINGS: Names = &[(2, "Interface Index"), (3, "System Port Number")];
     let len = usize::from(value.u8(0)?);
@@ -202,10 +202,10 @@ const OF_802_3: Names = &[
     (4, "Max frame size"),
 ];
 
-/// The two bits of a TLV about a feature: it is supported, and it is enabled.
+/// The two bits of a TLV about a feature: supported and enabled.
 const SUPPORTED_ENABLED: Names = &[(1, "supported"), (2, "enabled")];
 
-/// A TLV of an organization; false if it has to be shown in hex.
+/// Print a TLV of an organization. False if it has to be shown in hex.
 fn organization(p: &mut Printer, value: Data<'_>) -> Result<bool, Cut> {
     let oui = value.u24(0)?;
     put!(p, ": OUI {} (0x{oui:06x})", name(OUIS, oui, "Unknown"));
@@ -224,7 +224,7 @@ fn organization(p: &mut Printer, value: Data<'_>) -> Result<bool, Cut> {
     };
     put!(p, "\n\t  {} Subtype ({kind})", name(names, kind, "unknown"));
     let body = value.skip(4);
-    // A TLV that is too short is printed by its name only.
+    // Of a TLV that is too short only the name is printed.
     let _ = match oui {
         0x00_80c2 => of_802_1(p, kind, body),
         0x00_120f => of_802_3(p, kind, body),
@@ -300,7 +300,7 @@ fn aggregation(p: &mut Printer, body: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Where the manufacturer describes what the device needs (RFC 8520, section 11).
+/// Print the URL at which the manufacturer describes the device's needs (RFC 8520, section 11).
 fn mud(p: &mut Printer, kind: u8, body: Data<'_>) -> Done {
     if kind == 1 {
         p.out.push_str("\n\t  MUD-URL=");

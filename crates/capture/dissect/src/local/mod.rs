@@ -1,6 +1,6 @@
 //! Protocols of a single link, between bridges, switches, clocks and neighbours.
 //!
-//! Called by: `link`, and tunnels that carry them.
+//! Called by: `link`, and tunnels that carry these protocols.
 
 mod bridging;
 mod discovery;

@@ -1,5 +1,5 @@
-//! OSI network layers, chosen by their identifier: IS-IS (ISO 10589) with the kind of message and
-//! its sender, others by name.
+//! OSI network layers, chosen by their identifier. Of IS-IS (ISO 10589) the kind of message and its
+//! sender are printed, of others only the name.
 //!
 //! Called by: link layers, GRE, MPLS.
 
@@ -74,7 +74,7 @@ fn id_text(bytes: &[u8]) -> String {
     text
 }
 
-/// False if it is invalid and should be shown in hex.
+/// Print IS-IS. False if it is invalid and should be shown in hex.
 fn is_is(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
     p.protocol = "isis";
     if !data.has(0, COMMON_LEN) || data.len < COMMON_LEN {

@@ -117,7 +117,7 @@ fn port(p: &mut Printer, data: Data<'_>, at: usize) -> Done {
     Ok(())
 }
 
-/// An announcement: a clock that offers itself as master.
+/// Print an announcement, in which a clock offers itself as master.
 fn announcement(p: &mut Printer, data: Data<'_>) -> Done {
     put!(p, ", originTimeStamp : {} seconds", long(data, 0)?);
     put!(p, " {} nanoseconds", data.u32(6)?);

@@ -10,7 +10,7 @@ use crate::text::{Names, bits, name};
 
 const SLOW: Names = &[(1, "LACP"), (2, "MARKER"), (3, "OAM")];
 
-/// Slow protocols, link aggregation among them.
+/// Print slow protocols, such as link aggregation.
 pub(crate) fn slow(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "slow";
     let too_short = |p: &mut Printer| {
@@ -68,7 +68,7 @@ const STATE: Names = &[
     (0x80, "Expired"),
 ];
 
-/// TLVs of LACP and of markers (IEEE 802.1AX, section 6.4.2.3 and 6.5.3.3).
+/// Print TLVs of LACP and of markers (IEEE 802.1AX, section 6.4.2.3 and 6.5.3.3).
 fn aggregation(p: &mut Printer, protocol: u8, data: Data<'_>) -> Done {
     let mut rest = data;
     while rest.len > 0 {
@@ -140,7 +140,7 @@ const AOE_COMMANDS: Names = &[
     (3, "Reserve/Release"),
 ];
 
-/// ATA over Ethernet; the arguments of commands are not printed.
+/// Print ATA over Ethernet. The arguments of commands are not printed.
 pub(crate) fn aoe(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "aoe";
     put!(p, "AoE length {}", data.len);
@@ -170,7 +170,7 @@ pub(crate) fn aoe(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// The configuration test protocol of Ethernet version 2.
+/// Print the configuration test protocol of Ethernet version 2.
 pub(crate) fn loopback(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "loopback";
     p.out.push_str("Loopback");

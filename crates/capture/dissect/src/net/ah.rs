@@ -1,6 +1,6 @@
 //! The authentication header (RFC 4302).
 //!
-//! Called by: `demux`, which continues behind it.
+//! Called by: `demux`, which continues after this header.
 
 use crate::data::{Cut, Data};
 use crate::print::{Printer, put};

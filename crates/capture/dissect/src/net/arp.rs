@@ -32,10 +32,10 @@ const HARDWARE: Names = &[
 const ATM: u16 = 19;
 const FRAME_RELAY: u16 = 15;
 const IPV4: u16 = 0x0800;
-/// Trailers, which also carry IPv4 addresses (RFC 893).
+/// The type of trailer encapsulation, with which addresses are IPv4's too (RFC 893).
 const TRAIL: u16 = 0x1000;
 
-/// A protocol address, if it is one of IPv4.
+/// A protocol address as text, if it is an IPv4 address.
 fn protocol_address(data: Data<'_>, at: usize, (protocol, len): (u16, u8)) -> Result<String, Cut> {
     Ok(match (protocol, len) {
         (IPV4 | TRAIL, 4) => data.v4(at)?.to_string(),
@@ -44,7 +44,7 @@ fn protocol_address(data: Data<'_>, at: usize, (protocol, len): (u16, u8)) -> Re
     })
 }
 
-/// A hardware address; in frame relay it is a DLCI.
+/// A hardware address as text; in frame relay it is a DLCI.
 fn hardware_address(data: Data<'_>, at: usize, len: u8, kind: u16) -> Result<String, Cut> {
     let bytes = data.get(at, usize::from(len))?;
     if kind == FRAME_RELAY && len > 0 {
@@ -102,7 +102,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// In ATM, addresses and subaddresses each have their own length.
+/// Print ARP over ATM, in which addresses and subaddresses each have their own length.
 fn atm(p: &mut Printer, data: Data<'_>) -> Done {
     data.get(0, 12)?;
     let (kind, protocol, operation) = (data.u16(0)?, data.u16(2)?, data.u16(6)?);

@@ -1,6 +1,6 @@
 //! The IP header that carries a payload, and the checksums that cover parts of it.
 //!
-//! Called by: `net`, `transport` and `app`, which print what it carries.
+//! Called by: `net`, `transport` and `app`, which print the payload.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -18,7 +18,7 @@ pub(crate) struct Carrier {
     pub(crate) last: IpAddr,
     /// The protocol that the IP header names; extension headers may follow it.
     pub(crate) protocol: u8,
-    /// It is a fragment.
+    /// The packet is a fragment.
     pub(crate) is_fragment: bool,
     /// TTL or hop limit.
     pub(crate) hops: u8,
@@ -29,7 +29,7 @@ pub(crate) struct Carrier {
 pub(crate) struct Checksum {
     pub(crate) has: u16,
     pub(crate) ought: u16,
-    /// According to the sum over everything, so that both zeros of ones' complement are right.
+    /// This is by the sum over all bytes, so that both zeros of ones' complement are right.
     pub(crate) is_right: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn address(address: IpAddr) -> String {
     }
 }
 
-/// The same for an IPv6 address.
+/// An IPv6 address as tcpdump writes it.
 pub(crate) fn v6(address: Ipv6Addr) -> crate::data::V6 {
     crate::data::V6(address)
 }

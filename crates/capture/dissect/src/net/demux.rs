@@ -80,7 +80,7 @@ fn compressed(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// A protocol of the other IP version.
+/// Print that a protocol belongs to the other IP version.
 fn other_version(p: &mut Printer, protocol: u8, version: &str) -> Done {
     put!(p, "[{} requires {version}]", name(IP_PROTOCOLS, protocol, "unknown"));
     p.invalid();

@@ -25,7 +25,7 @@ const FLAGS: Names = &[
     (0x0080, "ack present"),
 ];
 
-/// A cursor over the optional fields; a read past the end is [`Cut`].
+/// A cursor over the optional fields. A read past the end returns [`Cut`].
 struct Fields<'a> {
     rest: Data<'a>,
 }
@@ -111,7 +111,7 @@ fn version_0(p: &mut Printer, fields: &mut Fields<'_>, flags: u16) -> Done {
     }
 }
 
-/// A source route (RFC 1701, 1702).
+/// Print a source route (RFC 1701, 1702).
 fn source_route(
     p: &mut Printer,
     data: Data<'_>,

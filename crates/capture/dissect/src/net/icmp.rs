@@ -186,13 +186,13 @@ fn milliseconds(time: u32) -> String {
     format!("{hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, time % 1000)
 }
 
-/// Extensions behind the quoted packet (RFC 4884).
+/// Print the extensions after the quoted packet (RFC 4884).
 fn extensions(p: &mut Printer, data: Data<'_>) -> Done {
     let here = data.skip(EXTENSIONS_AT);
     data.get(0, EXTENSIONS_AT + 4)?;
     let whole = here.get(0, data.len - EXTENSIONS_AT).ok();
     let sum = whole.and_then(|whole| Checksum::of(whole, CHECKSUM_AT, Sum::ZERO));
-    // Not all senders set the length. Then a right checksum shows that there are extensions.
+    // Not all senders set the length. If it is 0, a right checksum shows that there are extensions.
     if data.u8(5)? == 0 && sum.is_some_and(|sum| !sum.is_right) {
         return Ok(());
     }

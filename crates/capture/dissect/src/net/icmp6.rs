@@ -1,7 +1,7 @@
 //! ICMPv6 messages (RFC 4443), and protocols that consist of them: neighbour discovery (RFC 4861),
 //! multicast listener discovery (RFC 2710, 3810), mobility (RFC 6275), RPL (RFC 6550).
 //!
-//! Called by: `demux`. `nd` prints options, `mld` groups.
+//! Called by: `demux`. `nd` prints options, `mld` multicast groups.
 
 use super::carrier::Carrier;
 use super::{mld, nd, node_info, rpl};
@@ -202,7 +202,7 @@ fn error(p: &mut Printer, data: Data<'_>, kind: u8, code: u8) -> Result<bool, Cu
     Ok(true)
 }
 
-/// Neighbour discovery; options with `-v`.
+/// Print neighbour discovery; `-v` prints options.
 fn neighbour(p: &mut Printer, data: Data<'_>, kind: u8) -> Result<bool, Cut> {
     let header_len = match kind {
         133 => 8,
@@ -240,7 +240,7 @@ fn neighbour(p: &mut Printer, data: Data<'_>, kind: u8) -> Result<bool, Cut> {
     Ok(!is_cut)
 }
 
-/// Home agents, and the prefixes of a home network.
+/// Print messages about home agents, and about the prefixes of a home network.
 fn mobility(p: &mut Printer, data: Data<'_>, kind: u8) -> Result<bool, Cut> {
     match kind {
         144 | 146 => put!(p, ", id 0x{:04x}", data.u16(4)?),

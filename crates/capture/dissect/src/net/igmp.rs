@@ -157,7 +157,7 @@ pub(super) fn group_records<const LEN: usize>(
     Ok(())
 }
 
-/// How many sources there are, and under `-vv` which.
+/// Print the number of sources, or with `-vv` the sources.
 pub(super) fn sources<const LEN: usize>(p: &mut Printer, data: Data<'_>, count: usize) -> Done {
     if p.style.verbose < 2 {
         put!(p, ", {count} source(s)");

@@ -39,7 +39,7 @@ pub(super) fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132)
 }
 
-/// A packet of either version, by its version field.
+/// Print a packet of IPv4 or IPv6, by its version field.
 pub(crate) fn either(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "ipn";
     if data.len < 1 {
@@ -91,7 +91,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
             put!(p, "bad-len {total}");
             return Ok(());
         }
-        // Linux writes a total length of 0 into a super-segment that the interface is to cut.
+        // Linux writes a total length of 0 into a super-segment that the interface cuts.
         total = data.len;
     }
     let packet = data.within(total);
@@ -101,7 +101,8 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     payload(p, packet, header_len)
 }
 
-/// The fields of the header; `None` if the options were cut off, and the rest is not printed.
+/// Print the fields of the header. `None` if the options were cut off: then the rest is not
+/// printed.
 fn verbose(p: &mut Printer, packet: Data<'_>, header_len: usize) -> Result<Option<()>, Cut> {
     let tos = packet.u8(1)?;
     let ecn = ["", ",ECT(1)", ",ECT(0)", ",CE"][usize::from(tos & 3)];
@@ -187,7 +188,7 @@ fn last_hop(packet: Data<'_>, header_len: usize) -> Option<core::net::Ipv4Addr> 
     None
 }
 
-/// Options, separated by commas; `None` if one was cut off.
+/// Print options, separated by commas. `None` if an option was cut off.
 fn options_of(p: &mut Printer, options: Data<'_>, len: usize) -> Result<Option<()>, Cut> {
     let mut at = 0;
     while at < len {

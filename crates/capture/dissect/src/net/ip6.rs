@@ -72,7 +72,7 @@ fn walk(p: &mut Printer, data: Data<'_>, first: u8, (payload_len, len): (usize, 
     let (mut next, mut before) = (first, None);
     let (mut at, mut is_fragment) = (HEADER_LEN, false);
     let mut previous = 0;
-    // As in tcpdump, a header beyond the end is still visited, and prints that it is cut off.
+    // As in tcpdump, a header beyond the end is still visited, so that it is printed as cut off.
     while previous < packet.here() {
         if len < at {
             p.cut();
@@ -136,7 +136,7 @@ fn walk(p: &mut Printer, data: Data<'_>, first: u8, (payload_len, len): (usize, 
     Ok(())
 }
 
-/// The payload, with the length that the headers give; `None` if that is inconsistent.
+/// The payload, with the length that the headers give. `None` if the lengths are inconsistent.
 fn payload<'a>(
     p: &mut Printer,
     data: Data<'a>,

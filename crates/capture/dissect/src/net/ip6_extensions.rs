@@ -1,22 +1,22 @@
 //! IPv6 extension headers: hop-by-hop and destination options, fragments, routing (RFC 8200, 2675,
 //! 6275, 8754).
 //!
-//! Called by: `ip6`, which walks from one to the next. Each returns its length, or `None` if
-//! nothing behind it can be printed.
+//! Called by: `ip6`, which walks from one header to the next. Each function returns the header's
+//! length, or `None` if nothing after the header can be printed.
 
 use core::net::Ipv6Addr;
 
 use crate::data::{Cut, Data, Done};
 use crate::print::{Printer, put};
 
-/// The payload length, from the header or, if its field is too small, from an option.
+/// The payload length, from the IPv6 header or, if that field is too small, from an option.
 #[derive(Clone, Copy)]
 pub(super) struct Jumbo {
     pub(super) payload_len: usize,
     pub(super) is_found: bool,
 }
 
-/// Why hop-by-hop options may not follow this header.
+/// The reason why hop-by-hop options may not follow this header, if there is one.
 pub(super) fn misplaced(before: Option<u8>) -> Option<&'static str> {
     match before {
         None => None,
@@ -136,7 +136,7 @@ fn sub_options(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// `left` is the length behind the header.
+/// Print a fragment header; `left` is the length of the rest of the packet.
 pub(super) fn fragment(p: &mut Printer, data: Data<'_>, left: usize) -> Result<Option<usize>, Cut> {
     p.protocol = "frag6";
     let offset = data.u16(2)? & 0xfff8;

@@ -6,7 +6,7 @@ use super::igmp;
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};
 
-/// A group, and the maximum response delay.
+/// Print a group, and the maximum response delay.
 pub(super) fn group(p: &mut Printer, data: Data<'_>) -> Done {
     if data.has(0, 24) {
         put!(p, "max resp delay: {} addr: {}", data.u16(4)?, data.v6(8)?);
@@ -14,7 +14,8 @@ pub(super) fn group(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// A number with three bits of exponent and a mantissa, if its first bit is set.
+/// The value of a code: if the first bit is set, it has three bits of exponent and a mantissa, else
+/// it is the value itself.
 fn unpacked(code: u32, mantissa_bits: u32) -> u32 {
     if code >> (mantissa_bits + 3) == 0 {
         return code;

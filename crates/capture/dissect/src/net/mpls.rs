@@ -58,7 +58,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
         0 | 3 => 0x45,
         2 => 0x60,
         _ if rest.len < 1 => return Ok(()),
-        // No field names the content; its first byte identifies it.
+        // No field identifies the content, so its first byte is used.
         _ => rest.u8(0)?,
     };
     if matches!(first, 0x45..=0x4f | 0x60..=0x6f | 0x81..=0x83) {

@@ -1,6 +1,6 @@
 //! Options of neighbour discovery (RFC 4861, 4191, 6275, 8106).
 //!
-//! Called by: `icmp6`, under `-v`.
+//! Called by: `icmp6`, with `-v`.
 
 use core::net::Ipv6Addr;
 
@@ -35,7 +35,7 @@ fn lifetime(seconds: u32) -> String {
     if seconds == u32::MAX { "infinity".to_owned() } else { format!("{seconds}s") }
 }
 
-/// Print a line for each option; `None` if the last one is cut off.
+/// Print a line for each option. `None` if the last option is cut off.
 pub(super) fn options(p: &mut Printer, data: Data<'_>) -> Result<Option<()>, Cut> {
     let mut at = 0;
     while at < data.here() {

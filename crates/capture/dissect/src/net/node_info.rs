@@ -90,7 +90,7 @@ fn query(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// A name: labels or, as in old drafts, text with its length in front.
+/// Print a name: labels or, as in old drafts, text with its length in front.
 fn subject(p: &mut Printer, data: Data<'_>, at: usize) -> Done {
     let len = usize::from(data.u8(at)?);
     p.out.push_str(if p.is_verbose() && len + at + 1 == data.here() { ", 03 draft" } else { "" });
@@ -186,7 +186,7 @@ fn reply(p: &mut Printer, data: Data<'_>) -> Done {
 const RENUMBERING: Names = &[(0, "command"), (1, "result"), (255, "sequence number reset")];
 const OPERATIONS: Names = &[(1, "add"), (2, "change"), (3, "setglobal")];
 
-/// Router renumbering: what to do with matching prefixes.
+/// Print router renumbering: operations on matching prefixes.
 pub(super) fn renumbering(p: &mut Printer, data: Data<'_>) -> Done {
     if !data.has(12, 4) {
         p.cut();
@@ -236,7 +236,7 @@ pub(super) fn renumbering(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// The use of a matching prefix; false if it is cut off.
+/// Print the part about the use of a matching prefix. False if it is cut off.
 fn use_of(p: &mut Printer, data: Data<'_>) -> Result<bool, crate::data::Cut> {
     if !data.has(16, 16) {
         return Ok(false);

@@ -1,5 +1,5 @@
-//! Prints, in tcpdump's words, the messages by which several routers keep one gateway address
-//! reachable: VRRP, versions 2 and 3 (RFC 3768, 5798), and HSRP (RFC 2281).
+//! VRRP, versions 2 and 3 (RFC 3768, 5798), and HSRP (RFC 2281): messages by which several routers
+//! keep one gateway address reachable.
 //!
 //! Called by: `demux`; `app` for HSRP, which is over UDP.
 

@@ -15,7 +15,7 @@ const OSPF: Names = &[
     (5, "LS-Ack"),
 ];
 
-/// The value for MD5 authentication, and the bytes of the digest behind the packet.
+/// The value for MD5 authentication, and the bytes of the digest after the packet.
 const OSPF_MD5: u16 = 2;
 const OSPF_MD5_LEN: usize = 16;
 

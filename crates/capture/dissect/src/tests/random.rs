@@ -1,8 +1,9 @@
-//! Random frames: any bytes are printed, and no line is too long.
+//! Random frames: any bytes can be printed, and no text is too long.
 
 use super::*;
 
-/// Malformed frames: wrong lengths, headers beyond the end, truncated anywhere.
+/// The frames are malformed: lengths are wrong, headers are beyond the end, packets are truncated
+/// anywhere.
 #[test]
 fn any_bytes_are_printed_and_lines_are_bounded() {
     let mut random = Random(1);

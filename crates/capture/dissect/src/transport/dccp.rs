@@ -1,4 +1,4 @@
-//! DCCP: the kind of a packet, and what it acknowledges (RFC 4340, section 5).
+//! DCCP: the kind of a packet, and its acknowledgment number (RFC 4340, section 5).
 //!
 //! Called by: `net::demux`. Options are not printed, and the checksum, which covers as much as the
 //! sender chooses, is not verified.

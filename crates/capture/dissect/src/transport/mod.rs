@@ -20,8 +20,8 @@ pub(crate) use udp::print as udp;
 use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
 
-/// Source and destination: addresses, unless an extension header already has them in front, and
-/// ports.
+/// Print source and destination: ports, and addresses unless these were printed before an extension
+/// header.
 pub(crate) fn ends(p: &mut Printer, carrier: &Carrier, protocol: u8, ports: Option<(u16, u16)>) {
     let (from, to) = carrier.ends();
     match ports {
@@ -34,21 +34,22 @@ pub(crate) fn ends(p: &mut Printer, carrier: &Carrier, protocol: u8, ports: Opti
 
 // The initial sequence numbers of connections, for relative sequence numbers.
 //
-// Bounded; many connections make it forget earlier ones.
+// The table is bounded: with many connections earlier ones are forgotten.
 
-/// Maximum number of connections. When it is reached, all are forgotten, and numbers begin anew.
+/// Maximum number of connections. When it is reached, all are forgotten, and relative numbers begin
+/// anew.
 const MOST: usize = 1 << 14;
 
 /// The bases that are subtracted from a segment's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Base {
-    /// For its sequence number.
+    /// The base of the sequence number.
     seq: u32,
-    /// For its acknowledgment number, and its SACK blocks.
+    /// The base of the acknowledgment number and of SACK blocks.
     ack: u32,
 }
 
-/// Both ends of a connection, the smaller first.
+/// Both ends of a connection, the smaller address first.
 type Key = (SocketAddr, SocketAddr);
 
 #[derive(Default)]

@@ -9,7 +9,7 @@ use crate::print::{Printer, put};
 const NAMES: [&str; 9] =
     ["capable", "join", "dss", "add-addr", "rem-addr", "prio", "fail", "fast-close", "unknown"];
 
-/// Print an option; false if it is invalid.
+/// Print an option. False if it is invalid.
 pub(super) fn print(p: &mut Printer, option: Data<'_>, flags: u8) -> Result<bool, Cut> {
     if option.len < 3 {
         return Ok(false);
@@ -102,7 +102,7 @@ fn join(p: &mut Printer, option: Data<'_>, flags: u8) -> Result<bool, Cut> {
     Ok(true)
 }
 
-/// The data sequence signal: acknowledgment and mapping (RFC 8684 section 3.3).
+/// Print the data sequence signal: acknowledgment and mapping (RFC 8684 section 3.3).
 fn sequence(p: &mut Printer, option: Data<'_>, flags: u8) -> Result<bool, Cut> {
     if option.len < 4 || flags & SYN != 0 {
         return Ok(false);
@@ -136,7 +136,7 @@ fn sequence(p: &mut Printer, option: Data<'_>, flags: u8) -> Result<bool, Cut> {
     Ok(rest.len == 0)
 }
 
-/// A number of 8 or 4 bytes, and the data behind it; `None` if there are too few bytes.
+/// Print a number of 8 or 4 bytes. Returns the data after it, or `None` if there are too few bytes.
 fn number<'a>(p: &mut Printer, data: Data<'a>, is_long: bool) -> Result<Option<Data<'a>>, Cut> {
     let len = if is_long { 8 } else { 4 };
     if data.len < len {

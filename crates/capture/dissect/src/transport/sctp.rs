@@ -95,7 +95,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
     Ok(())
 }
 
-/// Print a chunk; returns the data behind it, `None` if there is none.
+/// Print a chunk. Returns the data after it, or `None` if there is no more.
 fn chunk<'a>(
     p: &mut Printer,
     rest: Data<'a>,

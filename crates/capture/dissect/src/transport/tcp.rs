@@ -33,7 +33,7 @@ const LETTERS: [(u8, char); 8] = [
     (0x80, 'W'),
 ];
 
-/// Bytes of a reset's text that are printed.
+/// The most bytes of a reset's text that are printed.
 const RESET_BYTES_MAX: usize = 30;
 
 pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done {
@@ -106,7 +106,7 @@ fn letters(flags: u8) -> String {
     if set.is_empty() { "none".to_owned() } else { set }
 }
 
-/// The bases for relative numbers. As in tcpdump, a segment without ACK gets none and begins no
+/// The bases for relative numbers. As in tcpdump, a segment without ACK has no bases and begins no
 /// flow.
 fn bases(
     p: &mut Printer,

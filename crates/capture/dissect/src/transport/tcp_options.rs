@@ -1,6 +1,6 @@
 //! TCP options with their content (RFC 9293, 7323, 2018, 7413, 8684, 5925 and others).
 //!
-//! Called by: `tcp`. `mptcp` prints those of Multipath TCP.
+//! Called by: `tcp`. `mptcp` prints the options of Multipath TCP.
 
 use super::mptcp;
 use crate::data::{Cut, Data};
@@ -43,19 +43,19 @@ pub(super) struct Bases {
 /// The options of a segment.
 pub(super) struct Options<'a> {
     pub(super) data: Data<'a>,
-    /// According to the header length.
+    /// The length of the options, according to the header length.
     pub(super) len: usize,
     pub(super) flags: u8,
 }
 
 /// The result of an option.
 enum Found {
-    /// This many bytes of its content were printed.
+    /// This many bytes of the option's content were printed.
     Printed(usize),
     Bad,
 }
 
-/// Print the options; false if they were cut off or invalid, and nothing follows.
+/// Print the options. False if they were cut off or invalid; then nothing follows on the line.
 pub(super) fn print(
     p: &mut Printer,
     options: &Options<'_>,

@@ -52,7 +52,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
     app::over_udp(p, payload, ports, length - HEADER_LEN, carrier)
 }
 
-/// As in tcpdump, a single `-v` does not check it for IPv4.
+/// Print the state of the checksum. As in tcpdump, a single `-v` does not check it for IPv4.
 fn checksum(p: &mut Printer, data: Data<'_>, len: usize, carrier: &Carrier) -> Done {
     let is_v6 = carrier.is_v6();
     if !is_v6 && p.style.verbose < 2 {

@@ -79,7 +79,8 @@ fn texts_over_packets() {
         let matched = packets.iter().filter(matches).count();
         both += usize::from((1..PACKETS).contains(&matched));
     }
-    // A filter that matches all packets or none tests little: most must match some.
+    // A filter that matches all packets or none tests little: most filters must match some packets
+    // only.
     assert!(both >= 190, "{both} texts matched some packets and not others");
 }
 

@@ -72,7 +72,8 @@ impl Tap {
         }
         if setup.up {
             interface::set_up(&v4, &name).map_err(|errno| match errno {
-                // It was made for a user without the privilege, and waits for one who has it.
+                // The interface was made for a user without the privilege; one who has it must
+                // bring it up.
                 Errno::PERM | Errno::ACCESS => TapError::Down { name: name.clone() },
                 errno => refused("bringing it up")(errno),
             })?;

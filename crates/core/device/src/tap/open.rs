@@ -108,8 +108,8 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Turn offloads on or off for an interface that was opened with [`Config::vnet_hdr`]; all its
-    /// queues have to be told. Call it before a stack has the device: [`crate::Device::limits`]
+    /// Turn offloads on or off for an interface that was opened with [`Config::vnet_hdr`]; each of
+    /// its queues needs the call. Call it before a stack has the device: [`crate::Device::limits`]
     /// change.
     ///
     /// # Errors
@@ -142,9 +142,9 @@ impl Tap {
     }
 
     /// Adopt a descriptor that another program opened and configured: a TAP, a TUN, a macvtap, or a
-    /// datagram or seqpacket socket with one frame per message. The kernel is asked what it is; if
-    /// that fails, `declared` counts. The descriptor becomes non-blocking, for everyone who shares
-    /// it; nothing else changes, so this needs no privilege.
+    /// datagram or seqpacket socket with one frame per message. The kernel is asked what the
+    /// descriptor is; if that fails, `declared` counts. The descriptor becomes non-blocking, for
+    /// everyone who shares it; nothing else changes, so this needs no privilege.
     ///
     /// # Errors
     /// [`TapError::BadDescriptor`], with the reason.

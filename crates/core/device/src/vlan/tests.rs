@@ -294,10 +294,10 @@ fn whoever_takes_a_frame_for_a_sleeper_wakes_it() {
     send(&mut peer, &mut pool, &[bytes(&[(TAG, 6)], 1, 64)]);
     // `mem` delays its notification until the sender calls `rx_ready`.
     assert!(!peer.rx_ready());
-    assert_eq!(times(), [1, 1], "the trunk has news, for whom is not known");
+    assert_eq!(times(), [1, 1], "the trunk wakes all ports: it does not know whose frame it is");
     assert!(!ports[1].arm(&woken[1].clone().into()), "there is something");
     assert!(receive(&mut ports[0], &mut pool).is_empty());
-    assert_eq!(times(), [1, 2], "its frame was taken in for it");
+    assert_eq!(times(), [1, 2], "the other port has queued its frame");
     assert!(!ports[1].arm(&woken[1].clone().into()));
     assert_eq!(receive(&mut ports[1], &mut pool).len(), 1);
     assert!(ports[1].arm(&woken[1].clone().into()));

@@ -37,7 +37,7 @@ pub struct Stream {
     socket: Option<UnixStream>,
     /// Waits for a connection at the listener, or for bytes at the connection.
     interest: Interest,
-    /// It also waits for room in the socket.
+    /// The epoll instance also waits for room in the socket.
     waits_for_room: bool,
     /// A waiting connection could not be accepted.
     is_refused: bool,

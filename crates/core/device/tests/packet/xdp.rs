@@ -84,7 +84,7 @@ fn held() {
     assert!((1..kept.len()).contains(&copied), "{copied} of {}: first in place", kept.len());
     drop((a, b));
     for (n, frame) in (0..).zip(&kept) {
-        assert_eq!((number(frame), frame.len()), (n, 300), "what is kept outlives the socket");
+        assert_eq!((number(frame), frame.len()), (n, 300), "kept frames outlive the socket");
         assert!(frame.as_slice()[16..].iter().all(|&byte| byte == n as u8));
     }
     kept.into_iter().for_each(|frame| pool.free(frame));

@@ -196,6 +196,6 @@ fn starved(mut end: End) {
         burst.clear();
     }
     assert!(end.dropped(DropReason::MbufExhausted) >= 8, "{:?}", end.tap.drops());
-    assert!(!end.tap.rx_ready(), "what cannot be taken does not wait");
+    assert!(!end.tap.rx_ready(), "a frame that cannot be received does not wait");
     assert!(!end.tap.is_gone(), "{:?}", end.tap.failure());
 }

@@ -81,8 +81,8 @@ impl Inner {
         self.payload_at + if size == 0 { payload } else { payload.min(size.into()) }
     }
 
-    /// Is the payload at most [`SEGMENTS_MAX`] pieces of `size` bytes? Also if it is not cut, with
-    /// `size` 0.
+    /// Is the payload at most [`SEGMENTS_MAX`] pieces of `size` bytes? `true` also if the payload
+    /// is not cut, with `size` 0.
     pub fn has_few_pieces(&self, size: u16) -> bool {
         size == 0 || (self.len - self.payload_at).div_ceil(size.into()) <= SEGMENTS_MAX
     }
@@ -139,7 +139,8 @@ pub struct SuperSegment<'a> {
 
 impl<'a> SuperSegment<'a> {
     /// The super-segment in `packet`, which its sender wants cut every `size` bytes of payload.
-    /// `None` if `size` is 0 or there are more than [`SEGMENTS_MAX`] pieces, or as [`Inner::of`].
+    /// `None` if `size` is 0 or there are more than [`SEGMENTS_MAX`] pieces, and where
+    /// [`Inner::of`] gives `None`.
     pub fn new(packet: &'a [u8], size: u16) -> Option<SuperSegment<'a>> {
         let inner = Inner::of(packet).filter(|inner| size > 0 && inner.has_few_pieces(size))?;
         let (headers, payload) = packet.get(..inner.len)?.split_at_checked(inner.payload_at)?;

@@ -11,7 +11,7 @@ use crate::ip_input::Part;
 /// Bytes of an mbuf's header, which are charged with its buffer.
 const HEADER: usize = 64;
 
-/// Room for as many fragments to begin with: 8 KB at an MTU of 1500 is six.
+/// Fragments that a new list has room for: 8 KB at an MTU of 1500 is six.
 const USUAL: usize = 8;
 
 /// The fragments of one datagram that have arrived.
@@ -30,7 +30,7 @@ pub struct Datagram {
     total: Option<u32>,
     /// Bit n: a fragment had n in its ECN field.
     ecn_seen: u8,
-    /// Takes nothing any more.
+    /// The datagram takes nothing any more.
     pub(super) is_condemned: bool,
 }
 
@@ -65,7 +65,7 @@ impl Piece {
 /// Why a fragment was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is held already; the others stay.
+    /// The fragment is held already; the others stay.
     Duplicate,
     /// The whole datagram is to be dropped.
     Datagram(DropReason),

@@ -32,8 +32,8 @@ pub struct FragmentHeader {
 }
 
 impl FragmentHeader {
-    /// For a datagram that would leave whole with the headers of `template`. `None` as for
-    /// [`FragmentHeader::new`].
+    /// The header for a datagram that would leave whole with the headers of `template`. `None` as
+    /// for [`FragmentHeader::new`].
     #[inline(always)]
     pub fn of(template: &HeaderTemplate) -> Option<FragmentHeader> {
         let Some((headers, sum)) = template.ethernet_v4() else {
@@ -51,8 +51,8 @@ impl FragmentHeader {
         Some(FragmentHeader { bytes, link_len, len, protocol, flow, id: 0, fixed_sum })
     }
 
-    /// For a datagram with these headers, link header first, without options or extension headers.
-    /// `None` for other headers.
+    /// The header for a datagram with these headers, link header first, without options or
+    /// extension headers. `None` for other headers.
     pub fn new(headers: &[u8], link_len: usize) -> Option<FragmentHeader> {
         let ip = headers.get(link_len..)?;
         let mut bytes = [0; LEN_MAX];
@@ -144,7 +144,7 @@ impl FragmentHeader {
             return fragment.emit(&mut ip[ipv6::HEADER_LEN..]);
         }
         let Ok(length) = u16::try_from(ipv4::HEADER_LEN + data_len) else { return false };
-        // Don't-fragment is off: a router may cut it further.
+        // Don't-fragment is off: a router may cut the fragment further.
         let field = fragment_offset >> 3 | if more { 0x2000 } else { 0 };
         let own = [length, self.id as u16, field];
         let sum = own.iter().fold(self.fixed_sum, |sum, &word| sum.plus(Sum::of_be16(word)));

@@ -1,9 +1,9 @@
 //! All incomplete datagrams of a stack, by source and by age, within limits.
 //!
-//! Called by: `stack/frag.rs`. Strangers choose the keys, so that everything is in ordered trees.
-//! A limit that is reached evicts the oldest datagram; a limit for one source, the oldest of that
-//! source. The newest datagram stays outside of the trees: a datagram whose fragments come one
-//! behind the other, as nearly always, never enters them.
+//! Called by: `stack/frag.rs`. Strangers choose the keys, so everything is in ordered trees. At a
+//! limit the oldest datagram is evicted; at a limit for one source, the oldest of that source. The
+//! newest datagram stays outside of the trees: a datagram whose fragments arrive one behind the
+//! other, as they nearly always do, never enters the trees.
 
 use core::net::{IpAddr, Ipv6Addr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,8 +116,8 @@ impl Fragments {
     }
 
     /// Take a fragment of a datagram; `m` begins with its IP header and ends with its data. `Some`:
-    /// the datagram is complete. Fragments that are dropped with it are counted in `drops`, itself
-    /// by the caller.
+    /// the datagram is complete. Fragments that are dropped with it are counted in `drops`; the
+    /// caller counts this one.
     ///
     /// # Errors
     /// The fragment was not taken.
@@ -354,7 +354,7 @@ impl Fragments {
         Some(Expired { first })
     }
 
-    /// Drop the datagrams of a port that goes: another may get its number.
+    /// Drop the datagrams of a port that is removed: another port may get its number.
     pub fn forget_port(&mut self, port: u16, drops: &mut Drops) {
         self.settle();
         let of_port = self.order.iter().filter(|(_, key)| key.port == port);

@@ -17,7 +17,7 @@ pub struct Arrived {
     pub src: IpAddr,
     /// Its TTL or hop limit.
     pub ttl: u8,
-    /// It has the Router Alert option.
+    /// The packet has the Router Alert option.
     pub router_alert: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The host's side of IGMP, or of MLD, on one port: what it receives, what it reports to routers,
-//! and when. `heard` handles messages of others.
+//! The host's side of IGMP, or of MLD, on one port: what the port receives, what the host reports
+//! to routers, and when. `heard` handles messages of others.
 //!
 //! Called by: `stack/groups`, which passes the time and sends the messages. Both protocols have the
 //! same state machine (RFC 3810 section 1). RFC 3376 sections 5 and 7.2, RFC 3810 sections 6 and
@@ -23,7 +23,7 @@ const ROBUSTNESS: u8 = 2;
 const QUERY_INTERVAL: Duration = Duration::from_secs(125);
 /// The longest time between the reports of a change (RFC 3376 section 8.11, RFC 3810 section 9.11).
 const UNSOLICITED_INTERVAL: Duration = Duration::from_secs(1);
-/// The same in the older versions (RFC 2236 section 8.10).
+/// The interval of the older versions (RFC 2236 section 8.10).
 const UNSOLICITED_INTERVAL_OLDER: Duration = Duration::from_secs(10);
 
 /// The groups of one port and IP version.
@@ -34,7 +34,7 @@ pub struct Host {
     groups: BTreeMap<IpAddr, Group>,
     robustness: u8,
     query_interval: Duration,
-    /// A querier of IGMPv1, or of IGMPv2 or MLDv1, is assumed to be there until then.
+    /// A querier of IGMPv1, or of IGMPv2 or MLDv1, is assumed to be there until this time.
     v1_until: Instant,
     v2_until: Instant,
     speaks: Version,
@@ -111,7 +111,7 @@ fn current_state(group: IpAddr, filter: &Filter) -> Record {
     Record::new(kind, group, filter.sources.iter().copied())
 }
 
-/// A group as it is shown.
+/// A group, for output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRow {
     /// The group.
@@ -163,7 +163,7 @@ impl Host {
         self.groups.is_empty()
     }
 
-    /// The version that is spoken, by IGMP's numbers.
+    /// The version in use, by IGMP's numbers.
     pub fn speaks(&self, now: Instant) -> Version {
         match self.version {
             IpVersion::V4 if now < self.v1_until => Version::V1,
@@ -181,8 +181,8 @@ impl Host {
         })
     }
 
-    /// The port takes of `group` what `filter` says from now on.
-    /// RFC 3376 5.1-a, RFC 3810 6.1-a.
+    /// From now on the port receives the sources of `group` that `filter` takes. RFC 3376 5.1-a,
+    /// RFC 3810 6.1-a.
     pub fn set(&mut self, group: IpAddr, filter: Filter, now: Instant) {
         self.choose_version(now);
         let (speaks, robustness) = (self.speaks, self.robustness);

@@ -121,8 +121,9 @@ impl Neighbours {
         Ok(())
     }
 
-    /// Process an advertisement: `key` is at `mac`. One that overrides is followed at once, however
-    /// young the entry is (RFC 4861 section 7.2.5; RFC 826), unless there were too many of them.
+    /// Process an advertisement: `key` is at `mac`. An advertisement that overrides the entry is
+    /// followed at once, however young the entry is (RFC 4861 section 7.2.5; RFC 826), unless there
+    /// were too many of them.
     pub fn learn(
         &mut self,
         key: Key,
@@ -245,8 +246,8 @@ impl Neighbours {
         self.actions.pop_front()
     }
 
-    /// A counter, incremented whenever a link address changes that header templates may have
-    /// copied.
+    /// A counter, incremented whenever a link address that header templates may have copied
+    /// changes.
     #[inline(always)]
     pub fn changes(&self) -> u64 {
         self.changes
@@ -294,12 +295,12 @@ impl Neighbours {
         self.pending
     }
 
-    /// Every entry as it is shown.
+    /// Every entry, for output.
     pub fn rows(&self) -> impl Iterator<Item = Row> {
         self.entries.iter().map(|(&key, entry)| entry.row(key))
     }
 
-    /// One entry as it is shown.
+    /// One entry, for output.
     pub fn row(&self, key: Key) -> Option<Row> {
         self.entries.get(&key).map(|entry| entry.row(key))
     }

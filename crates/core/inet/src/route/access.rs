@@ -23,7 +23,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Is it for a user?
+    /// Is the route for this user?
     pub fn admits(&self, owner: &Owner) -> bool {
         let is_member = |groups: &[u32]| groups.iter().any(|&group| owner.in_group(group));
         match self {
@@ -45,7 +45,7 @@ impl Access {
 pub enum Sender<'a> {
     /// The stack itself, or the program that it is part of: no restriction applies.
     Program,
-    /// The owner of a socket, whose packets have this mark.
+    /// A socket.
     Socket {
         /// The owner; [`Owner::program`] is as free as [`Sender::Program`].
         owner: &'a Owner,
@@ -78,7 +78,7 @@ impl Sender<'_> {
 }
 
 impl Route {
-    /// The restrictions that it has.
+    /// The restrictions of the route.
     pub(super) fn restrictions(&self) -> u32 {
         let users = if self.access.is_some() { FOR_SOME_USERS } else { 0 };
         users | if self.is_for_transit() { 0 } else { NOT_FOR_TRANSIT }
@@ -89,7 +89,7 @@ impl Route {
         !self.no_forward && !matches!(self.access.as_deref(), Some(Access::Include(_)))
     }
 
-    /// May packets of that sender use it?
+    /// May packets of that sender use the route?
     pub fn admits(&self, sender: Sender<'_>) -> bool {
         match sender {
             Sender::Program => true,

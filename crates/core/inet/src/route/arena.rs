@@ -2,13 +2,14 @@
 //! by index. A record never moves, and an index is used again only after every reader has let go of
 //! it (`epoch.rs`).
 //!
-//! Called by: `fib.rs`, `trie.rs`, `update.rs` and `group.rs`. Pages of a chunk that nothing was
-//! written to take no memory.
+//! Called by: `fib.rs`, `trie.rs`, `update.rs` and `group.rs`. A page of a chunk takes no memory
+//! before something is written to it.
 
 use core::sync::atomic::AtomicU32;
 use std::sync::OnceLock;
 
-/// Records in the first chunk, as a power of two; each chunk has twice those of the one before.
+/// Records in the first chunk, as a power of two; each chunk has twice the records of the one
+/// before.
 const FIRST: u32 = 4;
 /// The number of chunks: together they hold 2^30 records, as many as a slot of a trie can name.
 const CHUNKS: usize = 27;
@@ -32,7 +33,7 @@ impl<const WORDS: usize> Arena<WORDS> {
         self.chunks.get(chunk)?.get()?.get(at * WORDS..)?.first_chunk()
     }
 
-    /// The record of that index, whose chunk is made if it has to be.
+    /// The record of that index; its chunk is made if it does not exist.
     pub(super) fn make(&self, index: u32) -> Option<&[AtomicU32; WORDS]> {
         let (chunk, at) = position(index);
         let words = self.chunks.get(chunk)?.get_or_init(|| zeroed(WORDS << (FIRST + chunk as u32)));
@@ -55,7 +56,7 @@ pub(super) fn zeroed(words: usize) -> Box<[AtomicU32]> {
     vec![0_u32; words].into_iter().map(AtomicU32::new).collect()
 }
 
-/// Which indices of an arena are free; the writer's alone.
+/// Which indices of an arena are free; only the writer has this.
 #[derive(Debug)]
 pub(super) struct Indices {
     next: u32,
@@ -63,13 +64,13 @@ pub(super) struct Indices {
 }
 
 impl Indices {
-    /// All free but those below `first`.
+    /// All indices from `first` on are free.
     pub(super) fn new(first: u32) -> Indices {
         Indices { next: first, free: Vec::new() }
     }
 
-    /// One that is free now. There are 2^30, which no number of routes within
-    /// [`super::ROUTES_MAX`] uses up.
+    /// A free index. There are 2^30, which no number of routes within [`super::ROUTES_MAX`] uses
+    /// up.
     pub(super) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.next += 1;
@@ -77,12 +78,12 @@ impl Indices {
         })
     }
 
-    /// It is free again.
+    /// The index is free again.
     pub(super) fn give_back(&mut self, index: u32) {
         self.free.push(index);
     }
 
-    /// How many are in use, or wait for a reader.
+    /// The number of indices that are in use, or wait for a reader.
     pub(super) fn used(&self) -> usize {
         self.next as usize - self.free.len()
     }

@@ -48,7 +48,7 @@ pub(super) fn distribute(before: [u32; BUCKETS], shares: &[Share]) -> [u32; BUCK
         if counts.iter().any(|c| c.share.member == *bucket) {
             continue;
         }
-        // Its member is gone: it goes to the member that misses most.
+        // The bucket's member is gone: the member that misses most buckets gets it.
         if let Some(heir) =
             counts.iter_mut().max_by_key(|c| c.missing() * 2 + usize::from(c.is_new))
         {

@@ -74,12 +74,12 @@ impl<T> Default for Retired<T> {
 }
 
 impl<T> Retired<T> {
-    /// Retire `item`, to which nothing that is published leads any more.
+    /// Retire `item`: nothing that is published leads to it any more.
     pub(super) fn push(&mut self, epochs: &Epochs, item: T) {
         self.items.push_back((epochs.now.load(Ordering::Relaxed), item));
     }
 
-    /// How many wait.
+    /// The number of records that wait.
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }

@@ -82,7 +82,7 @@ impl Writer {
         Fib { shared: Arc::clone(&self.shared) }
     }
 
-    /// Not a real writer: it reads the FIB that another one writes.
+    /// A writer that never writes: it reads the FIB that another writer writes.
     pub(super) fn following(fib: &Fib) -> Writer {
         Writer { shared: Arc::clone(&fib.shared), ..Writer::default() }
     }
@@ -127,8 +127,8 @@ impl Writer {
         for (prefix, group) in prefixes.filter(|(prefix, _)| prefix.len > SHORT) {
             update.insert(&wide, 0, prefix, leaf(prefix.len, group));
         }
-        // A reader that has not seen it uses the first array, which keeps the prefixes that are in
-        // it now up to date.
+        // A reader that has not seen the new array uses the first one, whose present prefixes are
+        // kept up to date.
         let _ = trie.wide.set(wide);
     }
 

@@ -1,5 +1,5 @@
-//! Next-hop groups: a prefix leads to one. Prefixes with the same next hop, or the same set of next
-//! hops, share a group, which is freed with the last of them.
+//! Next-hop groups: each prefix leads to a group. Prefixes with the same next hop, or the same set
+//! of next hops, share a group, which is freed with the last of them.
 //!
 //! Called by: `fib.rs`. A group of one next hop is a record of eight words; a group of several
 //! (ECMP) names an array of buckets (`ecmp.rs`), each with the group of one next hop. RFC 2992.
@@ -49,7 +49,7 @@ pub fn flow_v6(src: Ipv6Addr, dst: Ipv6Addr) -> u32 {
     (flow ^ flow >> 32) as u32
 }
 
-/// The same for either version; without a source, a hash of the destination alone.
+/// [`flow_v4`] or [`flow_v6`]; without a source, a hash of the destination alone.
 #[inline]
 pub(super) fn flow_of(src: Option<IpAddr>, dst: IpAddr) -> u32 {
     match (src, dst) {
@@ -84,7 +84,7 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// The answer to: does a group lead by a port?
+/// The answer of [`Groups::leads_by`]: is a next hop of a group behind a port?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leads {
     /// One of its next hops is behind the port, or none is.
@@ -353,12 +353,12 @@ impl Registry {
         }
     }
 
-    /// Nobody reads it any more.
+    /// Nobody reads the group any more: its record may be used again.
     pub(super) fn free(&mut self, group: u32) {
         self.records.give_back(group);
     }
 
-    /// Nobody reads them any more.
+    /// Nobody reads these buckets any more: they may be used again.
     pub(super) fn free_buckets(&mut self, at: u32) {
         self.buckets.give_back(at);
     }

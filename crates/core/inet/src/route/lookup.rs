@@ -215,7 +215,7 @@ impl Routes {
         self.restricted > 0 || !self.rules.all().is_empty()
     }
 
-    /// The rules, in the order in which they are asked, without the one of the main table.
+    /// The rules, in the order in which they apply, without the rule of the main table.
     pub fn rules(&self) -> &[Rule] {
         self.rules.all()
     }

@@ -1,5 +1,6 @@
 //! The part of another stack's RIB that a stack needs besides the FIB: the routes of prefixes that
-//! have restricted ones, and of the prefixes around these. A walk for a sender looks at no others.
+//! have restricted routes, and of the prefixes around these. A walk for a sender looks at no
+//! others.
 //!
 //! Called by: `rib.rs`, which says what changed; `lookup.rs` of the stack that follows; `stack`,
 //! which carries it from one stack to the other. It is rebuilt only if one of those routes changed.
@@ -80,7 +81,7 @@ impl Routes {
                 let Some(known) = self.levels.get(&target).and_then(|l| l.get(&key)) else {
                     continue;
                 };
-                // If this one is there, so are those around it.
+                // If this prefix is there, so are the prefixes around it.
                 if levels.entry(target).or_default().insert(key, known.clone()).is_some() {
                     break;
                 }

@@ -22,14 +22,15 @@ pub enum SourceCheck {
     /// Any source passes.
     #[default]
     Off,
-    /// There is a route to it, by whatever port: for ports of networks with several ways in.
+    /// There is a route to the source, by whatever port: for ports of networks with several ways
+    /// in.
     Loose,
-    /// Packets to it leave by that port.
+    /// Packets to the source leave by that port.
     Strict,
 }
 
 impl SourceCheck {
-    /// All of them, by their names in configuration files.
+    /// All checks, by their names in configuration files.
     pub const ALL: [(&'static str, SourceCheck); 3] =
         [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose), ("off", SourceCheck::Off)];
 
@@ -57,8 +58,8 @@ impl FromStr for SourceCheck {
 
 impl View<'_> {
     /// Does a forwarded packet pass the check if it came by `port` and its source has this group in
-    /// the main table? Rules are ignored. Also `false` if the RIB has to be asked:
-    /// [`Routes::passes`] does that.
+    /// the main table? Rules are ignored. Also `false` if only the RIB can tell: [`Routes::passes`]
+    /// looks there.
     #[inline]
     pub fn passes(&self, check: SourceCheck, port: u16, group: GroupIndex) -> bool {
         let leads = self.shared.groups.leads_by(group, port, NOT_FOR_TRANSIT);
@@ -90,7 +91,8 @@ impl Routes {
     }
 
     /// Does a packet from `src` to `dst`, an address of ours, pass the check? The program or any
-    /// user may send the answers: it is enough if those of one of them would leave by the port.
+    /// user may send the answers: it is enough if the answers of one of them would leave by the
+    /// port.
     pub fn passes_to_host(
         &self,
         check: SourceCheck,
@@ -156,7 +158,7 @@ impl Routes {
     }
 }
 
-/// The first of the routes of one prefix, and those that share its packets; `None` if there is
+/// The first of the routes of one prefix, and the routes that share its packets; `None` if there is
 /// none.
 fn best_of<'a>(
     routes: impl Iterator<Item = &'a Route> + Clone,

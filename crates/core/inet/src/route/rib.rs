@@ -53,7 +53,7 @@ pub struct Routes {
     pub(super) down: BTreeSet<u16>,
     /// The FIB belongs to another stack: this one has no routes of its own, and takes none.
     follows: bool,
-    /// In that case: the part of the other stack's RIB that it has.
+    /// In that case: this stack's copy of a part of the other stack's RIB.
     pub(super) lent: Arc<Restricted>,
     pub(super) index: Index,
     pub(super) rules: Rules,
@@ -143,7 +143,7 @@ impl Routes {
         near.flat_map(|(_, known)| &known.routes).find(|route| is_meant(route))
     }
 
-    /// Would this one replace another?
+    /// Would this route replace another?
     pub fn has_like(&self, route: &Route) -> bool {
         self.at(route.dest, route.table).iter().any(|r| r.is_like(route))
     }
@@ -271,12 +271,12 @@ impl Routes {
         self.levels.values().flat_map(|level| level.values().flat_map(|known| known.routes.iter()))
     }
 
-    /// How many there are.
+    /// The number of routes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// How many are of that origin.
+    /// The number of routes of that origin.
     pub fn count_of(&self, origin: RouteOrigin) -> usize {
         self.by_origin[origin as usize]
     }

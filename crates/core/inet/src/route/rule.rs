@@ -1,10 +1,10 @@
 //! Rules select the table in which a packet's route is looked up, by more than its destination,
 //! like `ip rule` of Linux.
 //!
-//! Called by: `lookup.rs` if there are any; without rules, only the main table is used. Rules are
-//! asked in the order of their priority, equal ones in the order in which they were added; a table
-//! without a route leaves the packet to the next rule. The main table is asked at 32766, whatever
-//! rules there are. Limit: [`RULES_MAX`]. docs/decisions/0080.
+//! Called by: `lookup.rs` if there are any; without rules, only the main table is used. Rules apply
+//! in the order of their priority, those of equal priority in the order in which they were added;
+//! if the table of a rule has no route, the next rule applies. The main table always has priority
+//! 32766. Limit: [`RULES_MAX`]. docs/decisions/0080.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -13,7 +13,7 @@ use base::Cidr;
 
 use super::{MAIN_TABLE, Sender};
 
-/// The priority at which the main table is asked.
+/// The priority of the main table.
 pub const MAIN_PRIORITY: u32 = 32_766;
 /// The most rules of one stack, whatever the limit `rules` says.
 pub const RULES_MAX: usize = 1_024;
@@ -23,11 +23,13 @@ pub const RULES_MAX: usize = 1_024;
 pub enum Action {
     /// Its route is looked up in this table.
     Table(u32),
-    /// It cannot be sent; if it is forwarded, its source is told that the host cannot be reached.
+    /// The packet is not sent; the source of a forwarded packet gets a report that the host is
+    /// unreachable.
     Unreachable,
-    /// It may not be sent; if it is forwarded, its source is told that this is forbidden.
+    /// The packet is not sent; the source of a forwarded packet gets a report that this is
+    /// prohibited.
     Prohibit,
-    /// It is dropped, and its source gets no report.
+    /// The packet is dropped, and its source gets no report.
     Blackhole,
 }
 
@@ -47,7 +49,7 @@ pub enum Action {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Lower ones are asked first.
+    /// Rules with lower numbers apply first.
     pub priority: u32,
     /// Packets from here. A packet whose source is not chosen yet does not match.
     pub from: Option<Cidr>,
@@ -59,7 +61,7 @@ pub struct Rule {
     pub mark: Option<(u32, u32)>,
     /// Packets of users in this group (Linux has `uidrange`).
     pub group: Option<u32>,
-    /// Select all the others instead, of the version that `from` and `to` have.
+    /// Select all other packets instead, if they are of the version of `from` and `to`.
     pub not: bool,
     /// What happens to the selected packets.
     pub action: Action,
@@ -68,7 +70,7 @@ pub struct Rule {
 /// Why a packet has no route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoute {
-    /// No table has one that the sender may use.
+    /// No table has a route that the sender may use.
     None,
     /// A rule says [`Action::Unreachable`].
     Unreachable,
@@ -83,7 +85,7 @@ pub enum NoRoute {
 pub enum RuleError {
     /// The very same rule is there.
     Exists,
-    /// There are as many as the limit `rules` allows.
+    /// There are as many rules as the limit `rules` allows.
     LimitReached,
 }
 
@@ -154,7 +156,7 @@ impl Rule {
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
-    /// One of them may keep forwarded packets from the main table.
+    /// One of the rules may keep forwarded packets from the main table.
     pub(super) divert_transit: bool,
 }
 

@@ -127,7 +127,8 @@ impl View<'_> {
     /// The next hop of a packet to `dst`, whose group this view has found. In a group of several
     /// next hops, `flow`, a hash of the packet's flow, chooses one.
     ///
-    /// It ignores who the sender is; for forwarded packets use [`View::next_hop_of_transit`].
+    /// The sender is not taken into account; for forwarded packets use
+    /// [`View::next_hop_of_transit`].
     #[inline]
     pub fn next_hop(&self, group: GroupIndex, dst: IpAddr, flow: u32) -> Option<NextHop> {
         self.find(group, dst, flow, 0).hop()

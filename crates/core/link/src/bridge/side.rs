@@ -25,7 +25,7 @@ struct End {
 /// One side.
 pub(super) struct Side {
     ends: Vec<End>,
-    /// The device that is served first in the next turn.
+    /// The device from which the next call of `take_in` receives first.
     first: usize,
 }
 
@@ -57,7 +57,7 @@ impl Side {
         self.ends.get(end).is_some_and(|end| !end.arrived.is_empty())
     }
 
-    /// Receive a burst from each device and pass it to `give`. Each turn begins with another
+    /// Receive a burst from each device and pass it to `give`. Each call begins with another
     /// device, because the order matters when the queue is nearly full.
     pub(super) fn take_in(
         &mut self,

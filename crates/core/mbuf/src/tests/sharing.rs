@@ -1,4 +1,4 @@
-//! What may be written through which handle when handles share a cluster.
+//! Which bytes each handle may write when handles share a cluster.
 
 use super::{assert_all_home, bytes, mbuf_of};
 use crate::{Class, Flags, Front, Mbuf, Pool};

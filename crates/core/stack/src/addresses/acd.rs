@@ -73,9 +73,8 @@ fn won(stack: &mut Stack, (port, ip): Key) {
 
 /// An ARP packet came by a port: does its sender have, or want, an address that we are probing for?
 ///
-/// # Errors
-/// [`DropReason::NeighbourConflict`]: it does, so we do not take the address.
-/// RFC 5227 2.1.1-d, 2.1.1-e.
+/// # Errors [`DropReason::NeighbourConflict`]: the sender does, so we do not take the address. RFC
+/// 5227 2.1.1-d, 2.1.1-e.
 pub(crate) fn heard(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
     if stack.acd.checks.is_empty() {
         return Ok(());
@@ -111,7 +110,7 @@ pub(crate) fn in_use(stack: &mut Stack, port_id: u16, ip: Ipv4Addr) {
 }
 
 /// An address belongs to another host. The search for a link-local address goes on with the next
-/// one.
+/// candidate.
 fn lost(stack: &mut Stack, key: Key) {
     let (port, ip) = (PortId(key.0), IpAddr::V4(key.1));
     stack.core.cx.counters.add(Counter::AddressConflicts, 1);
@@ -147,7 +146,8 @@ fn try_next(stack: &mut Stack, port_id: u16) {
         ..Address::fixed(Cidr { addr: ip.into(), prefix_len: 16 })
     };
     if stack.add_address(PortId(port_id), address).is_err() {
-        // No room for it: the search ends, and begins anew when it is asked for again.
+        // No room for the address: the search ends, and begins anew when a program asks for it
+        // again.
         stack.acd.link_local.remove(&port_id);
     }
 }

@@ -61,8 +61,8 @@ impl Stack {
     }
 
     /// Give a port with an IPv6 address of the user's a link-local address too (RFC 4291 section
-    /// 2.1), made of its link address; take it away when the port has none of the user's any more.
-    /// To be called after each change of those addresses. Nothing happens on a port that is
+    /// 2.1), made of its link address; remove it when the port has no address of the user's any
+    /// more. Call this after each change of the user's addresses. Nothing happens on a port that is
     /// autoconfigured and makes its own, that has a link-local address of the user's, or whose
     /// frames have no link header.
     ///

@@ -32,7 +32,7 @@ pub(super) fn link_local(mac: MacAddr) -> Address {
     Address { origin: Origin::LinkLocal, ..address }
 }
 
-/// Is it link-local, and in use?
+/// Is the address link-local, and in use?
 fn is_link_local(address: &Address) -> bool {
     address.is_usable() && matches!(address.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local())
 }

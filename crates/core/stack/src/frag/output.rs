@@ -205,7 +205,7 @@ fn made_before(
     let mut frames = core::mem::take(&mut stack.fragments_out);
     let outcome = cut(&mut stack.core.cx.pool, headers, payload, most, &mut frames)
         .and_then(|()| leave(stack, port_id, dst, &mut frames));
-    // None is left, unless it could not be sent.
+    // Only fragments that could not be sent are left.
     stack.core.cx.pool.free_all(frames.drain(..));
     stack.fragments_out = frames;
     outcome

@@ -24,7 +24,7 @@ pub enum GroupError {
     Closed,
     /// There is no such port, or the group's address does not determine one.
     NoPort,
-    /// It is no multicast address.
+    /// The address is no multicast address.
     NotAGroup,
     /// A source is no address of a host, or is of another IP version than the group.
     NotASource,
@@ -233,7 +233,7 @@ impl Stack {
         let most = self.core.cx.budget.of(Limit::SourcesPerGroup);
         self.groups.refresh(port, group, most, self.core.cx.now);
         self.rare_timers.note(self.groups.next_deadline());
-        // At once: the program may not poll before it waits for the first datagram.
+        // Report at once: the program may not poll before it waits for the first datagram.
         if self.groups.next_deadline() <= self.core.cx.now {
             reports::expire(self);
             self.ports.flush(&mut self.core.cx);

@@ -12,7 +12,7 @@ use mbuf::{Mbuf, Pool};
 /// Why a gap was not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapError {
-    /// It is longer than [`super::GAP_MAX`]: give a shorter one.
+    /// The gap is longer than [`super::GAP_MAX`]: give a shorter one.
     TooLong,
     /// As many networks have a gap as limit `burst_gaps` admits: raise it, or give one gap to a
     /// network that contains several of them.
@@ -52,7 +52,7 @@ struct Queue {
     is_awaited: bool,
 }
 
-/// The thing that is full, so that a datagram is refused.
+/// The queue or limit that is full, so that a datagram is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
     Queue,
@@ -70,7 +70,7 @@ pub(crate) struct Pace {
     due: BTreeSet<(Instant, Key)>,
     /// The number of awaited queues.
     awaited: usize,
-    /// An awaited queue has room again since this was asked last.
+    /// An awaited queue has got room since the last call of [`Pace::found_room`].
     found_room: bool,
 }
 
@@ -183,7 +183,7 @@ impl Pace {
     pub(super) fn may_leave(&mut self, key: Key, now: Instant, taken: u64) -> bool {
         let Some(queue) = self.queues.get_mut(&key) else { return false };
         let has_left = queue.position <= taken;
-        // It is not known when a late frame left: the gap begins now.
+        // The time at which a late frame left is unknown: the gap begins now.
         if has_left && !queue.is_late {
             return true;
         }
@@ -227,7 +227,7 @@ impl Pace {
         self.awaited > 0
     }
 
-    /// Has there been room for one since this was asked last?
+    /// Has an awaited queue got room since the last call?
     pub(crate) fn found_room(&mut self) -> bool {
         core::mem::take(&mut self.found_room)
     }

@@ -222,7 +222,7 @@ impl Ports {
     }
 
     /// Have every device wake `waker`. A device that is gone does not wake. A device whose frames
-    /// are let gather is polled in time, and wakes earlier only if it can count them.
+    /// are coalesced is polled in time, and wakes earlier only if it can count them.
     pub(crate) fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let mut armed = Armed::All;
         for port in self.iter_mut() {
@@ -247,11 +247,10 @@ impl Ports {
     }
 }
 
-/// Does a device's receive queue hold what a mitigation lets gather? Level 0, which a port begins
-/// with, lets nothing gather.
+/// Does a device's receive queue hold the frames that a mitigation lets gather? Level 0, which a
+/// port begins with, lets nothing gather.
 ///
-/// # Errors
-/// It does not.
+/// # Errors The queue is too short.
 pub(crate) fn admits(device: &dyn Device, to: Mitigation) -> Result<(), MitigationError> {
     let (depth, least) = (device.rx_depth(), to.least_depth());
     let gathers = least > Mitigation::default().least_depth();

@@ -55,7 +55,8 @@ pub(super) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     }
 }
 
-/// A frame that is refused for `reason`. If that is a priority tag, it is taken without it.
+/// A frame that is refused for `reason`. If the reason is a priority tag, the frame is processed
+/// without the tag.
 #[cold]
 #[inline(never)]
 pub(super) fn priority_tagged(
@@ -126,7 +127,7 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
     let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
         protocol::UDP => udp::input::input(stack, &ip, m, at),
-        // Each version has its own: the other's number means nothing in it.
+        // Each version of IP has its own ICMP: the other's protocol number means nothing in it.
         protocol::ICMP if ip.src().is_ipv4() => {
             m.keep(from, len);
             icmp::for_us(stack, &ip, &m)?;

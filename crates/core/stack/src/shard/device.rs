@@ -31,7 +31,8 @@ pub(crate) struct Outbox {
     index: usize,
     link: LinkKind,
     steering: Steering,
-    /// By shard; `None` is the shard itself. Only that shard's thread takes the lock.
+    /// By shard; `None` is the shard that has the outbox. Only the thread of that shard takes the
+    /// lock.
     rings: Mutex<Vec<Option<Producer<Mbuf>>>>,
     bells: Vec<Doorbell>,
     full: AtomicU64,
@@ -70,7 +71,8 @@ impl Outbox {
         matches!(self.home(frame), Home::Shard(to) if to != self.index)
     }
 
-    /// Hand over the frames from `from` on that are not this shard's; `false` if all of them are.
+    /// Hand over the frames from `from` on that are not this shard's; `false` if all of them are
+    /// this shard's.
     #[inline(always)]
     pub(super) fn steer(&self, pool: &mut Pool, into: &mut Burst, from: usize) -> bool {
         self.steer_by(pool, into, from, |frame| self.home(frame))

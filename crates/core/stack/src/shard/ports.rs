@@ -1,5 +1,5 @@
-//! Ports of a host of several shards: each has its own queue of the device, and all have the port
-//! by one number.
+//! Ports of a host of several shards: each has its own queue of the device, and the port has the
+//! same number in all.
 //!
 //! Called by: [`super::Shard::add_port`]; callers that have the stacks of all shards at once, as
 //! crate `net` has while it holds their locks. A stack alone is a host of one shard.

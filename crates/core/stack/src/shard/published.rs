@@ -4,8 +4,8 @@
 //! FIB (decision 0075); the exceptions are routes that not everybody may use and the routes around
 //! them.
 //!
-//! Called by: `turns.rs`. It is published as a whole, with a version that a shard reads once a
-//! turn; the lock is taken only if the version has changed.
+//! Called by: `turns.rs`. The state is published as a whole, with a version that a shard reads once
+//! a turn; the lock is taken only if the version has changed.
 
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -87,7 +87,7 @@ impl Published {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Take over what was published, on another shard.
+    /// Take over the published state, on a shard other than the first.
     #[cold]
     pub(super) fn follow(&self, stack: &mut Stack) {
         let state = self.state();

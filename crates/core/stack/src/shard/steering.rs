@@ -16,11 +16,11 @@ use wire::{ether, ipv6, protocol, vlan};
 pub enum Home {
     /// To this shard.
     Shard(usize),
-    /// A copy to each: neighbours' answers.
+    /// To all shards, a copy each: the answers of neighbours.
     All,
 }
 
-/// To the shard that speaks for the host.
+/// To the first shard, which has the state of the host.
 const FIRST: Home = Home::Shard(0);
 
 const ICMP_REDIRECT: u8 = 5;
@@ -51,7 +51,7 @@ impl Steering {
         Steering::new([0; 2], 1)
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     pub fn count(&self) -> usize {
         self.count as usize
     }
@@ -80,7 +80,7 @@ impl Steering {
         }
     }
 
-    /// A frame with priority tags goes where it would go without.
+    /// A frame with priority tags goes where it would go without them.
     #[cold]
     fn priority_tagged(&self, to_group: bool, ethertype: u16, behind: &[u8]) -> Home {
         let (mut ethertype, mut packet) = (ethertype, behind);

@@ -1,5 +1,6 @@
-//! The beginning and the end of each turn of a shard. A shard takes over what the first one
-//! published, and pins the FIB; the first one publishes what it changed, and wakes the others.
+//! A turn is the time in which a thread uses the stack of a shard. When it begins, the shard takes
+//! over the state that the first shard published, and pins the FIB; when it ends, the first shard
+//! publishes its changes and wakes the others.
 //!
 //! Called by: [`super::Shard::enter`]; crate `net`, which keeps stacks behind locks of its own. A
 //! stack alone has no turns, and pays nothing for them.
@@ -22,7 +23,7 @@ use crate::stack::Stack;
 /// State that the shards of a group have in common.
 pub(super) struct Group {
     published: Published,
-    /// By shard: rung after the first one has published.
+    /// A doorbell for each shard, rung after the first shard has published.
     bells: Vec<Doorbell>,
 }
 
@@ -50,7 +51,7 @@ impl Turns {
         Turns { group, index, seen: 0, stamp: None, reader }
     }
 
-    /// A turn begins: before the stack is used.
+    /// Begin a turn, before the stack is used.
     pub fn begin(&mut self, stack: &mut Stack) {
         let Some(reader) = &self.reader else { return };
         reader.begin();
@@ -61,7 +62,7 @@ impl Turns {
         }
     }
 
-    /// The turn ends.
+    /// End the turn.
     pub fn end(&mut self, stack: &mut Stack) {
         for outbox in stack.ports.iter().filter_map(|port| port.outbox.as_ref()) {
             outbox.count_drops(&mut stack.core.drops);
@@ -168,7 +169,7 @@ impl Stack {
         membership.map_or(Steering::alone(), |membership| membership.steering)
     }
 
-    /// Does another shard speak for the host?
+    /// Does another shard have the state of the host?
     pub(crate) fn is_follower(&self) -> bool {
         self.membership.as_ref().is_some_and(|membership| membership.index != 0)
     }

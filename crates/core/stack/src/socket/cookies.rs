@@ -27,8 +27,8 @@ fn flow(stack: &Stack, local: SocketAddr, remote: SocketAddr) -> u64 {
     FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port()).hash(&stack.core.secret)
 }
 
-/// Answer a SYN, and forget it. While SYNs come faster than they can be answered, only those that
-/// come for the second time are (`half_open.rs`).
+/// Answer a SYN, and forget it. While SYNs come faster than they can be answered, only SYNs that
+/// come for the second time are answered (`half_open.rs`).
 pub(crate) fn offer_in_time(stack: &mut Stack, syn: &Syn) -> Fate {
     if stack.is_overrun && stack.core.cx.switches.on(Switch::RepeatedSyns) {
         let hash = flow(stack, syn.local, syn.remote).wrapping_add(u64::from(syn.seg.seq.0));
@@ -82,7 +82,7 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
 }
 
 /// If the ACK `seg` brings a cookie of ours to a listener, make its connection, in SYN-RECEIVED
-/// with its SYN-ACK sent; the segment is for it. `Ok(None)`: it brings none.
+/// with its SYN-ACK sent; the segment is for it. `Ok(None)`: the segment has none.
 pub(crate) fn redeem(
     stack: &mut Stack,
     listener: ListenerHandle,
@@ -99,7 +99,7 @@ pub(crate) fn redeem(
         return Ok(None);
     };
     let Some(there) = stack.listeners.get(listener) else { return Ok(None) };
-    // Cookies are honoured up to twice the backlog: more of them may be on the way than there was
+    // Cookies are honoured up to twice the backlog: more cookies may be on the way than there was
     // room for.
     if there.accepted.len() >= 2 * there.backlog {
         // Not refused: the peer's next segment may find room.

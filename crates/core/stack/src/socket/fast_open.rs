@@ -43,11 +43,11 @@ struct Peer {
 pub(crate) struct FastOpens {
     /// The key that cookies are made with.
     key: KeyedHash,
-    /// By our address and the peer's.
+    /// Peers, by our address and theirs.
     peers: BTreeMap<(IpAddr, IpAddr), Peer>,
-    /// The same, oldest first.
+    /// The keys of `peers`, oldest first.
     order: VecDeque<(IpAddr, IpAddr)>,
-    /// Connections in SYN-RECEIVED that their user has already, and that their listener counts.
+    /// Connections in SYN-RECEIVED that their user already has, and that their listener counts.
     pending: BTreeMap<TcpHandle, ListenerHandle>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct FastOpens {
 pub(crate) enum Verdict {
     /// Nothing: an ordinary handshake.
     Ordinary,
-    /// The same, and the SYN-ACK tells the peer its cookie.
+    /// An ordinary handshake, and the SYN-ACK tells the peer its cookie.
     Grant(FastOpen),
     /// Accept: the program gets its data now.
     Open,

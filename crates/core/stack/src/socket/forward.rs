@@ -1,6 +1,7 @@
 //! Connections whose user decides about each SYN: an inspecting listener keeps each SYN as a small
-//! record, answers nothing, and tells its user the addresses of both ends. The user completes the
-//! handshake, resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
+//! record, answers nothing, and reports the addresses of both ends to its user. The user completes
+//! the handshake, resets it or drops it; the peer's repetitions of its SYN change nothing
+//! meanwhile.
 //!
 //! Called by: `no_connection.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of
 //! all listeners together; a record older than `REQUEST_WAIT` makes room, because its peer has
@@ -45,8 +46,8 @@ pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
 }
 
 impl Stack {
-    /// Take the next SYN that waits for a decision: its handle, the address it is for and the
-    /// address it is from. SYNs that waited longer than `REQUEST_WAIT` are skipped.
+    /// Take the next SYN that waits for a decision: its handle, its destination and its source.
+    /// SYNs that waited longer than `REQUEST_WAIT` are skipped.
     pub fn tcp_request(
         &mut self,
         listener: ListenerHandle,

@@ -98,7 +98,7 @@ const SPAN: Duration = Duration::from_secs(2);
 /// The SYNs of the last seconds.
 #[derive(Default)]
 pub(crate) struct Repeated {
-    /// This span's and the last one's, one bit a SYN; empty before the first flood.
+    /// The SYNs of this span and of the last one, one bit a SYN; empty before the first flood.
     fields: [Box<[u64]>; 2],
     /// When the next span begins.
     turns: Option<Instant>,

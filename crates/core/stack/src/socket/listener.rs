@@ -132,7 +132,7 @@ impl Listeners {
         self.slots.len()
     }
 
-    /// All of them, in the order of their places.
+    /// All listeners, in the order of their places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ListenerHandle, &Listener)> {
         self.slots.iter()
     }
@@ -145,8 +145,7 @@ impl Listeners {
         self.slots.get_mut(handle)
     }
 
-    /// Add one; `None` if the address and port are taken.
-    /// RFC 9293 MUST-41.
+    /// Add a listener; `None` if the address and port are taken. RFC 9293 MUST-41.
     pub(crate) fn insert(&mut self, listener: Listener) -> Option<ListenerHandle> {
         if self.by_local.contains_key(&listener.local) {
             return None;
@@ -219,9 +218,10 @@ pub(crate) struct Syn {
 pub(crate) enum Iss {
     /// The usual one.
     Any,
-    /// One behind this, if a connection takes the place of one in TIME-WAIT (RFC 1122, 4.2.2.13).
+    /// A number behind this one, if a connection takes the place of one in TIME-WAIT (RFC 1122,
+    /// 4.2.2.13).
     Behind(SeqNumber),
-    /// This one, from a cookie.
+    /// This number, from a cookie.
     Said(SeqNumber),
 }
 

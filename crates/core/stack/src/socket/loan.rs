@@ -1,4 +1,4 @@
-//! Loaned buffers: written where they are sent from, read where they were received.
+//! Loaned buffers: a program writes data where it is sent from, and reads it where it was received.
 //!
 //! Called by: programs. A buffer that is loaned counts against the stack's pool until it comes
 //! back. Calls that put bytes from elsewhere into a [`Loan`] copy and sum them in one pass, as a
@@ -99,8 +99,8 @@ impl Stack {
         loan: Loan,
     ) -> Result<(), (CallError, Loan)> {
         let Loan { mbuf, room, sums, sum } = loan;
-        // Whether the connection needs sums may have changed since: then they are made when it is
-        // queued.
+        // Whether the connection needs sums may have changed since: then the sum is made when the
+        // buffer is queued.
         let sum = sum.filter(|_| sums.is_some());
         self.queue_mbuf(handle, mbuf, sum)
             .map_err(|(why, mbuf)| (why, Loan { mbuf, room, sums, sum }))

@@ -86,7 +86,7 @@ impl Stack {
     fn let_go(&mut self, handle: TcpHandle, how: impl FnOnce(&mut tcp::Tcb, &mut tcp::Cx)) {
         let Some(pcb) = self.connections.get_mut(handle) else { return };
         if !pcb.in_table {
-            // It had ended already, and was kept for its user alone.
+            // The connection had ended already, and was kept for its user alone.
             tx::forget(self, handle);
             return;
         }
@@ -125,13 +125,14 @@ impl Stack {
 /// Ports for sockets that ask for no particular one: Linux's range.
 pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;
 
-/// The same while NAT has the others for flows that it translates ([`filter::rules::NAT_PORTS`]).
+/// Ephemeral ports while NAT uses the others for flows that it translates
+/// ([`filter::rules::NAT_PORTS`]).
 const PORTS_BESIDE_NAT: core::ops::Range<u16> = 61_000..u16::MAX;
 const _: () = assert!(filter::rules::NAT_PORTS.1 < PORTS_BESIDE_NAT.start);
 
 /// Separates these draws from the other values that the secret determines.
 const KIND: u64 = 3;
-/// The same for [`Stack::derived_secret`].
+/// Separates the secrets of [`Stack::derived_secret`] from the other values.
 const DERIVED: u64 = 5;
 
 impl Stack {

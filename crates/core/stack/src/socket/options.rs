@@ -19,10 +19,10 @@ use crate::tx;
 pub enum Follows {
     /// Nothing.
     Anything,
-    /// It comes soon: a segment that is not full waits for it, until the next write that announces
-    /// nothing, an ACK, or a time-out. MSG_MORE of Linux.
+    /// The next write comes soon: a segment that is not full waits for it, until the next write
+    /// that announces nothing, an ACK, or a time-out. MSG_MORE of Linux.
     More,
-    /// It is another record, and shares no segment with this one. MSG_EOR.
+    /// The next write is another record, and shares no segment with this one. MSG_EOR.
     Record,
 }
 
@@ -90,7 +90,7 @@ impl Stack {
         let corked = self.connections.get(handle).is_some_and(|p| usrreq::cork(&p.tcb));
         let hold = follows != Follows::Anything && !corked;
         if let (true, Some(pcb)) = (hold, self.connections.get_mut(handle)) {
-            // No part of it leaves before it is marked, except whole units.
+            // No part of the write leaves before it is marked, except whole units.
             usrreq::set_cork(&mut pcb.tcb, true);
         }
         let written = self.tcp_write(handle, data);
@@ -167,9 +167,8 @@ impl Stack {
         Some(IpSettings { ttl, tos, mark: pcb.mark, ..IpSettings::default() })
     }
 
-    /// Change it from the next packet on; frames that wait for their departure time keep the old
-    /// settings.
-    /// RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
+    /// Change the settings for the IP header from the next packet on; frames that wait for their
+    /// departure time keep the old settings. RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
     pub fn tcp_set_ip(&mut self, handle: TcpHandle, ip: IpSettings) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         pcb.template.set_tos_ttl(ip.tos, ip.ttl);

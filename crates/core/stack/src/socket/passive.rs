@@ -174,7 +174,7 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     if let Some(listener_handle) = listener {
         stack.listeners.embryo_gone(listener_handle);
         if stack.listeners.get_mut(listener_handle).is_some_and(|l| l.inspect) {
-            // Its user has it already, and is notified as of a connect.
+            // The user has the connection already, and gets an event as for a connect.
             if let Some(pcb) = stack.connections.get_mut(handle) {
                 pcb.listener = None;
             }

@@ -1,7 +1,7 @@
 //! Echo sockets: requests out, replies and errors in, each with its time.
 //!
-//! Called by: `icmp.rs` for what arrives; `calls.rs` is what programs do (`wirespeed ping`). A
-//! socket has an identifier of its own; replies with another one are dropped. RFC 792, RFC 4443
+//! Called by: `icmp.rs` for what arrives; `calls.rs` has the calls of programs (`wirespeed ping`).
+//! A socket has an identifier of its own; replies with another one are dropped. RFC 792, RFC 4443
 //! section 4. Limits: `ping_sockets`, `ping_replies`.
 
 mod calls;
@@ -42,7 +42,7 @@ use crate::handles::{Event, PingHandle, PortId};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Echo {
-    /// The sender: the host that was asked, or a router that knows why there is no reply.
+    /// The sender: the host that was asked, or a router that reports why there is no reply.
     pub from: IpAddr,
     /// Its sequence number.
     pub seq: u16,
@@ -59,7 +59,7 @@ pub struct Echo {
 pub enum EchoError {
     /// The request did not arrive.
     Unreachable(Unreachable),
-    /// It was larger than a link on the path carries, in bytes of packet; 0: not reported.
+    /// The request was larger than the MTU of a link on the path, in bytes; 0: not reported.
     TooBig(usize),
     /// A router dropped it because its hops ran out.
     TimeExceeded,
@@ -86,8 +86,8 @@ struct Socket {
     /// The port on whose link link-local addresses are.
     port: Option<PortId>,
     queue: VecDeque<Echo>,
-    /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
-    /// socket uses it.
+    /// The path MTU reported last, and until when it is used. The report cannot be verified, so
+    /// only this socket uses it.
     narrow: Option<(IpAddr, Mtu, Instant)>,
 }
 

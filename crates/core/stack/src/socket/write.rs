@@ -1,5 +1,5 @@
-//! Writing to a connection: long data goes down in units, so that one is on the wire while the next
-//! is copied.
+//! Writing to a connection: long data is copied and sent in units, so that one unit is on the wire
+//! while the next is copied.
 //!
 //! Called by: programs. `loan.rs` queues buffers without a copy.
 
@@ -14,8 +14,8 @@ use crate::stack::Stack;
 use crate::tx;
 
 impl Stack {
-    /// Queue data to send; returns how many bytes were taken, which may be fewer than given. Data
-    /// goes down in units: while one is on the wire the next is copied.
+    /// Queue data to send; returns how many bytes were taken, which may be fewer than given. Long
+    /// data is sent in units: while one unit is on the wire, the next is copied.
     ///
     /// # Errors
     /// [`CallError`].
@@ -68,8 +68,8 @@ impl Stack {
         self.write_units(handle, data, behind)
     }
 
-    /// Write data that is longer than a segment, or that other data waits before. No segment in the
-    /// middle of a write is short, even with Nagle's algorithm off.
+    /// Write data that is longer than a segment, or that comes behind other waiting data. No
+    /// segment in the middle of a write is short, even with Nagle's algorithm off.
     #[inline(never)]
     fn write_units(
         &mut self,

@@ -46,7 +46,7 @@ impl World {
         assert_eq!(self.server.stack.tcp_read(self.ends.1, &mut into), Ok(REQUEST));
     }
 
-    /// Segments that the server has sent, and those of them that are mere ACKs.
+    /// The number of segments that the server has sent, and of those that are mere ACKs.
     fn sent(&self) -> (u64, u64) {
         let counters = self.server.stack.counters();
         (counters.of(Counter::TcpSegmentsOut), counters.of(Counter::TcpAcksOut))

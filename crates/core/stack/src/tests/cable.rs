@@ -30,7 +30,7 @@ impl End {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
 
-    /// How often the link was asked for.
+    /// How often the state of the link was asked for.
     pub(super) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }

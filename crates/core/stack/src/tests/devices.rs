@@ -117,7 +117,7 @@ fn a_port_that_lets_frames_gather_does_not_deafen_the_others() {
     let ((busy, sender), (quiet, _other)) = (mute(), mute());
     let mut stack = stack();
     let (busy, quiet) = (add(&mut stack, busy), add(&mut stack, quiet));
-    stack.set_mitigation(busy, level(5)).expect("how deep it is nobody knows");
+    stack.set_mitigation(busy, level(5)).expect("its depth is not known");
     let both = [(busy, Awaited::Frames), (quiet, Awaited::Frames)];
     stack.poll(NOW);
     assert_eq!((stack.arm(Waker::noop()), &awaited(&stack)[..]), (Armed::Descriptors, &both[..]));
@@ -156,7 +156,7 @@ fn an_unfinished_device_is_looked_at_and_not_spun_for() {
     add(&mut stack, Mute { is_unfinished: true, ..device });
     stack.poll(NOW);
     assert_eq!(stack.arm(Waker::noop()), Armed::NotAll);
-    assert_eq!(awaited(&stack).len(), 1, "frames are heard of all the same");
+    assert_eq!(awaited(&stack).len(), 1, "frames wake the driver all the same");
 }
 
 /// Otherwise a task that waits for room on one port would wait for room on the other, which may

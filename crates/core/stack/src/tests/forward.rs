@@ -45,7 +45,7 @@ impl Router {
         Router::between(mtu, [Offloads::default(); 2])
     }
 
-    /// A router whose links do this work.
+    /// A router whose devices have these offloads.
     fn between(mtu: usize, offloads: [Offloads; 2]) -> Router {
         let config = StackConfig::new([5, 6]);
         let mut stack = Stack::new(StackConfig { solicited_node_reports: false, ..config });

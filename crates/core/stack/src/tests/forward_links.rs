@@ -167,8 +167,8 @@ fn a_host_asks_no_device() {
     assert!(world.stack.source_for("198.51.100.9:7".parse().expect("an address")).is_some());
 }
 
-/// A program that hears of link changes has the ports asked at each change; without it they are
-/// asked soon.
+/// A program that is notified of link changes has the ports checked at each change; otherwise the
+/// stack checks them soon.
 #[test]
 fn a_link_is_looked_at_when_there_is_news_of_it() {
     for in_bursts in [false, true] {

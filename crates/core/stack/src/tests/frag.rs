@@ -220,8 +220,8 @@ fn fragments_have_a_burst_of_their_own_if_need_be() {
     assert_eq!(bench.stack.counters().of(Counter::TxBursts), 2);
 }
 
-/// It is one entry until its neighbour's link address is known, although the pending queue holds
-/// three packets.
+/// A datagram is one entry until its neighbour's link address is known, although the pending queue
+/// holds three packets.
 #[test]
 fn a_datagram_waits_for_its_neighbour_whole() {
     for version in BOTH {
@@ -373,7 +373,7 @@ fn large_pings_follow_the_path_mtu_that_a_router_reports() {
         let frames = ping(&mut bench, 2, NOW);
         assert_eq!(frames.len(), count, "{size} bytes");
         assert!(frames.iter().all(|frame| frame.len() <= 14 + 1_300));
-        // Another socket does not know it, and after ten minutes no socket does.
+        // Another socket does not use that MTU, and after ten minutes no socket does.
         let other = bench.stack.ping_open(Owner::program()).expect("a socket");
         bench.stack.ping_send(other, theirs, 1, &pattern(1_400), NOW).expect("sent");
         assert_eq!(bench.sent().len(), 1);

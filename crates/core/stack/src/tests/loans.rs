@@ -100,7 +100,7 @@ fn bytes_of_loans_arrive_however_they_were_put_there() {
     }
 }
 
-/// One by one they would all be runs of one segment, each with headers made for it alone.
+/// Loans sent one by one would all be runs of one segment, each with headers of its own.
 #[test]
 fn loans_wait_for_company_until_there_is_a_run_or_a_poll() {
     let (mut client, c, mut server, s, now) = connected(Switches::default());

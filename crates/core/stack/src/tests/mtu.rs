@@ -255,7 +255,7 @@ fn a_routes_mtu_bounds_what_goes_by_it_and_connections_follow() {
     wire.hosts[US].udp_send(socket, remote, &[1; 5_000], wire.now).expect("sent");
     wire.carry();
     assert!(wire.largest[LARGE] <= 2_000);
-    // The neighbour's is less still.
+    // The neighbour's MTU is less still.
     wire.hosts[US].set_neighbour_mtu(PORT, to, Some(mtu(1_000))).expect("set");
     assert_eq!(wire.hosts[US].mtu_towards(remote), Some(mtu(1_000)));
 }

@@ -246,7 +246,8 @@ fn a_full_device_does_not_gather_frames() {
     // The device took none: one frame waits in the port, the others in their queue.
     let mut frames = bench.sent().len();
     assert_eq!((frames, frames + 1 + bench.stack.pace.waiting()), (4, total));
-    // It leaves alone, at whatever time there is room, and the next has its gap behind that.
+    // The waiting frame leaves alone, at whatever time there is room, and the next has its gap
+    // behind that.
     now += Duration::from_millis(1);
     frames += bench.poll(now).len();
     assert_eq!(frames, 5);

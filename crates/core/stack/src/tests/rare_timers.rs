@@ -1,4 +1,4 @@
-//! The one deadline that stands for all rare ones.
+//! The one deadline that stands for all rare timers.
 
 use core::net::{IpAddr, SocketAddr};
 

@@ -54,7 +54,7 @@ fn an_empty_wheel_is_turned_to_now_in_one_step() {
 }
 
 /// One timer that is days away, and no look before: the steps on the way are counted, and they are
-/// turns of a level, not ticks.
+/// wraps of a level, not ticks.
 #[test]
 fn a_far_deadline_is_reached_in_few_steps() {
     for hours in [1, 30, 24 * 9] {

@@ -62,12 +62,12 @@ pub(crate) struct Ack {
     pub(crate) rtt: Option<Duration>,
     /// Smoothed round trip.
     pub(crate) srtt: Duration,
-    /// When that segment was sent; `now` if there is none.
+    /// When the segment that `rtt` measures was sent; `now` if there is none.
     pub(crate) sent_at: Instant,
-    /// SND.UNA after it, and SND.NXT: a round ends when SND.UNA passes an old SND.NXT.
+    /// SND.UNA after the ACK, and SND.NXT: a round ends when SND.UNA passes an old SND.NXT.
     pub(crate) una: SeqNumber,
     pub(crate) nxt: SeqNumber,
-    /// Bytes estimated to be in the network after it ("pipe").
+    /// Bytes estimated to be in the network after the ACK ("pipe").
     pub(crate) pipe_bytes: u32,
     /// cwnd limited sending since the last ACK.
     pub(crate) cwnd_limited: bool,

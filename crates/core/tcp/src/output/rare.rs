@@ -270,8 +270,9 @@ fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx) -> Option<Mbuf> {
     send_front(tcb, last, cx)
 }
 
-/// Put the option and the data into the first SYN or SYN-ACK. Retransmissions carry neither,
-/// because a middlebox may have dropped the first one for it (RFC 7413 sections 4.1.3 and 4.2.1).
+/// Put the Fast Open option and the data into the first SYN or SYN-ACK. Retransmissions carry
+/// neither, because they may be the reason why a middlebox dropped the first one (RFC 7413 sections
+/// 4.1.3 and 4.2.1).
 fn first_syn(tcb: &mut Tcb, m: &mut Mbuf, options: &mut Options, cx: &mut Cx) {
     if tcb.syn_goes_again() {
         return;

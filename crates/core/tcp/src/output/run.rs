@@ -1,5 +1,5 @@
-//! A run: what one connection sends in one go. The first segment goes through all checks; the
-//! segments behind it differ in sequence number and checksum only and go through none.
+//! A run: the segments that one connection sends in one go. The first segment goes through all
+//! checks; the segments behind it differ in sequence number and checksum only and go through none.
 //!
 //! Called by: `output.rs`, and `stack/tx.rs`, which copies the first segment's headers to the
 //! others.

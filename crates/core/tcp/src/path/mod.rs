@@ -41,9 +41,8 @@ pub fn soft_error(tcb: &mut Tcb, error: Error) {
     tcb.rare.soft_error = Some((error, tcb.snd_una));
 }
 
-/// A hard error: the peer will never answer. It ends a connection in SYN-SENT; any other treats it
-/// as a soft error (RFC 5927 section 5.2).
-/// RFC 9293 SHLD-26.
+/// A hard error: the peer will never answer. It ends a connection in SYN-SENT; any other connection
+/// treats it as a soft error (RFC 5927 section 5.2). RFC 9293 SHLD-26.
 pub fn hard_error(tcb: &mut Tcb, error: Error) {
     match tcb.state {
         State::SynSent => tcb.fail(error),
@@ -67,7 +66,7 @@ pub fn host_unreachable(tcb: &mut Tcb) {
 pub enum Outcome {
     /// Accepted: segments are smaller from now on.
     Believed,
-    /// It has nothing new or useful.
+    /// The message has nothing new or useful.
     Ignored,
     /// Larger segments have arrived before: the report is kept until a time-out confirms it.
     Doubted,

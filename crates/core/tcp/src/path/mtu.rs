@@ -1,5 +1,5 @@
-//! A connection's state of its path MTU. Sizes are payloads of segments without options, as in
-//! [`crate::Tcb::snd_mss`].
+//! What a connection has found out about its path MTU. Sizes are payloads of segments without
+//! options, as in [`crate::Tcb::snd_mss`].
 //!
 //! Called by: tcb, which holds it; path, which makes segments smaller; probe, which tries larger
 //! ones. Plain data.

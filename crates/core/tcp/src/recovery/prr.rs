@@ -6,11 +6,11 @@
 /// State of one episode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prr {
-    /// Bytes delivered since it began ("prr_delivered").
+    /// Bytes delivered since the episode began ("prr_delivered").
     delivered: u64,
-    /// Bytes in flight when it began ("RecoverFS").
+    /// Bytes in flight when the episode began ("RecoverFS").
     flight: u64,
-    /// cwnd when it began, which recovery never exceeds.
+    /// cwnd when the episode began, which recovery never exceeds.
     most: u64,
 }
 

@@ -125,7 +125,7 @@ impl Recovery {
 pub(crate) struct Probe {
     /// Just past its last byte ("TLP.end_seq").
     pub(crate) end: SeqNumber,
-    /// It is a retransmission, not new data.
+    /// The probe is a retransmission, not new data.
     pub(crate) repeats: bool,
     pub(crate) sent_at: Instant,
 }

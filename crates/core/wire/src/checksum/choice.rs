@@ -43,11 +43,11 @@ pub enum Why {
     Measured(Evidence, Measured),
 }
 
-/// What speaks for a core that has 512-bit vectors.
+/// Why a core is expected to keep its clock with 512-bit vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// Only cores that keep their clock have this. A hypervisor can hide a feature, but cannot add
-    /// one.
+    /// Only cores that keep their clock have this feature. A hypervisor can hide a feature, but
+    /// cannot add one.
     Feature(Feature),
     /// The model is known to keep its clock.
     Model,
@@ -103,7 +103,8 @@ impl Measured {
 
 /// Maximum time of 512-bit sums relative to 256-bit sums, in percent.
 const SUMS_PERCENT: u64 = 95;
-/// The same for scalar code between them, which shows a lower clock. On Cascade Lake it was 130.
+/// Maximum relative time of the scalar code between the sums; a longer time shows a lower clock. On
+/// Cascade Lake it was 130.
 const SCALAR_PERCENT: u64 = 106;
 
 impl fmt::Display for Choice {
@@ -155,8 +156,8 @@ fn make() -> Choice {
     Choice { rung, why: Why::Fastest }
 }
 
-/// The choice where `fastest` is the last rung whose instructions the processor has. `measure`
-/// takes how often the core is to be warmed up.
+/// The choice where `fastest` is the last rung whose instructions the processor has. The argument
+/// of `measure` is the number of warm-ups.
 #[cfg(target_arch = "x86_64")]
 fn decide(fastest: Ladder, clock: Clock, measure: impl FnOnce(usize) -> Measured) -> Choice {
     if fastest != Ladder::Avx512 {

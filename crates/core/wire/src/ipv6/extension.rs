@@ -92,8 +92,7 @@ pub fn upper_layer(payload: &[u8], next_header: u8) -> Result<(u8, usize), DropR
 /// bytes after the IPv6 header, cut to `payload_len`). `next_header` is that of the IPv6 header.
 ///
 /// A real fragment is returned as ([`FRAGMENT`], offset of the fragment header) for reassembly; an
-/// atomic one (RFC 6946) is walked through. ESP, AH, and the value for nothing are returned like
-/// protocols.
+/// atomic one (RFC 6946) is walked through. ESP, AH and No Next Header are returned like protocols.
 ///
 /// # Errors
 /// [`DropReason::Ipv6ExtensionHeader`]: a header or an option past the end.
@@ -107,7 +106,8 @@ pub fn chain(
 ) -> Result<(u8, usize), Refused> {
     let mut at = 0;
     let mut headers = 0;
-    // Behind the IPv6 header; `None` while the field is in the IPv6 header itself.
+    // Where the header is named: an offset behind the IPv6 header; `None` while that field is in
+    // the IPv6 header itself.
     let mut named_at = None;
     loop {
         if !matches!(next_header, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS) {
@@ -144,7 +144,8 @@ pub fn chain(
     }
 }
 
-/// Bytes of the extension header at the start of `bytes`; `None` if they are too few to tell.
+/// Bytes of the extension header at the start of `bytes`; `None` if too few bytes are there to
+/// tell.
 fn header_len(bytes: &[u8], kind: u8) -> Option<usize> {
     match kind {
         FRAGMENT => Some(Fragment::LEN),
@@ -204,7 +205,7 @@ struct End {
     /// The first header that is no extension header; [`FRAGMENT`] for a fragment that is not first.
     protocol: u8,
     at: usize,
-    /// Where the byte that names it is; `None`: in the IPv6 header.
+    /// Where the header is that names this one, an offset like `at`; `None`: the IPv6 header.
     named_at: Option<usize>,
     has_fragment_header: bool,
 }
@@ -238,15 +239,15 @@ pub fn has_all_headers(data: &[u8], next_header: u8) -> bool {
     })
 }
 
-/// Has `packet` a fragment header that can be reached?
+/// Has `packet` a fragment header, and no header in front of it that is cut off?
 pub fn has_fragment_header(packet: &[u8]) -> bool {
     let Ok(header) = Header::parse_quoted(packet) else { return false };
     let data = packet.get(HEADER_LEN..).unwrap_or_default();
     follow(data, header.next_header).is_some_and(|end| end.has_fragment_header)
 }
 
-/// The last header of `packet`, as far as it is there: its protocol, where it begins, and where the
-/// byte that names it is, both from the start of the packet.
+/// The last header of `packet`: its protocol, its offset, and the offset of the byte that names it,
+/// both from the start of the packet. `None` if an extension header is cut off.
 pub fn last_header(packet: &[u8]) -> Option<(u8, usize, usize)> {
     let header = Header::parse_quoted(packet).ok()?;
     let end = follow(packet.get(HEADER_LEN..)?, header.next_header)?;

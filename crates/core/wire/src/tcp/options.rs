@@ -157,7 +157,7 @@ impl FastOpen {
         self.len == 0
     }
 
-    /// Write it at `at`, padded with NOPs; returns the end.
+    /// Write the option at `at`, padded with NOPs; returns the end.
     fn emit(&self, buf: &mut [u8; OPTIONS_LEN_MAX], mut at: usize) -> usize {
         if self.experimental {
             put(buf, at, [EXPERIMENT, 4 + self.len]);

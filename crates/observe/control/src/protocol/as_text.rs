@@ -1,6 +1,6 @@
-//! Values that travel as the text that people write: a network as `192.0.2.1/24`.
+//! Values that are sent as the text that people write, such as a network as `192.0.2.1/24`.
 //!
-//! Called by: serde, for fields that name it.
+//! Called by: serde, for fields that name this module.
 
 use core::fmt::Display;
 use core::str::FromStr;
@@ -19,7 +19,7 @@ where
     String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
-/// The same of what may be missing.
+/// The same for optional values.
 pub(super) mod option {
     use super::*;
 

@@ -1,13 +1,13 @@
 //! Calls of a client on sockets in a running stack.
 //!
-//! Called by: `nc` and `ping` ask, `observe` answers and trusts nothing in it: the kernel says
-//! whose a socket is, not the call.
+//! Called by: `nc` and `ping`, which make calls; `observe`, which answers them and trusts nothing
+//! in a call: the kernel, not the call, says who owns a socket.
 
 use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// A call of the stack; a socket is named by the number that [`Call::Open`] gave.
+/// A call on the stack. A socket is named by the number that [`Call::Open`] returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Call {
@@ -17,15 +17,15 @@ pub enum Call {
     Send {
         /// The socket.
         socket: u64,
-        /// To this host, if the socket is not connected.
+        /// The destination, if the socket is not connected.
         to: Option<SocketAddr>,
-        /// The number of an echo request.
+        /// The sequence number of an echo request.
         seq: u16,
-        /// In base64.
+        /// The data in base64.
         data: String,
     },
-    /// Receive all that came since the last call; for TCP `state` and `eof`, too. If nothing came,
-    /// the answer may wait.
+    /// Receive everything that came since the last call; for TCP, `state` and `eof` as well. If
+    /// nothing came, the answer may wait.
     Receive {
         /// The socket.
         socket: u64,
@@ -48,10 +48,10 @@ pub enum Call {
 /// How long an answer may wait for something to come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// In milliseconds.
+    /// The time in milliseconds.
     pub ms: u32,
-    /// The state of the connection that the client knows: another state is an answer. Empty for
-    /// other sockets.
+    /// The state of the connection that the client knows: the answer comes when the state differs.
+    /// Empty for sockets other than TCP connections.
     #[serde(default)]
     pub seen: String,
 }
@@ -67,32 +67,32 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         link: Option<String>,
     },
-    /// Datagrams, from and to `peer` alone if it is connected.
+    /// Datagrams; from and to `peer` only, if there is one.
     Udp {
         local: SocketAddr,
         peer: Option<SocketAddr>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         link: Option<String>,
     },
-    /// A connection.
+    /// A TCP connection to a host.
     Connect {
         remote: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         link: Option<String>,
     },
-    /// Connections to this port.
+    /// A listener for TCP connections to this port.
     Listen { local: SocketAddr },
 }
 
-/// The answer to a call; fields that do not belong to the call are empty.
+/// The answer to a call. Fields that do not belong to the call are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Called {
     /// The number of the socket that was opened.
     pub socket: Option<u64>,
-    /// Bytes that were taken.
+    /// The number of bytes that the socket took.
     pub sent: Option<u64>,
-    /// When they were taken, by the stack's clock.
+    /// When the socket took the bytes, by the stack's clock.
     pub at_ns: Option<u64>,
     /// Connections that were accepted.
     pub accepted: Vec<Accepted>,
@@ -102,16 +102,16 @@ pub struct Called {
     pub datagrams: Vec<Datagram>,
     /// Bytes of a stream, in base64.
     pub data: String,
-    /// No more will come.
+    /// The peer has closed the stream: no more data will come.
     pub eof: bool,
     /// The state of the connection; empty for other sockets.
     pub state: String,
-    /// The error of the socket since the last call.
+    /// The error that the socket had since the last call.
     pub error: Option<String>,
 }
 
 impl Called {
-    /// Has nothing come?
+    /// Is there nothing in the answer?
     pub fn is_empty(&self) -> bool {
         self.accepted.is_empty()
             && self.echoes.is_empty()
@@ -125,7 +125,7 @@ impl Called {
 /// A connection that a listener accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// The number of its socket.
+    /// The number of the connection's socket.
     pub socket: u64,
     /// The peer.
     pub from: Option<String>,
@@ -136,15 +136,15 @@ pub struct Accepted {
 pub struct Echo {
     /// The sender.
     pub from: IpAddr,
-    /// The number of the request.
+    /// The sequence number of the request.
     pub seq: u16,
-    /// The hops that it had left.
+    /// The TTL or hop limit of the answer when it came.
     pub ttl: u8,
-    /// When it came, by the stack's clock.
+    /// When the answer came, by the stack's clock.
     pub at_ns: u64,
-    /// Bytes behind the ICMP header; `None`: an error was the answer.
+    /// The number of bytes after the ICMP header; `None` if the answer was an error.
     pub bytes: Option<u64>,
-    /// That error.
+    /// The error, if the answer was one.
     pub error: Option<String>,
 }
 
@@ -153,6 +153,6 @@ pub struct Echo {
 pub struct Datagram {
     /// The sender.
     pub from: SocketAddr,
-    /// In base64.
+    /// The data in base64.
     pub data: String,
 }

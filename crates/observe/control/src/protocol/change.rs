@@ -15,13 +15,13 @@ pub const CHANGES_MAX: usize = 500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Add the object; it must not be there.
+    /// Add the object, which must not exist.
     Add,
-    /// Add the object; if it is there, it is replaced.
+    /// Add the object, or replace it if it exists.
     Replace,
-    /// Change the object; it must be there.
+    /// Change the object, which must exist.
     Change,
-    /// Remove the object; it must be there.
+    /// Remove the object, which must exist.
     Del,
 }
 
@@ -44,18 +44,18 @@ pub enum Object {
     Rule(RuleSpec),
     /// A neighbour.
     Neighbour {
-        /// The number of its port.
+        /// The number of the port.
         port: u16,
-        /// Its address.
+        /// The neighbour's address.
         ip: IpAddr,
-        /// Its link address; not for [`Verb::Del`].
+        /// The neighbour's link address; not for [`Verb::Del`].
         mac: Option<String>,
     },
     /// An address of the stack.
     Address {
-        /// The number of its port.
+        /// The number of the port.
         port: u16,
-        /// The address with the length of its network's prefix.
+        /// The address with the prefix length of its network.
         cidr: String,
         /// Valid lifetime: how long the address exists, in seconds; `None`: for ever.
         valid_s: Option<u64>,
@@ -74,7 +74,7 @@ pub struct RouteSpec {
     pub to: String,
     /// The number of the table.
     pub table: u32,
-    /// Its next hop, or several that share the packets.
+    /// The next hop, or several that share the packets.
     pub hops: Vec<Hop>,
     /// The metric; `None`: 0.
     pub metric: Option<u32>,
@@ -82,7 +82,7 @@ pub struct RouteSpec {
     pub mtu: Option<usize>,
     /// The origin of the route, by its name in the output of `ip route`; only for [`Verb::Del`].
     pub proto: Option<String>,
-    /// The gateway is on the link, even if no address of the port has it in its network.
+    /// The gateway is on the link, even if it is in no network of the port's addresses.
     pub onlink: bool,
     /// The names of the groups of users whose packets the route is for; `None`: it is for all.
     #[serde(default)]
@@ -104,9 +104,9 @@ pub struct RuleSpec {
     pub from: Option<String>,
     /// The network of the destination.
     pub to: Option<String>,
-    /// The number of the port that a packet came by.
+    /// The number of the port where a packet arrived.
     pub in_port: Option<u16>,
-    /// A packet mark, and the bits of it that are compared.
+    /// A packet mark, and the mask of the bits that are compared.
     pub mark: Option<(u32, u32)>,
     /// The name of a group of users that the packet's owner is in.
     pub group: Option<String>,
@@ -123,24 +123,24 @@ pub struct RuleSpec {
 pub struct Hop {
     /// The gateway.
     pub via: Option<IpAddr>,
-    /// The number of its port.
+    /// The number of the port.
     pub port: Option<u16>,
-    /// Its weight, if the route's packets are shared among several next hops.
+    /// The weight of the next hop, if several next hops share the route's packets.
     pub weight: Option<u8>,
 }
 
 /// A packet whose route is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lookup {
-    /// Its destination.
+    /// The packet's destination.
     pub dst: IpAddr,
-    /// Its source.
+    /// The packet's source.
     pub src: Option<IpAddr>,
-    /// The number of the port that its socket is bound to.
+    /// The number of the port that the packet's socket is bound to.
     pub output: Option<u16>,
-    /// The number of the port that it came by.
+    /// The number of the port where the packet arrived.
     pub input: Option<u16>,
-    /// The user that sends it.
+    /// The user that sends the packet.
     pub uid: u32,
     /// The user's groups on this machine, as far as they are known.
     #[serde(default)]

@@ -1,32 +1,32 @@
-//! A TCP connection, as `show`, `top`, `explain` and the live page have it.
+//! A TCP connection, as `show`, `top`, `explain` and the live page get it.
 //!
-//! Called by: `observe` fills it, tools read it. A new field is added here, filled in `observe`'s
-//! `rows.rs` and shown where it matters.
+//! Called by: `observe`, which fills the fields; tools, which read them. A new field is added here,
+//! filled in `rows.rs` of `observe`, and shown where it matters.
 
 use serde::{Deserialize, Serialize};
 
-/// A connection. Names are those of `ss -ti` where that has one; sizes are in bytes, counts since
-/// the connection began.
+/// A connection. Fields have the names of `ss -ti`, if it has one. Sizes are in bytes; counts are
+/// since the connection began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connection {
-    /// Its place in the stack's table; another connection may have it later.
+    /// The index in the stack's table, which another connection may have later.
     pub number: u64,
-    /// Our end.
+    /// The local address and port.
     pub local: String,
-    /// The peer's.
+    /// The peer's address and port.
     pub remote: String,
-    /// State of RFC 9293.
+    /// The state, by its name in RFC 9293.
     pub state: String,
-    /// The number of the port that it leaves by.
+    /// The number of the port that the connection's packets leave by.
     pub port: u16,
     /// The name of that port.
     pub dev: String,
-    /// The user that it belongs to.
+    /// The user that owns the connection.
     pub uid: u32,
-    /// Since its first SYN.
+    /// The time since the first SYN.
     pub age_ms: u64,
-    /// Congestion control.
+    /// The name of the congestion control.
     pub congestion_control: String,
     /// ECN was agreed.
     pub ecn: bool,
@@ -40,21 +40,21 @@ pub struct Connection {
     pub wscale_snd: Option<u8>,
     /// The shift of our window.
     pub wscale_rcv: Option<u8>,
-    /// The MSS that we told the peer.
+    /// The MSS that was announced to the peer.
     pub advmss: u64,
-    /// Largest payload that is sent in a segment.
+    /// The largest payload that is sent in a segment.
     pub mss: u64,
-    /// Largest payload received in a segment.
+    /// The largest payload that was received in a segment.
     pub rcv_mss: u64,
     /// Smoothed round-trip time.
     pub rtt_us: u64,
-    /// Its mean deviation.
+    /// The mean deviation of the round-trip time.
     pub rttvar_us: u64,
     /// The shortest round-trip time.
     pub min_rtt_us: u64,
     /// The retransmission time-out.
     pub rto_us: u64,
-    /// How often that was doubled.
+    /// How often the retransmission time-out was doubled.
     pub backoff: u64,
     /// Consecutive time-outs without an answer.
     pub retries: u64,
@@ -64,26 +64,26 @@ pub struct Connection {
     pub cwnd_bytes: u64,
     /// Slow-start threshold; `None` until there was congestion.
     pub ssthresh_bytes: Option<u64>,
-    /// The rate of sending; `None` without pacing.
+    /// The pacing rate; `None` without pacing.
     pub pacing_bytes_per_s: Option<u64>,
-    /// The state of repair of congestion control: `no`, `disorder`, `cwr`, `recovery` or `loss`, as
-    /// Linux calls it.
+    /// The state of loss recovery, as Linux calls it: `no`, `disorder`, `cwr`, `recovery` or
+    /// `loss`.
     pub recovering: String,
     /// The peer's window.
     pub snd_wnd: u64,
     /// Our window.
     pub rcv_wnd: u64,
-    /// Sent and not acknowledged.
+    /// Bytes that were sent and not acknowledged.
     pub in_flight: u64,
-    /// The part of it that SACK reports as received.
+    /// The bytes in flight that SACK reports as received.
     pub sacked_bytes: u64,
-    /// The part of it that is taken for lost.
+    /// The bytes in flight that are taken for lost.
     pub lost_bytes: u64,
-    /// The part of it that was sent again.
+    /// The bytes in flight that were sent again.
     pub resent_bytes: u64,
-    /// Waiting to be sent.
+    /// Bytes that wait to be sent.
     pub unsent: u64,
-    /// Waiting to be read.
+    /// Bytes that wait to be read.
     pub unread: u64,
     /// Size of the receive buffer.
     pub receive_buffer_bytes: u64,
@@ -105,21 +105,21 @@ pub struct Connection {
     pub fast_recoveries: u64,
     /// Tail loss probes.
     pub tail_probes: u64,
-    /// Reductions of the congestion window that were taken back.
+    /// Reductions of the congestion window that were undone.
     pub undone: u64,
     /// Duplicate ACKs received.
     pub duplicate_acks: u64,
     /// Segments received out of order.
     pub out_of_order: u64,
-    /// Packets received with a mark of congestion.
+    /// Packets received with a congestion mark (CE).
     pub ce_marks: u64,
-    /// Reductions of the congestion window for such marks at the peer.
+    /// Reductions of the congestion window because the peer received such marks.
     pub ecn_reductions: u64,
-    /// When timers are due.
+    /// When the timers are due.
     pub timers_ms: Timers,
 }
 
-/// When a connection's timers are due, in milliseconds from now; `None`: not running.
+/// When a connection's timers are due, in milliseconds from now; `None` if a timer is not running.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names of the timers")]

@@ -1,8 +1,8 @@
-//! The firewall: its rows, questions about it, and changes of its rules on trial.
+//! The firewall: rows, questions, and changes of rules on trial.
 //!
-//! Called by: `wirespeed filter`, `states` and `show`, which ask; `observe` answers and trusts
-//! nothing in a question. Rules are counted from 1; sizes are bytes. docs/filter.md has the words
-//! of rules.
+//! Called by: `wirespeed filter`, `states` and `show`, which ask; `observe`, which answers and
+//! trusts nothing in a question. Rules are numbered from 1; sizes are in bytes. docs/filter.md
+//! describes the language of rules.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -10,65 +10,66 @@ use std::collections::BTreeMap;
 use base::Cidr;
 use serde::{Deserialize, Serialize};
 
-/// A rule of the filter, in order; the last row is the default.
+/// A rule of the filter. Rows are in the order of the rules; the last row is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FilterRule {
-    /// Its number; `None` for the default.
+    /// The number of the rule; `None` for the default.
     pub rule: Option<u32>,
-    /// As the operator wrote it, on one line; a long one is cut.
+    /// The rule as the operator wrote it, on one line; a long rule is cut.
     pub text: String,
-    /// Packets that it decided on, those of its flows included.
+    /// Packets that the rule decided on, including later packets of its flows.
     pub packets: u64,
-    /// Their bytes, IP headers included.
+    /// The bytes of these packets, IP headers included.
     pub bytes: u64,
-    /// Flows that it passed.
+    /// Flows that the rule passed.
     pub flows: u64,
     /// The time since the last of these packets.
     pub last_hit_ms: Option<u64>,
-    /// Its label.
+    /// The label of the rule.
     pub label: Option<String>,
 }
 
-/// A state: a flow that passed.
+/// A state of the filter: a flow that passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowState {
-    /// The name of its protocol.
+    /// The name of the protocol.
     pub protocol: String,
-    /// The source of its first packet as it arrived, with the port.
+    /// The source address and port of the first packet, as it arrived.
     pub src: String,
-    /// The destination of its first packet as it arrived.
+    /// The destination of the first packet, as it arrived.
     pub dst: String,
-    /// The source of answers as they arrive.
+    /// The source of answers, as they arrive.
     pub reply_src: String,
-    /// The destination of answers as they arrive: another one than `src` if NAT translates it.
+    /// The destination of answers, as they arrive. It differs from `src` if NAT translates the
+    /// source.
     pub reply_dst: String,
-    /// The port that the first packet came by; `self` is the router.
+    /// The port where the first packet arrived; `self` is the router.
     pub in_dev: String,
-    /// The port that it left by.
+    /// The port that the first packet left by.
     pub out_dev: String,
-    /// Where the flow is: `established`, `unreplied` and so on.
+    /// The phase of the flow: `established`, `unreplied` and so on.
     pub phase: String,
     /// The time since the first packet.
     pub age_ms: u64,
-    /// The time since the last packet that counts.
+    /// The time since the last packet that renewed the state.
     pub idle_ms: u64,
-    /// The time until it ends if no more packets come.
+    /// The time until the state expires if no more packets come.
     pub expires_ms: u64,
-    /// Packets in its direction.
+    /// Packets in the direction of the first packet.
     pub packets: u64,
-    /// Bytes in its direction.
+    /// Bytes in the direction of the first packet.
     pub bytes: u64,
     /// Packets in the direction of answers.
     pub reply_packets: u64,
     /// Bytes in the direction of answers.
     pub reply_bytes: u64,
-    /// The rule that passed it; `None`: the default, or rules that ran before.
+    /// The rule that passed the flow; `None` if the default did, or a rule of an earlier rule set.
     pub rule: Option<u32>,
-    /// That rule's label.
+    /// The label of that rule.
     pub label: Option<String>,
-    /// Windows are not checked.
+    /// TCP windows are not checked.
     pub loose: bool,
 }
 
@@ -76,27 +77,28 @@ pub struct FlowState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NatRule {
-    /// Its number.
+    /// The number of the rule.
     pub rule: u32,
-    /// As the operator wrote it, on one line; a long one is cut.
+    /// The rule as the operator wrote it, on one line; a long rule is cut.
     pub text: String,
-    /// Inside addresses that have mappings of its pool; `None`: it needs none.
+    /// Inside addresses that have mappings of the rule's pool; `None` if the rule needs no
+    /// mappings.
     pub sources: Option<u64>,
-    /// Mappings of its pool.
+    /// Mappings of the rule's pool.
     pub mappings: Option<u64>,
 }
 
-/// A mapping: an inside address and port, and those of the outside.
+/// A mapping: an inside address and port, and an outside address and port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NatMapping {
-    /// The name of its protocol.
+    /// The name of the protocol.
     pub protocol: String,
     /// The inside address and port.
     pub inside: String,
     /// The outside address and port.
     pub outside: String,
-    /// Flows that use it; 0 while its port is held for its source.
+    /// Flows that use the mapping; 0 while the port is still reserved for the source.
     pub flows: u64,
 }
 
@@ -120,25 +122,26 @@ pub struct FlowExport {
     pub icmp_errors: u64,
 }
 
-/// Which states are meant: those for which all fields hold that are given.
+/// A choice of states: those that match all fields that are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Chosen {
     /// The name of the protocol.
     pub protocol: Option<String>,
-    /// A network with the source of the first packet.
+    /// A network that contains the source of the first packet.
     pub src: Option<String>,
-    /// A network with its destination.
+    /// A network that contains the destination of the first packet.
     pub dst: Option<String>,
-    /// A network with one of both, as it arrived or as NAT translated it.
+    /// A network that contains the source or the destination, as it arrived or as NAT translated
+    /// it.
     pub host: Option<String>,
     /// The source port of the first packet.
     pub sport: Option<u16>,
-    /// Its destination port.
+    /// The destination port of the first packet.
     pub dport: Option<u16>,
-    /// The name of the port that it came by.
+    /// The name of the port where the first packet arrived.
     pub in_dev: Option<String>,
-    /// The name of the port that it left by.
+    /// The name of the port that the first packet left by.
     pub out_dev: Option<String>,
     /// The phase.
     pub phase: Option<String>,
@@ -146,19 +149,19 @@ pub struct Chosen {
     pub rule: Option<String>,
 }
 
-/// Rules as a configuration has them, with the files that their sets name.
+/// Rules in the form of a configuration, with the files that their sets name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuleText {
-    /// The default.
+    /// The default action.
     pub default: String,
     /// Rules of the filter.
     pub rules: String,
     /// Rules of NAT.
     pub nat: String,
-    /// Names of sets, and their entries.
+    /// The names of sets, and their entries.
     pub sets: Vec<(String, Vec<String>)>,
-    /// Texts of files by the names that sets have for them.
+    /// The contents of files, by the names that the sets use.
     pub files: BTreeMap<String, String>,
 }
 
@@ -168,46 +171,48 @@ pub struct RuleText {
 pub enum FilterCall {
     /// A page of states: rows of [`FlowState`].
     States {
-        /// Which.
+        /// The states that are meant.
         chosen: Chosen,
         /// 0, or [`Answer::next`](super::Answer::next) of the page before.
         cursor: u64,
     },
-    /// What the rules say of a packet, in the words of `filter explain`: [`Explained`].
+    /// What the rules decide about a packet, which is described as for `filter explain`:
+    /// [`Explained`].
     Explain(String),
     /// End states, some at a time: [`Killed`].
     Kill {
-        /// Which.
+        /// The states that are meant.
         chosen: Chosen,
         /// 0, or [`Answer::next`](super::Answer::next) of the call before.
         cursor: u64,
     },
-    /// Filter by these rules; they go by themselves unless they are confirmed: [`OnTrial`].
+    /// Filter by these rules, which are removed automatically unless they are confirmed:
+    /// [`OnTrial`].
     Apply {
         /// The rules.
         text: Box<RuleText>,
-        /// How long they stay without confirmation.
+        /// How long the rules stay without confirmation.
         confirm_s: u32,
     },
-    /// The rules on trial stay until the configuration is read again: [`OnTrial`].
+    /// Keep the rules on trial until the configuration is read again: [`OnTrial`].
     Confirm,
 }
 
 impl FilterCall {
-    /// Does it change something?
+    /// Does the call change something?
     pub fn is_change(&self) -> bool {
         !matches!(self, FilterCall::States { .. } | FilterCall::Explain(_))
     }
 }
 
-/// How many of the states that were looked at have ended.
+/// How many of the examined states were ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Killed {
-    /// States.
+    /// The number of states that were ended.
     pub killed: u64,
 }
 
-/// The rules that are on trial, or were.
+/// The numbers of the rules that are on trial, or were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnTrial {
     /// Rules of the filter.
@@ -216,30 +221,30 @@ pub struct OnTrial {
     pub nat: u64,
 }
 
-/// Why a rule does not match a packet.
+/// Whether a rule matches a packet, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The number of the rule.
     pub rule: u32,
-    /// The rule; a long one is cut.
+    /// The text of the rule; a long rule is cut.
     pub text: String,
-    /// The clause that does not fit; `None`: it matches.
+    /// The clause that does not match; `None` if the rule matches.
     pub why: Option<String>,
 }
 
-/// What the rules say of a packet.
+/// What the rules decide about a packet, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explained {
     /// The packet, with its translated destination.
     pub packet: String,
-    /// The port that it came by.
+    /// The port where the packet arrived.
     pub in_dev: String,
-    /// The port that it leaves by; `None`: no rule is asked, because it has no route, or a source
-    /// that is not behind its port.
+    /// The port that the packet leaves by. If it is `None`, no rule is evaluated, because the
+    /// packet has no route, or its source is not behind the port where it arrived.
     pub out_dev: Option<String>,
-    /// The rule of NAT that translates its destination, and what that becomes.
+    /// The rule of NAT that translates the packet's destination, and the new destination.
     pub dest: Option<(u32, String, IpAddr)>,
-    /// It passes before any rule.
+    /// The packet passes before any rule.
     pub always: bool,
     /// The rules up to the one that matches.
     pub steps: Vec<Step>,
@@ -247,11 +252,11 @@ pub struct Explained {
     pub action: String,
     /// The rule that decides; `None`: the default.
     pub rule: Option<u32>,
-    /// The rule of NAT that translates its source, if it passes.
+    /// The rule of NAT that translates the packet's source, if the packet passes.
     pub source: Option<(u32, String)>,
 }
 
-/// A network, or an address alone.
+/// Parse a network, or a single address as the network of only that address.
 pub fn network(text: &str) -> Option<Cidr> {
     text.parse::<IpAddr>().map(Cidr::host).ok().or_else(|| text.parse().ok())
 }

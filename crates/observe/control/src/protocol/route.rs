@@ -1,7 +1,8 @@
 //! Routes, rules, and the FIB's answer for a packet.
 //!
-//! Called by: `observe` fills them, `show`, `ip` and `explain` read them. `dev` is the name of a
-//! port, `port` its number. Groups of users have names where the configuration names them.
+//! Called by: `observe`, which fills the rows; `show`, `ip` and `explain`, which read them. `dev`
+//! is the name of a port, `port` its number. Groups of users are given by name if the configuration
+//! names them.
 
 use core::net::IpAddr;
 
@@ -13,32 +14,32 @@ use super::as_text;
 /// A route. Several routes to one destination, each with a weight, share its packets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// The network.
+    /// The network of the destination.
     #[serde(with = "as_text")]
     pub destination: Cidr,
     /// The gateway; `None`: the network is on the link.
     pub via: Option<IpAddr>,
-    /// The port.
+    /// The number of the port.
     pub port: u16,
-    /// Its name.
+    /// The name of the port.
     pub dev: String,
     /// The number of the table.
     pub table: u32,
-    /// The largest packet, in bytes, if the route says so.
+    /// The largest packet in bytes, if the route limits it.
     pub mtu: Option<u64>,
-    /// The route with the lowest metric is taken.
+    /// The metric; the route with the lowest is used.
     pub metric: u32,
-    /// Its share.
+    /// The share of the packets, as a weight.
     pub weight: Option<u8>,
-    /// Its origin, as `ip route` has it: `static`, `kernel`, `ra` and so on.
+    /// The origin of the route, as in `ip route`: `static`, `kernel`, `ra` and so on.
     pub origin: String,
     /// The time until the route expires.
     pub expires_ms: Option<u64>,
-    /// The groups of users that it is for.
+    /// The groups of users that the route is for.
     pub include: Option<Vec<String>>,
-    /// The groups of users that it is not for.
+    /// The groups of users that the route is not for.
     pub exclude: Option<Vec<String>>,
-    /// It is only for packets of the host's own.
+    /// The route is only for the host's own packets, not for forwarded ones.
     pub no_forward: bool,
 }
 
@@ -46,7 +47,7 @@ pub struct Route {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rule {
-    /// The lowest is asked first.
+    /// The priority; the rule with the lowest is asked first.
     pub priority: u32,
     /// The network of the source.
     #[serde(with = "as_text::option")]
@@ -54,21 +55,21 @@ pub struct Rule {
     /// The network of the destination.
     #[serde(with = "as_text::option")]
     pub to: Option<Cidr>,
-    /// The port that the packet came by.
+    /// The number of the port where the packet arrived.
     pub in_port: Option<u16>,
-    /// Its name.
+    /// The name of the port.
     pub in_dev: Option<String>,
     /// The packet's mark.
     pub mark: Option<u32>,
-    /// The bits of it that count.
+    /// The mask of the bits of the mark that count.
     pub mask: Option<u32>,
     /// The group of the packet's owner.
     pub group: Option<String>,
-    /// It is for all packets that the other fields do not describe.
+    /// The rule is for all packets that the other fields do not match.
     pub not: bool,
-    /// Where the route is looked up.
+    /// The table in which the route is looked up.
     pub table: Option<u32>,
-    /// Instead of a table: `unreachable`, `prohibit` or `blackhole`.
+    /// The action instead of a look-up: `unreachable`, `prohibit` or `blackhole`.
     pub action: Option<String>,
 }
 
@@ -76,58 +77,58 @@ pub struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "lowercase")]
 pub enum Found {
-    /// It is for the stack itself.
+    /// The packet is for the stack itself.
     Local {
-        /// The port that has the address.
+        /// The number of the port that has the address.
         port: u16,
-        /// Its name.
+        /// The name of the port.
         dev: String,
     },
-    /// It is dropped.
+    /// The packet is dropped.
     Dropped {
-        /// For this reason.
+        /// The reason for the drop.
         drop: String,
     },
-    /// It is sent.
+    /// The packet is sent.
     Leaves(Box<Leaving>),
 }
 
 /// How a packet leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaving {
-    /// The rule that led to the table; `None`: there is only the main table's rule.
+    /// The rule that led to the table; `None` if there is only the main table's rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
     /// The table of the route.
     pub table: u32,
-    /// The route; `None`: the address is of one link.
+    /// The route; `None` if the address belongs to one link.
     pub route: Option<Route>,
-    /// Routes that share the packets, this one included.
+    /// The number of routes that share the packets, this one included.
     pub paths: u64,
-    /// The next hops of all of them.
+    /// The next hops of all these routes.
     pub next_hops: Vec<NextHop>,
-    /// It is a broadcast.
+    /// The packet is a broadcast.
     pub broadcast: bool,
-    /// The port.
+    /// The number of the port.
     pub port: u16,
-    /// Its name.
+    /// The name of the port.
     pub dev: String,
     /// The neighbour that the packet is sent to.
     pub next_hop: IpAddr,
     /// The source of a packet that has none yet.
     pub source: Option<IpAddr>,
-    /// The neighbour's state, as `ip neigh` has it.
+    /// The neighbour's state, as in `ip neigh`.
     pub neighbour: Option<String>,
-    /// Its link address.
+    /// The neighbour's link address.
     #[serde(with = "as_text::option")]
     pub mac: Option<MacAddr>,
-    /// The largest packet, in bytes: the least of those that follow.
+    /// The largest packet in bytes: the smallest of the following MTUs.
     pub mtu: u64,
-    /// The port's.
+    /// The port's MTU.
     pub port_mtu: u64,
-    /// The route's.
+    /// The route's MTU.
     pub route_mtu: Option<u64>,
-    /// The neighbour's.
+    /// The neighbour's MTU.
     pub neighbour_mtu: Option<u64>,
     /// The MTU that routers on the path have reported.
     pub path_mtu: Option<u64>,
@@ -136,10 +137,10 @@ pub struct Leaving {
 /// A next hop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextHop {
-    /// The gateway; `None`: the destination is on the link.
+    /// The gateway; `None` if the destination is on the link.
     pub via: Option<IpAddr>,
     /// The name of the port.
     pub dev: String,
-    /// Its share.
+    /// The share of the packets, as a weight.
     pub weight: Option<u8>,
 }

@@ -1,7 +1,7 @@
-//! The rows of a stack's sections, but for connections and routes, which have files of their own.
+//! The rows of a stack's sections. Connections and routes have files of their own.
 //!
-//! Called by: `observe` fills them, tools read them. Sizes are in bytes. `dev` is the name of a
-//! port, `port` its number; a time that is `None` is for ever, or is not known.
+//! Called by: `observe`, which fills the rows; tools, which read them. Sizes are in bytes. `dev` is
+//! the name of a port, `port` its number. A time of `None` is for ever, or is not known.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::as_text;
 
-/// How much there is of everything: the section `stack`.
+/// The totals of a stack: the section `stack`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// Ports.
+    /// The number of ports.
     pub ports: u64,
-    /// Connections, those that their users still hold after their end included.
+    /// Connections, including ended ones that their users still hold.
     pub connections: u64,
     /// Records in TIME-WAIT.
     pub time_wait: u64,
@@ -25,7 +25,7 @@ pub struct Summary {
     pub half_open: u64,
     /// Listeners and UDP sockets.
     pub sockets: u64,
-    /// Memory that the stack's buffers take.
+    /// The memory of the stack's buffers.
     pub pool_bytes: u64,
     /// About how much of that is of buffers in use.
     pub pool_used_bytes: u64,
@@ -33,9 +33,9 @@ pub struct Summary {
     pub drops: u64,
     /// How checksums are computed on this processor.
     pub checksums: String,
-    /// How the usual packet is forwarded.
+    /// How most packets are forwarded.
     pub forwarding: String,
-    /// Neighbours whose broadcast address is not ours, a line each.
+    /// Neighbours whose broadcast address differs from ours, a line each.
     pub other_broadcasters: Vec<String>,
 }
 
@@ -43,119 +43,119 @@ pub struct Summary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Port {
-    /// Its number.
+    /// The number of the port.
     pub port: u16,
-    /// Its name.
+    /// The name of the port.
     pub name: String,
-    /// The same, as other rows have it.
+    /// The name again, under the field name of other rows.
     pub dev: String,
-    /// The header that its frames begin with: `ethernet` or `ip`.
+    /// The header with which the port's frames begin: `ethernet` or `ip`.
     pub link: String,
-    /// Its link address; `None` without Ethernet.
+    /// The port's link address; `None` without Ethernet.
     #[serde(with = "as_text::option")]
     pub mac: Option<MacAddr>,
     /// The largest packet.
     pub mtu: u64,
-    /// Its addresses, each with the length of its network's prefix.
+    /// The port's addresses, each with the prefix length of its network.
     pub addresses: Vec<String>,
-    /// The largest super-segment, 0 for none.
+    /// The largest super-segment; 0 if the port takes none.
     pub tso_max_bytes: u64,
-    /// Is the other end there?
+    /// Is the link up?
     pub link_up: bool,
-    /// Why frames do not pass.
+    /// Why the port carries no frames, if it does not.
     pub failure: Option<String>,
-    /// Has the device refused frames, so that the stack waits for room?
+    /// Did the device refuse frames, so that the stack waits for room?
     pub pushed_back: bool,
-    /// For how long the device has taken nothing, once that is more than five seconds.
+    /// How long the device has taken no frames, if that is more than five seconds.
     pub stalled_ms: Option<u64>,
-    /// The check of the sources of packets: `off`, `loose` or `strict`.
+    /// The check of packets' source addresses: `off`, `loose` or `strict`.
     pub source_check: String,
     /// Packets that the device lost, by reason, if it counts them by reason.
     pub drops: Option<BTreeMap<String, u64>>,
 }
 
-/// A listener or UDP socket. A field that its protocol does not have is `None`.
+/// A listener or UDP socket. Fields that do not apply to the protocol are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Socket {
-    /// `tcp`, which is a listener, or `udp`.
+    /// `tcp` for a listener, or `udp`.
     pub protocol: String,
-    /// Where it is bound; `*` is every address.
+    /// The address and port that the socket is bound to; `*` stands for every address.
     pub local: String,
     /// The peer of a connected UDP socket.
     pub remote: Option<String>,
-    /// The user that it belongs to.
+    /// The user that owns the socket.
     pub uid: u32,
     /// The most connections that may wait to be accepted.
     pub backlog: Option<u64>,
-    /// Handshakes under way.
+    /// Handshakes that are not complete.
     pub half_open: Option<u64>,
-    /// Connections that wait to be accepted, or datagrams to be read.
+    /// Connections that wait to be accepted, or datagrams that wait to be read.
     pub waiting: u64,
-    /// Bytes of those datagrams.
+    /// The bytes of those datagrams.
     pub waiting_bytes: Option<u64>,
 }
 
 /// An address of the stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
-    /// The port that has it.
+    /// The number of the port that has the address.
     pub port: u16,
-    /// Its name.
+    /// The name of the port.
     pub dev: String,
-    /// The address with the length of its network's prefix.
+    /// The address with the prefix length of its network.
     #[serde(with = "as_text")]
     pub address: Cidr,
-    /// `preferred`, `tentative`, `deprecated` or `dadfailed`.
+    /// The state: `preferred`, `tentative`, `deprecated` or `dadfailed`.
     pub state: String,
-    /// Its origin: `static`, `dhcp`, `ra` and so on.
+    /// The origin of the address: `static`, `dhcp`, `ra` and so on.
     pub origin: String,
-    /// How long it is the source of new connections.
+    /// How long the address is preferred as the source of new connections.
     pub preferred_ms: Option<u64>,
-    /// How long it is there.
+    /// How long the address stays valid.
     pub valid_ms: Option<u64>,
 }
 
 /// A neighbour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// The port that it is on.
+    /// The number of the neighbour's port.
     pub port: u16,
-    /// Its name.
+    /// The name of the port.
     pub dev: String,
-    /// Its address.
+    /// The neighbour's address.
     pub address: IpAddr,
-    /// Its link address; `None` while it is resolved.
+    /// The neighbour's link address; `None` while it is being resolved.
     #[serde(with = "as_text::option")]
     pub mac: Option<MacAddr>,
-    /// As `ip neigh` has it: `REACHABLE`, `STALE` and so on.
+    /// The state, as in `ip neigh`: `REACHABLE`, `STALE` and so on.
     pub state: String,
-    /// The largest packet to send to it.
+    /// The largest packet that is sent to the neighbour.
     pub mtu: u64,
-    /// The time since it was confirmed last.
+    /// The time since the neighbour was last confirmed.
     pub confirmed_ms: Option<u64>,
 }
 
 /// A multicast group that was joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// By this port.
+    /// The number of the port on which the group was joined.
     pub port: u16,
-    /// Its name.
+    /// The name of the port.
     pub dev: String,
     /// The group.
     pub group: IpAddr,
-    /// `INCLUDE` or `EXCLUDE`, as RFC 3376 has it.
+    /// The filter mode of RFC 3376: `INCLUDE` or `EXCLUDE`.
     pub mode: String,
     /// The sources that are included or excluded.
     pub sources: Vec<IpAddr>,
-    /// Sockets that have joined it.
+    /// Sockets that have joined the group.
     pub sockets: u64,
-    /// It belongs to one of our addresses.
+    /// The group is the solicited-node group of one of our addresses.
     pub solicited_node: bool,
-    /// The protocol by which routers learn of it, in the version that they speak.
+    /// The protocol by which routers learn of the group, and its version on this link.
     pub protocol: String,
-    /// The time until the next message about it; `None` if none is to be sent.
+    /// The time until the next report about the group; `None` if none is to be sent.
     pub report_in_ms: Option<u64>,
 }
 
@@ -163,13 +163,13 @@ pub struct Group {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fragments {
-    /// Datagrams.
+    /// Incomplete datagrams.
     pub datagrams_held: u64,
-    /// Fragments.
+    /// Fragments of these datagrams.
     pub fragments_held: u64,
-    /// Memory that they take.
+    /// The memory of these fragments.
     pub bytes_held: u64,
-    /// Hosts and networks that they are from.
+    /// The hosts and networks that the fragments came from.
     pub sources: u64,
     /// The time until the oldest datagram expires.
     pub next_timeout_ms: Option<u64>,
@@ -178,11 +178,11 @@ pub struct Fragments {
     pub counted: BTreeMap<String, u64>,
 }
 
-/// A limit: the section `limits` has one by each name.
+/// A limit: the section `limits` has one for each name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limited {
-    /// The most that there may be.
+    /// The value of the limit.
     pub value: u64,
-    /// How often that was reached.
+    /// How often the limit was reached.
     pub hits: u64,
 }

@@ -1,4 +1,5 @@
-//! Requests over loopback, those that are refused, and the state while metrics are full.
+//! Tests of requests over loopback, of refused requests, and of the state while all metrics
+//! connections are used.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-/// More than what the sockets of loopback hold for a client that does not read.
+/// More bytes than the sockets of a loopback connection hold for a client that does not read.
 const LONG: usize = 16 << 20;
 
 /// A server whose loop is a thread.
@@ -113,7 +114,7 @@ fn the_state_is_told_while_clients_do_not_read_the_metrics() {
     for _ in 0..METRICS_MAX {
         let mut client = served.connect();
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").expect("room");
-        // Its answer has begun.
+        // The answer has begun.
         client.read_exact(&mut [0; 12]).expect("an answer");
         slow.push(client);
     }
@@ -130,7 +131,7 @@ fn the_oldest_silent_client_gives_way() {
     assert!(served.get("/healthz").ends_with("\r\n\r\nill\n"));
     assert!(served.refused.load(Ordering::Relaxed) >= 1);
     let mut room = Vec::new();
-    // It is closed, by its end or by a reset.
+    // The connection is closed, by a FIN or by a reset.
     let closed = silent[0].read_to_end(&mut room);
     assert!(room.is_empty() && closed.map_or(true, |count| count == 0));
 }

@@ -1,5 +1,5 @@
 //! Answers that the thread of a stack gives: a page of a section, a tap's packets, a lookup, a
-//! sample for the live page; and the changes that it carries out.
+//! sample for the live page. The thread also carries out changes.
 //!
 //! Called by: `service.rs` and `mailbox.rs`.
 
@@ -13,7 +13,8 @@ use stack::Stack;
 use super::{change, filter, lookup, rows, rules, sample, taps};
 use control::protocol::{Answer, Change, Chosen, FilterCall, Lookup, Refusal, Section};
 
-/// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.
+/// The rows of a page. A connection takes about 700 bytes of JSON, and a frame of the socket holds
+/// 1 MB.
 const PAGE_ROWS: usize = 500;
 
 /// A request to a stack, for the thread that owns it.
@@ -21,7 +22,7 @@ const PAGE_ROWS: usize = 500;
 pub(super) enum Wanted {
     /// A page of a section, from a cursor on.
     Page(Section, u64),
-    /// The connections at these places of the table.
+    /// The connections at these indices of the table.
     Connections(Vec<u64>),
     /// A sample for the live page.
     Sample(live::Wanted),
@@ -29,13 +30,13 @@ pub(super) enum Wanted {
     Tap(taps::Wanted),
     /// A look-up in the FIB.
     Lookup(Lookup),
-    /// Changes, of a client that may change something.
+    /// Changes, from a client that may make changes.
     Change(Vec<Change>),
-    /// About the firewall.
+    /// A question about the firewall, or a change of it.
     Filter(FilterCall),
 }
 
-/// Answer a request; called by the thread that owns the stack. `control` has the limits of the
+/// Answer a request. Called by the thread that owns the stack. `control` has the limits of the
 /// control socket.
 pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Budget) -> Answer {
     let shows_links = matches!(
@@ -97,12 +98,12 @@ fn page(
         Section::Nat => sliced(&filter::nat(stack), cursor),
         Section::Mappings => filter::mappings(stack, cursor),
         Section::Ipfix => Answer::of(filter::export(stack)),
-        // It has an arm of its own above.
+        // States have an arm of their own above.
         Section::States => Answer::of(()),
     }
 }
 
-/// A page of rows that are at hand.
+/// A page of rows that are all in memory.
 fn sliced<T: Serialize>(rows: &[T], cursor: u64) -> Answer {
     let from = usize::try_from(cursor).unwrap_or(usize::MAX).min(rows.len());
     let to = from.saturating_add(PAGE_ROWS).min(rows.len());

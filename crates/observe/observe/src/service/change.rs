@@ -1,8 +1,8 @@
-//! Changes of a stack that a client of the control socket asks for: checked, then carried out.
+//! Checks the changes that clients of the control socket ask for, and carries them out.
 //!
-//! Called by: `answer.rs`, on the thread that owns the stack. `service.rs` has asked who
-//! the client is. The texts begin with the kernel's words for the error, as `ip` prints them.
-//! Limits: `routes`, `neighbours`, `addresses`, [`CHANGES_MAX`].
+//! Called by: `answer.rs`, on the thread that owns the stack. `service.rs` has checked who the
+//! client is. Error texts begin with the kernel's text for the error, as `ip` prints it. Limits:
+//! `routes`, `neighbours`, `addresses`, [`CHANGES_MAX`].
 
 use core::net::IpAddr;
 use core::num::NonZeroU8;
@@ -23,10 +23,11 @@ use control::protocol::{
 
 type Done = Result<(), (Refusal, String)>;
 
-/// Called by the thread that owns the stack. The first change that fails ends the request.
+/// Carry out changes, on the thread that owns the stack. The first change that fails ends the
+/// request.
 pub(super) fn answer(stack: &mut Stack, users: &Users, changes: &[Change]) -> Answer {
     if changes.len() > CHANGES_MAX {
-        let why = format!("{} changes at a time, {CHANGES_MAX} is the most", changes.len());
+        let why = format!("{} changes at a time: at most {CHANGES_MAX} are allowed", changes.len());
         return Answer::refusal(Refusal::Wrong, why);
     }
     for change in changes {
@@ -57,7 +58,7 @@ fn port_of(stack: &Stack, port: PortId) -> Result<PortId, (Refusal, String)> {
     if stack.device(port).is_some() {
         return Ok(port);
     }
-    let why = "Cannot find device: the port is not there any more; see `wirespeed ip link`";
+    let why = "Cannot find device: the port does not exist any more; see `wirespeed ip link`";
     Err((Refusal::Missing, why.to_owned()))
 }
 
@@ -73,7 +74,8 @@ fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done
     }
     if spec.hops.len() > PATHS_MAX || spec.table == 0 {
         return invalid(format!(
-            "Invalid argument: a route has {PATHS_MAX} next hops at most, and table 0 is none"
+            "Invalid argument: a route has at most {PATHS_MAX} next hops, and table 0 does not \
+             exist"
         ));
     }
     if verb == Verb::Del {
@@ -95,15 +97,15 @@ fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done
     match verb {
         Verb::Add if is_there => {
             let why = format!(
-                "File exists: there is a route to {dest} with metric {metric}; change it by \
-                 `ip route replace`"
+                "File exists: there is a route to {dest} with metric {metric}; change it with `ip \
+                 route replace`"
             );
             return Err((Refusal::Exists, why));
         }
         Verb::Change if !is_there => {
             let why = format!(
-                "No such file or directory: there is no route to {dest} with metric {metric}; \
-                 add it by `ip route add`"
+                "No such file or directory: there is no route to {dest} with metric {metric}; add \
+                 it with `ip route add`"
             );
             return Err((Refusal::Missing, why));
         }
@@ -115,8 +117,8 @@ fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done
     let other = |old: &&Route| old.metric != metric && new.iter().any(|new| is_like(old, new));
     if let Some(old) = there.iter().find(other) {
         let why = format!(
-            "File exists: the stack keeps one route to {dest} over a port, and has one with metric \
-             {}; delete that first",
+            "File exists: the stack keeps one route to {dest} over each port, and has one with \
+             metric {}; delete that route first",
             old.metric
         );
         return Err((Refusal::Exists, why));
@@ -136,11 +138,11 @@ fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done
     Ok(())
 }
 
-/// The users that a route is to be for.
+/// The groups of users that the route includes or excludes.
 fn access(users: &Users, spec: &RouteSpec) -> Result<Option<Arc<Access>>, (Refusal, String)> {
     let numbers = |names: &[String]| -> Result<Arc<[u32]>, (Refusal, String)> {
         if names.len() > GROUPS_MAX {
-            return invalid(format!("Invalid argument: a route names {GROUPS_MAX} groups at most"));
+            return invalid(format!("Invalid argument: a route names at most {GROUPS_MAX} groups"));
         }
         names.iter().map(|name| rules::number(name, users)).collect()
     };
@@ -150,7 +152,7 @@ fn access(users: &Users, spec: &RouteSpec) -> Result<Option<Arc<Access>>, (Refus
         (None, Some(names)) => Some(Arc::new(Access::Exclude(numbers(names)?))),
         (Some(_), Some(_)) => {
             return invalid(
-                "Invalid argument: a route includes groups or excludes some".to_owned(),
+                "Invalid argument: a route either includes or excludes groups".to_owned(),
             );
         }
     })
@@ -172,7 +174,7 @@ fn routes_of(
         return invalid("Invalid argument: an IPv6 route carries 1280 bytes or more".to_owned());
     }
     if spec.hops.is_empty() {
-        return invalid("No such device: say where the route leads, by via or dev".to_owned());
+        return invalid("No such device: give a next hop, by via or dev".to_owned());
     }
     let is_shared = spec.hops.len() > 1;
     let one = |hop: &Hop| {
@@ -187,7 +189,7 @@ fn routes_of(
     spec.hops.iter().map(one).collect()
 }
 
-/// The port of a next hop: the one that is named, or that of the gateway's network.
+/// The port of a next hop: the named port, or else the port with the gateway's network.
 fn leads_to(
     stack: &Stack,
     dest: Cidr,
@@ -196,12 +198,13 @@ fn leads_to(
 ) -> Result<PortId, (Refusal, String)> {
     let named = hop.port.map(|port| port_of(stack, PortId(port))).transpose()?;
     let Some(via) = hop.via else {
-        let none = "No such device: say where the route leads, by via or dev".to_owned();
+        let none = "No such device: give a next hop, by via or dev".to_owned();
         return named.ok_or((Refusal::Wrong, none));
     };
     if via.is_ipv4() != dest.addr.is_ipv4() || via.is_multicast() || via.is_unspecified() {
         return invalid(format!(
-            "Nexthop has invalid gateway: {via} is no host of {dest}'s version"
+            "Nexthop has invalid gateway: {via} is not a host address of the same IP version as \
+             {dest}"
         ));
     }
     if let Some(port) = named {
@@ -224,13 +227,14 @@ fn leads_to(
     match stack.fib_lookup(&query) {
         FibResult::Leaves(found) if found.hop.neighbour == via => Ok(PortId(found.hop.port)),
         _ => invalid(format!(
-            "Nexthop has invalid gateway: {via} is in no network of a port; name its port by dev, \
-             with onlink"
+            "Nexthop has invalid gateway: {via} is in no network of a port; name the port with \
+             dev, and add onlink"
         )),
     }
 }
 
-/// The first route that matches, or all that share its packets if no next hop is named.
+/// Delete the first route that matches, or all routes that share its packets if no next hop is
+/// named.
 fn delete(stack: &mut Stack, dest: Cidr, spec: &RouteSpec) -> Done {
     let is_hop = |r: &Route, hop: &Hop| {
         hop.via.is_none_or(|via| r.via == Some(via)) && hop.port.is_none_or(|port| r.port == port)
@@ -269,9 +273,9 @@ fn neighbour(
     match verb {
         Verb::Del if stack.forget_neighbour(port, ip) => return Ok(()),
         Verb::Del => return missing("see `ip neigh`"),
-        Verb::Change if !is_known => return missing("add it by `ip neigh add`"),
+        Verb::Change if !is_known => return missing("add it with `ip neigh add`"),
         Verb::Add if is_known => {
-            let why = format!("File exists: {ip} is known; change it by `ip neigh replace`");
+            let why = format!("File exists: {ip} is known; change it with `ip neigh replace`");
             return Err((Refusal::Exists, why));
         }
         _ => {}
@@ -281,10 +285,10 @@ fn neighbour(
     }
     let Some(mac) = mac.and_then(|mac| mac.parse::<MacAddr>().ok()).filter(|mac| !mac.is_group())
     else {
-        return invalid("No link layer address given: give a host's by lladdr".to_owned());
+        return invalid("No link layer address given: give a host's with lladdr".to_owned());
     };
     if ip.is_multicast() || ip.is_unspecified() {
-        return invalid(format!("Invalid argument: {ip} is no host's address"));
+        return invalid(format!("Invalid argument: {ip} is not a host's address"));
     }
     if stack.add_neighbour(port, ip, mac) {
         return Ok(());
@@ -310,17 +314,17 @@ fn address(
             if is_it && stack.remove_address(port, cidr.addr) {
                 return Ok(());
             }
-            let why = format!("Address not found: the port has no {cidr}; see `ip addr`");
+            let why = format!("Address not found: the port does not have {cidr}; see `ip addr`");
             return Err((Refusal::Missing, why));
         }
         Verb::Add if old.is_some() => {
-            let why = format!("Address already assigned: change {cidr} by `ip addr replace`");
+            let why = format!("Address already assigned: change {cidr} with `ip addr replace`");
             return Err((Refusal::Exists, why));
         }
         _ => {}
     }
     let now = stack.now();
-    // A time longer than the clock can represent is for ever.
+    // A time that is longer than the clock can represent means for ever.
     let until = |s: Option<u64>| match s {
         Some(s) if s < u64::from(u32::MAX) => now + Duration::from_secs(s),
         _ => Instant::NEVER,
@@ -328,7 +332,7 @@ fn address(
     let (valid_until, preferred_until) = (until(valid_s), until(preferred_s.or(valid_s)));
     if valid_until <= now || preferred_until > valid_until {
         return invalid(
-            "Invalid argument: preferred_lft is valid_lft at most, and that is not 0".to_owned(),
+            "Invalid argument: preferred_lft is at most valid_lft, which is not 0".to_owned(),
         );
     }
     let state = match old.map(|old| old.state) {

@@ -1,8 +1,8 @@
-//! The firewall for clients: rows of its rules, states and mappings, and the end of states.
+//! The firewall for clients: rows of rules, states and mappings, and the removal of states.
 //!
-//! Called by: `answer.rs` on the thread that owns the stack. `explain` says what rules make of a
-//! packet, `trial` has rules on trial. Nothing in a question is trusted. A page looks at a bounded
-//! number of states.
+//! Called by: `answer.rs`, on the thread that owns the stack. `explain` says what the rules do with
+//! a packet, `trial` manages rules on trial. Nothing in a question is trusted. A page examines a
+//! bounded number of states.
 
 mod explain;
 #[cfg(test)]
@@ -28,14 +28,15 @@ use control::protocol::{
 pub use explain::explain_packet;
 pub(super) use trial::Trial;
 
-/// States that one question looks at, in steps, and rows after which it ends.
+/// The states that one question examines, the states of one step, and the rows after which a
+/// question ends.
 const LOOKED_MAX: usize = 20_000;
 const LOOKED_STEP: usize = 500;
 const ROWS_MAX: usize = 500;
-/// Characters of a rule in a row.
+/// The most characters of a rule in a row.
 const TEXT_MAX: usize = 200;
 
-/// A rule, cut if it is long.
+/// The text of a rule, cut if it is long.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT_MAX) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
@@ -147,7 +148,7 @@ pub(super) fn answer(stack: &mut Stack, call: &FilterCall) -> Answer {
     }
 }
 
-/// What a client asks of states, with numbers instead of names.
+/// The states that a client chose, with numbers instead of names.
 #[derive(Default)]
 struct Wanted {
     protocol: Option<String>,
@@ -157,7 +158,7 @@ struct Wanted {
     ports: [Option<u16>; 2],
     devs: [Option<u16>; 2],
     phase: Option<String>,
-    /// By the number of a rule, and that of the rules' generation.
+    /// The numbers of the rules, and the generation of the rule set.
     rules: Option<(Vec<u16>, u32)>,
 }
 
@@ -167,7 +168,7 @@ impl Wanted {
     fn of(stack: &Stack, chosen: &Chosen) -> Result<Wanted, Refused> {
         let net = |text: &Option<String>| match text.as_deref() {
             Some(text) => network(text).map(|net| Some(net.network())).ok_or_else(|| {
-                (Refusal::Wrong, format!("Invalid argument: '{text}' is no address or network"))
+                (Refusal::Wrong, format!("Invalid argument: '{text}' is not an address or network"))
             }),
             None => Ok(None),
         };
@@ -248,7 +249,7 @@ fn states(stack: &Stack, wanted: &Wanted, cursor: u64) -> Answer {
 
 fn row(stack: &Stack, firewall: &Firewall, state: &State) -> FlowState {
     let (now, published) = (stack.now(), firewall.published());
-    // Numbers of rules are those of the rules that judged it last.
+    // The number of a rule refers to the rule set that last decided on the state.
     let rule = (state.generation == firewall.generation()).then_some(usize::from(state.rule));
     let rule = rule.and_then(|at| Some((at, published.rules.filter.get(at)?)));
     let ends = |tuple: &Tuple| {

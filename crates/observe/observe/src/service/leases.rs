@@ -1,4 +1,4 @@
-//! Leases of the taps that clients asked for: a tap is removed when its packets are not collected.
+//! Leases of the taps that clients asked for: a tap is removed if its packets are not collected.
 //!
 //! Called by: `service.rs`. The number of taps and the time between two requests are
 //! bounded.
@@ -10,14 +10,14 @@ use super::answer;
 use super::taps::Wanted;
 use control::protocol::{Answer, Refusal};
 
-/// A client that does not ask for this long is gone.
+/// A client that makes no request for this long is taken to be gone.
 const LEASE: Duration = Duration::from_secs(10);
 
 struct Lease {
     stack: usize,
     tap: u64,
     until: Instant,
-    /// Only while the program ends: the client has collected everything.
+    /// The client has collected everything; used only while the program ends.
     has_all: bool,
 }
 
@@ -26,7 +26,7 @@ struct Lease {
 pub(super) struct Leases(Vec<Lease>);
 
 impl Leases {
-    /// May the stack be asked? Renews the lease of the tap.
+    /// Check whether the stack may be asked, and renew the lease of the tap.
     pub(super) fn ask(
         &mut self,
         stack: usize,
@@ -38,8 +38,8 @@ impl Leases {
             Wanted::Add { .. } if !control.admits(Limit::ControlTaps, self.0.len()) => {
                 let most = control.of(Limit::ControlTaps);
                 let why = format!(
-                    "{most} taps watch already (limit control_taps). End another `wirespeed dump` \
-                     or `top` first"
+                    "there are {most} taps already (limit control_taps). End another `wirespeed \
+                     dump` or `top` first"
                 );
                 return Err((Refusal::Full, why));
             }
@@ -62,7 +62,7 @@ impl Leases {
         self.0.iter().map(|lease| lease.until).min().unwrap_or(Instant::NEVER)
     }
 
-    /// The program ends, and no more packets come.
+    /// The program is ending, and no more packets come.
     pub(super) fn begin_last(&mut self) {
         self.0.iter_mut().for_each(|lease| lease.has_all = false);
     }
@@ -93,7 +93,8 @@ impl Leases {
                 }
             }
             answer::Wanted::Tap(Wanted::Remove(tap)) if answer.refusal == Refusal::Busy => {
-                // The tap is still there, and sees every packet: try again later.
+                // The tap still exists, and sees every packet: renew its lease, and try again
+                // later.
                 if let Some(lease) = self.of(stack, *tap) {
                     lease.until = now + LEASE;
                 }

@@ -11,7 +11,7 @@ use stack::{FibFound, FibQuery, FibResult, PortId, Route, Stack};
 use super::{rows, rules};
 use control::protocol::{Answer, Found, Leaving, Lookup, NextHop, Refusal};
 
-/// Called by the thread that owns the stack.
+/// Answer a look-up, on the thread that owns the stack.
 pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {
     let named = [lookup.output, lookup.input].into_iter().flatten();
     if named.map(PortId).any(|port| stack.device(port).is_none()) {

@@ -1,8 +1,8 @@
-//! A request mailbox: the control service's thread puts a question here, wakes the thread that owns
-//! the stack and waits for its answer. Only that thread may touch the stack.
+//! A mailbox for requests: the control service's thread puts a question here, wakes the thread that
+//! owns the stack, and waits for the answer. Only the owner may touch the stack.
 //!
-//! Called by: `service.rs` asks; the threads of `ttcp --threads 2` serve, and close the
-//! mailbox when they end.
+//! Called by: `service.rs`, which asks; the threads of `ttcp --threads 2`, which answer, and close
+//! the mailbox when they end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use stack::Stack;
 use super::answer::{self, Wanted};
 use control::protocol::{Answer, Refusal};
 
-/// How long an answer may take: many ticks.
+/// How long an answer may take: many polling intervals.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Holds one question at a time.
 pub struct Mailbox {
-    /// The owner checks this before it takes the lock.
+    /// The owner checks this flag before it takes the lock.
     asked: AtomicBool,
     slot: Mutex<Slot>,
     answered: Condvar,
@@ -32,15 +32,15 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Slot {
     asked: Option<(Wanted, Box<Budget>)>,
-    /// The answer stays here when the owner ends: it may hold a tap's packets, which are nowhere
-    /// else.
+    /// The answer stays here when the owner ends, because it may hold a tap's packets, which exist
+    /// nowhere else.
     answer: Option<Answer>,
     /// The owner has ended.
     is_closed: bool,
 }
 
 impl Mailbox {
-    /// For a thread that sleeps on `bell`.
+    /// A mailbox for a thread that sleeps on `bell`.
     pub fn new(bell: Doorbell) -> Mailbox {
         let (asked, slot, answered) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
         Mailbox { asked, slot, answered, bell }
@@ -51,7 +51,7 @@ impl Mailbox {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Answer a waiting question; called by the owner.
+    /// Answer a waiting question. Called by the owner.
     pub fn serve(&self, stack: &mut Stack) {
         if !self.asked.swap(false, Ordering::Acquire) {
             return;
@@ -63,13 +63,13 @@ impl Mailbox {
         }
     }
 
-    /// No more questions; called by the owner before it ends.
+    /// Refuse further questions. Called by the owner before it ends.
     pub fn close(&self) {
         self.slot().is_closed = true;
         self.answered.notify_one();
     }
 
-    /// Ask and wait for the answer; called by the control service.
+    /// Ask, and wait for the answer. Called by the control service.
     pub(super) fn ask(&self, number: usize, wanted: Wanted, control: &Budget) -> Answer {
         let mut slot = self.slot();
         if !slot.is_closed {
@@ -91,13 +91,13 @@ impl Mailbox {
         }
     }
 
-    /// A thread that panicked while it held the lock left a complete value.
+    /// Lock the slot. Even if a thread panicked while it held the lock, the value is complete.
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The answer when the owner has ended. Its taps keep their packets until the program ends.
+/// The answer when the owner has ended. The stack's taps keep their packets until the program ends.
 fn closed(number: usize, wanted: &Wanted) -> Answer {
     match wanted {
         Wanted::Page(..)
@@ -107,7 +107,7 @@ fn closed(number: usize, wanted: &Wanted) -> Answer {
         | Wanted::Change(_)
         | Wanted::Filter(_) => answer::gone(number),
         Wanted::Tap(_) => {
-            let why = "the transfer has ended; the last packets come with the program's end";
+            let why = "the transfer has ended; the last packets come when the program ends";
             Answer::refusal(Refusal::Busy, why.to_owned())
         }
     }

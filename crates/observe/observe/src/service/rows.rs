@@ -33,7 +33,7 @@ const FRAGMENT_DROPS: [DropReason; 10] = [
     DropReason::FragmentEvicted,
     DropReason::FragmentTimeout,
 ];
-/// The limits of a control socket, which are not the stack's.
+/// The limits of a control socket, which are not limits of the stack.
 const CONTROL_LIMITS: [Limit; 10] = [
     Limit::ControlClients,
     Limit::ControlFrameBytes,
@@ -218,7 +218,7 @@ pub(super) fn address(row: &AddressRow, stack: &Stack) -> Address {
     }
 }
 
-/// Milliseconds until that time; `None`: for ever.
+/// Milliseconds until that time; `None` means for ever.
 fn left(until: Instant, now: Instant) -> Option<u64> {
     (until != Instant::NEVER).then(|| until.since(now).as_millis())
 }

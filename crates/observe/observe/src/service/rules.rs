@@ -1,7 +1,7 @@
-//! The rules of a stack as rows, and changes of them.
+//! The rules of policy routing: rows, and changes.
 //!
 //! Called by: `answer.rs` for rows, `change.rs` for changes, on the thread that owns the stack.
-//! Groups have names where the configuration names them, else they are numbers. Limit: `rules`.
+//! Groups are given by name if the configuration names them, else by number. Limit: `rules`.
 
 use base::Cidr;
 use control::Users;
@@ -15,7 +15,7 @@ pub(super) fn group(number: u32, users: &Users) -> String {
     users.name(number).map_or_else(|| number.to_string(), str::to_owned)
 }
 
-/// All rules, in the order in which they are asked, but without the rule of the main table.
+/// All rules in the order of their evaluation, without the rule of the main table.
 pub(super) fn rows(stack: &Stack, users: &Users) -> Vec<Row> {
     stack.rules().iter().map(|rule| row(stack, users, rule)).collect()
 }
@@ -69,7 +69,7 @@ fn net(text: &str) -> Result<Cidr, (Refusal, String)> {
     Ok(net.network())
 }
 
-/// The number of a group; if there are no groups in a configuration, the name is a number itself.
+/// The number of a group. If the configuration has no groups, the name is itself a number.
 pub(super) fn number(name: &str, users: &Users) -> Result<u32, (Refusal, String)> {
     let mut names = users.names().peekable();
     let has_names = names.peek().is_some();
@@ -107,13 +107,13 @@ fn rule(stack: &Stack, users: &Users, spec: &RuleSpec) -> Result<Rule, (Refusal,
     let versions: Vec<bool> =
         rule.from.iter().chain(&rule.to).map(|net| net.addr.is_ipv4()).collect();
     if versions.contains(&true) && versions.contains(&false) {
-        return wrong("Invalid argument: from and to are of one version of IP".to_owned());
+        return wrong("Invalid argument: from and to are of the same version of IP".to_owned());
     }
     if action == Action::Table(0) {
-        return wrong("Invalid argument: table 0 is none; give one from 1 on".to_owned());
+        return wrong("Invalid argument: table 0 does not exist; give one from 1 on".to_owned());
     }
     if rule.in_port.is_some_and(|port| stack.device(PortId(port)).is_none()) {
-        let why = "Cannot find device: the port is not there any more; see `wirespeed ip link`";
+        let why = "Cannot find device: the port does not exist any more; see `wirespeed ip link`";
         return Err((Refusal::Missing, why.to_owned()));
     }
     Ok(rule)
@@ -121,7 +121,7 @@ fn rule(stack: &Stack, users: &Users, spec: &RuleSpec) -> Result<Rule, (Refusal,
 
 fn add(stack: &mut Stack, users: &Users, spec: &RuleSpec) -> Result<(), (Refusal, String)> {
     let first = stack.rules().first().map_or(MAIN_PRIORITY, |rule| rule.priority);
-    // As Linux chooses: before the others.
+    // As on Linux, the rule goes before the others.
     let chosen = first.min(MAIN_PRIORITY).saturating_sub(1);
     let priority = spec.priority.unwrap_or(chosen);
     if priority == MAIN_PRIORITY {
@@ -134,7 +134,7 @@ fn add(stack: &mut Stack, users: &Users, spec: &RuleSpec) -> Result<(), (Refusal
     })
 }
 
-/// Delete the first rule that has all the fields that are given.
+/// Delete the first rule that has all given fields.
 fn delete(stack: &mut Stack, users: &Users, spec: &RuleSpec) -> Result<(), (Refusal, String)> {
     let wanted = rule(stack, users, spec)?;
     let has_action = spec.action.is_some() || spec.table.is_some();

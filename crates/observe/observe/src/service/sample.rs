@@ -1,6 +1,7 @@
 //! Samples of a stack for the live page, and looks at connections.
 //!
-//! Called by: `answer.rs`, on the stack's own thread; so it copies, and computes nothing.
+//! Called by: `answer.rs`, on the stack's own thread. So this code only copies, and computes
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,13 @@ use stack::snapshot::{ConnectionRow, PortRow};
 
 use super::rows;
 
-/// Connections whose bytes are counted in one sample.
+/// The connections whose bytes are counted in one sample.
 const SCANNED: usize = 500;
-/// Ports whose drops are counted, and those that are listed.
+/// The most ports whose drops are counted, and the most that are listed.
 const PORTS_COUNTED: usize = 256;
 const PORTS: usize = 32;
 
-/// The sample.
+/// Make a sample.
 pub(super) fn sample(stack: &Stack, wanted: &Wanted) -> Sample {
     let total = stack.snapshot();
     let scan = stack.connections_page(wanted.cursor, SCANNED);
@@ -50,7 +51,8 @@ pub(super) fn sample(stack: &Stack, wanted: &Wanted) -> Sample {
     }
 }
 
-/// A look at each of these connections, by the thread of their stack: its CPU time is part of it.
+/// A look at each of these connections. Called on the thread of their stack, whose CPU time is part
+/// of the look.
 pub(super) fn looked(stack: &Stack, numbers: &[u64]) -> Vec<Looked> {
     let found = stack.connections_at(numbers);
     if found.is_empty() {

@@ -1,10 +1,11 @@
-//! Sockets of the stack that clients of the control socket open and use, each owned by the user
-//! that the kernel says the client is. Routes that are not for that user do not exist for them.
+//! Sockets of the stack that clients of the control socket open and use. A socket is owned by the
+//! client's user, whom the kernel reports. Routes that are not for that user do not exist for the
+//! socket.
 //!
-//! Called by: `service.rs`, on the thread that owns the stack. A socket belongs to the connection
-//! that it was opened over, and is closed with it, a TCP connection by a RST. It is also closed if
-//! the groups of its user change. Limits: `control_sockets`, `control_user_sockets`.
-//! docs/decisions/0084.
+//! Called by: `service.rs`, on the thread that owns the stack. A socket belongs to the control
+//! connection over which it was opened, and is closed with that connection; a TCP connection is
+//! closed by a RST. A socket is also closed if the groups of its user change. Limits:
+//! `control_sockets`, `control_user_sockets`. docs/decisions/0084.
 
 mod calls;
 
@@ -18,7 +19,7 @@ use calls::{BATCH, Done, Handle, close, later, open, receive, send};
 
 use control::protocol::{Accepted, Answer, Call, Called, Kind, Refusal};
 
-/// A client: the number of the control socket, and the peer that the kernel reports.
+/// A client: the index of the control socket, and the peer that the kernel reports.
 pub(super) type Client<'a> = (usize, &'a Peer);
 
 struct Socket {
@@ -26,7 +27,7 @@ struct Socket {
     stack: usize,
     /// The control socket, and the client's connection to it.
     client: (usize, u64),
-    /// The user that opened it; its packets count as this user's.
+    /// The user that opened the socket, and to whom its packets belong.
     peer: Owner,
     owner: Owner,
     handle: Handle,
@@ -38,7 +39,7 @@ struct Socket {
 pub(super) struct Sockets {
     all: Vec<Socket>,
     users: Users,
-    /// The number given last.
+    /// The number that was given last.
     last: u64,
 }
 
@@ -65,7 +66,7 @@ impl Sockets {
         self.all.retain(|socket| {
             let stays = !socket.is_over && is_connected(socket.client);
             if let (false, Some((_, stack))) = (stays, stacks.get_mut(socket.stack)) {
-                // Nobody is there to wait for queued data.
+                // The client is gone, so nobody waits for queued data.
                 match socket.handle {
                     Handle::Tcp(handle) => stack.tcp_abort(handle),
                     handle => close(stack, handle),
@@ -127,9 +128,9 @@ impl Sockets {
                 && (socket.stack, socket.number, socket.client) == (stack, number, client)
         };
         let found = self.all.iter().find(is_it).map(|socket| socket.handle);
-        // Other clients' sockets are not reported either.
+        // Sockets of other clients get the same error.
         let why = "Bad file descriptor: no such socket was opened over this connection, or its \
-                   user is in other groups now; open another";
+                   user's groups have changed; open another";
         found.ok_or((Refusal::Lapsed, why.to_owned()))
     }
 
@@ -142,7 +143,7 @@ impl Sockets {
                 let (name, most) = (limit.name(), budget.of(limit));
                 let why = format!(
                     "Too many open files: {most} sockets are open (limit {name}); end a program \
-                     that has some, and try again"
+                     that uses some, and try again"
                 );
                 return Err((Refusal::Full, why));
             }
@@ -186,7 +187,7 @@ impl Sockets {
         budget: &mut Budget,
     ) -> Called {
         let mut accepted = Vec::new();
-        // Connections that find no room wait with the listener.
+        // Connections for which there is no room wait at the listener.
         while accepted.len() < BATCH && stack.tcp_waiting(listener) > 0 {
             if self.admit(&client.1.owner, budget).is_err() {
                 break;

@@ -12,7 +12,8 @@ use stack::{PortId, Stack, TapId};
 
 use control::protocol::{Answer, Kept, Refusal, Tapped};
 
-/// Bytes of a tap's buffer: in base64 it has to fit into a frame of the control socket, 1 MB.
+/// The size of a tap's buffer: in base64 it has to fit into a frame of the control socket, which
+/// holds 1 MB.
 const BUFFER_BYTES: usize = 640 << 10;
 
 /// A request about a tap.
@@ -22,7 +23,7 @@ pub(super) enum Wanted {
         port: u16,
         insns: Vec<(u16, u8, u8, u32)>,
         snaplen: u32,
-        /// `at` and `wall` are the same moment, by the clock of the stacks and as time of day.
+        /// `at` and `wall` are the same moment, by the stacks' clock and as time of day.
         at: Instant,
         wall: WallTime,
     },
@@ -36,11 +37,11 @@ pub(super) fn wall_now() -> WallTime {
     WallTime(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Called by the thread that owns the stack.
+/// Answer a request about a tap, on the thread that owns the stack.
 pub(super) fn answer(stack: &mut Stack, wanted: &Wanted) -> Answer {
     match wanted {
         Wanted::Add { port, insns, snaplen, at, wall } => {
-            // Convert to the time of day of the stack's current time.
+            // Convert the stack's current time to time of day.
             let ago = at.as_nanos().wrapping_sub(stack.now().as_nanos());
             match add(stack, *port, insns, *snaplen, WallTime(wall.0.wrapping_sub(ago))) {
                 Ok(tap) => Answer::of(Tapped { tap: tap.number() }),

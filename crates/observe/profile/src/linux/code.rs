@@ -1,7 +1,8 @@
-//! Which stage an address belongs to: the files that a process has mapped, and their line tables.
+//! Finds the stage that an address belongs to, from the files that a process has mapped and their
+//! line tables.
 //!
 //! Called by: `look.rs`, and the lab for its own process. A binary of ours has line tables unless
-//! it was stripped; the C library has none, and is known by its symbols.
+//! it was stripped. The C library has none, so its functions are recognized by their symbols.
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd as _;
@@ -19,9 +20,9 @@ use crate::{Error, Stage};
 /// The code of a process.
 pub struct Code {
     mapped: Mapped,
-    /// The files of `mapped`, if they could be read.
+    /// The files of `mapped`, as far as they could be read.
     files: Vec<Option<Binary>>,
-    /// Addresses that were looked up.
+    /// The addresses that were looked up before.
     known: HashMap<u64, Origin>,
 }
 
@@ -29,15 +30,16 @@ pub struct Code {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Origin {
     stage: Option<Stage>,
-    /// It is in the C library, or another file without line tables.
+    /// The code is in the C library, or in another file without line tables.
     is_foreign: bool,
 }
 
 /// A binary file.
 struct Binary {
-    /// Offset in the file, length and address of what is loaded.
+    /// The loaded segments: offset in the file, length and address.
     segments: Vec<(u64, u64, u64)>,
-    /// Address, size and name of its functions, in their order; only without line tables.
+    /// The functions, in the order of addresses: address, size and name. Only used without line
+    /// tables.
     functions: Vec<(u64, u64, String)>,
     lines: Option<Loader>,
 }
@@ -55,7 +57,7 @@ impl Binary {
         let segments = segments.collect();
         let has_lines = object.section_by_name(".debug_line").is_some_and(|s| s.size() > 0);
         let lines = match has_lines {
-            // This path leads to the file that was opened, even if another file has its name now.
+            // This path leads to the opened file, even if another file has its name now.
             true => {
                 let path = format!("/proc/self/fd/{}", named.file.as_raw_fd());
                 Some(Loader::new(path).map_err(|error| wrong(&error))?)
@@ -98,9 +100,10 @@ impl Binary {
             let name = name.unwrap_or_default();
             match (stage, owner(path, &name)) {
                 (None, Owner::Stage(owner)) => stage = Some(owner),
-                // A binary may have the C library's functions in it.
+                // A binary may contain functions of the C library.
                 (None, Owner::Caller) if !outer => stage = of_symbol(&name),
-                // A step of a pass that copies and sums: the pass is the copy's.
+                // A checksum step of a pass that copies and sums: the whole pass belongs to the
+                // copy.
                 (Some(Stage::Checksum), Owner::Stage(Stage::Copy)) => stage = Some(Stage::Copy),
                 _ => {}
             }
@@ -111,10 +114,10 @@ impl Binary {
 }
 
 impl Code {
-    /// The code of a process, as it is mapped now; of this one, if it is `None`.
+    /// The code of a process as it is mapped now; `None` stands for this process.
     ///
     /// # Errors
-    /// If it may not be read, or has no line tables; the text says what helps.
+    /// The code may not be read, or has no line tables; the text gives advice.
     pub fn of(process: Option<u32>) -> Result<Code, Error> {
         Code::read(Mapped::of(process)?)
     }
@@ -132,14 +135,15 @@ impl Code {
         Ok(Code { mapped, files, known: HashMap::new() })
     }
 
-    /// The stage of a place.
+    /// The stage of the code at a location.
     pub fn stage(&mut self, place: &Location) -> Stage {
         let origin = self.at(place.address);
         if let Some(stage) = origin.stage {
             return stage;
         }
-        // If a function keeps nothing on the stack, its return address is on top of the stack. Such
-        // a function of the C library moves bytes; another one is a helper of its caller.
+        // If a function keeps nothing on the stack, its return address is on top of the stack.
+        // Among functions of the C library, those that move bytes are like that; any other such
+        // function is a helper of its caller.
         if !place.in_kernel {
             let caller = self.at(place.top.wrapping_sub(1));
             if let Some(stage) = caller.stage.filter(|_| !caller.is_foreign) {
@@ -153,8 +157,9 @@ impl Code {
         if let Some(place) = self.known.get(&address) {
             return *place;
         }
-        // This address is mapped from no file: the clock of the kernel, code made at run time, or
-        // any value on a stack. It is not remembered, because there may be any number of these.
+        // This address is not mapped from a file: it is the kernel's clock, code generated at run
+        // time, or any value on a stack. Such addresses are not remembered, because there may be
+        // any number of them.
         let Some(range) = self.mapped.range(address) else { return Origin::default() };
         let file = self.files.get(range.file).and_then(Option::as_ref);
         let linked = |file: &Binary| file.linked(address - range.from + range.offset);
@@ -165,7 +170,7 @@ impl Code {
         place
     }
 
-    /// The stage of an address of a file, as the linker gave it.
+    /// The stage of an address in a file, as assigned by the linker.
     pub fn stage_of_linked(&self, file: &str, address: u64) -> Stage {
         let at = self.mapped.files.iter().position(|named| named.name == file);
         let file = at.and_then(|at| self.files.get(at)?.as_ref());

@@ -1,6 +1,6 @@
-//! A look at a running program, from outside: its threads are sampled by the kernel for a while.
-//! Nothing in the program changes, and it pays for the samples alone: they are fetched rarely, by
-//! the thread that looks, and counted by place; symbols are read when somebody asks for stages.
+//! A look at a running program from outside: the kernel samples its threads for a while. The
+//! program is not changed, and pays only for the samples. The thread that looks fetches samples
+//! rarely, and counts them by location; symbols are read when stages are asked for.
 //!
 //! Called by: `wirespeed show budget`, the benchmarks.
 
@@ -13,25 +13,26 @@ use super::mapped::Mapped;
 use super::sampler::{Location, Pace, Sample, Sampler};
 use crate::{Error, Event, HZ, Part, Seen, Stage};
 
-/// Bytes that the kernel keeps for a thread: the samples of several looks, of some 80 bytes each.
+/// The size of the kernel's buffer for a thread: room for the samples of several rounds, at about
+/// 80 bytes each.
 pub(super) const RING_BYTES: usize = 32 << 10;
-/// Time between two looks at the threads and their samples.
+/// The time between two rounds, each of which lists the threads and fetches their samples.
 const LOOK: Duration = Duration::from_millis(500);
-/// Time between two checks whether to stop.
+/// The time between two checks whether to stop.
 const ASK: Duration = Duration::from_millis(50);
-/// The most threads that are sampled, the first ones.
+/// The most threads that are sampled; further threads are left out.
 pub(super) const THREADS_MAX: usize = 128;
-/// The most places that are told apart: samples at further ones are left out.
+/// The most locations that are counted; samples at further locations are left out.
 const PLACES_MAX: usize = 1 << 16;
-/// Room for places from the beginning.
+/// The initial capacity for locations.
 const PLACES: usize = 1 << 10;
 
-/// Samples of a program, by the places where its threads were.
+/// Samples of a program, by the locations of its threads.
 pub struct Look {
     mapped: Mapped,
     places: Locations,
     seconds: f64,
-    /// Samples that the kernel had no room for.
+    /// Samples for which the kernel had no room.
     lost: u64,
     threads: usize,
     is_part: bool,
@@ -39,11 +40,11 @@ pub struct Look {
     events: Vec<Event>,
 }
 
-/// Look at threads of a process, all of them if none are named, until `stop`; `begun` is called
-/// when the first sample may be taken.
+/// Sample the named threads of a process, or all if none are named, until `stop` returns true.
+/// `begun` is called when sampling has begun.
 ///
 /// # Errors
-/// If that is not permitted, or the program has no line tables; the text says what helps.
+/// Samples are not permitted, or the program has no line tables; the text gives advice.
 pub fn look(
     process: u32,
     threads: Option<&[i32]>,
@@ -91,7 +92,7 @@ pub fn look(
     })
 }
 
-/// Wait for the next look; true if there is to be none.
+/// Wait for the next round. True if `stop` ends the look.
 fn is_enough(start: Instant, stop: &dyn Fn(Duration) -> bool) -> bool {
     let next = Instant::now() + LOOK;
     loop {
@@ -113,15 +114,15 @@ pub(super) fn threads_of(process: u32) -> Vec<i32> {
 }
 
 impl Look {
-    /// Samples of time.
+    /// The number of samples of time.
     pub fn samples(&self) -> u64 {
         self.places.at.values().map(|count| count.samples).sum()
     }
 
-    /// The figures by stage. The symbols are read now.
+    /// The figures by stage. This call reads the symbols.
     ///
     /// # Errors
-    /// If they cannot be read; the text says what helps.
+    /// The symbols cannot be read; the text gives advice.
     pub fn seen(self) -> Result<Seen, Error> {
         let samples = self.samples();
         let lost = self.lost + self.places.left_out;
@@ -139,19 +140,19 @@ impl Look {
     }
 }
 
-/// Samples by place. A sample at a known place allocates nothing.
+/// Samples by location. A sample at a known location allocates nothing.
 struct Locations {
     at: HashMap<Location, Count>,
-    /// Samples of time at further places.
+    /// Samples of time at further locations.
     left_out: u64,
 }
 
-/// The samples at a place.
+/// The samples at a location.
 #[derive(Clone, Copy, Default)]
 struct Count {
-    /// By the index of [`Event::ALL`].
+    /// The weights of the samples, by the index in [`Event::ALL`].
     weights: [u64; Event::ALL.len()],
-    /// Samples of time.
+    /// The number of samples of time.
     samples: u64,
 }
 
@@ -162,7 +163,7 @@ impl Locations {
 
     fn count(&mut self, sample: &Sample, mapped: &Mapped) {
         let mut place = sample.place;
-        // The value on top of the stack is a return address or of no interest.
+        // The value on top of the stack is kept only if it is a return address.
         if place.in_kernel || !mapped.is_code(place.top.wrapping_sub(1)) {
             place.top = 0;
         }

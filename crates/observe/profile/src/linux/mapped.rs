@@ -1,5 +1,5 @@
-//! The files that a process has mapped to be run. They are kept open, because the process may have
-//! ended when somebody asks for their symbols.
+//! The files that a process has mapped as code. They are kept open, because the process may have
+//! ended when their symbols are read.
 //!
 //! Called by: `look.rs`; `code.rs`, which reads the symbols.
 
@@ -17,33 +17,33 @@ pub(super) struct Mapped {
     pub(super) files: Vec<Named>,
 }
 
-/// Addresses that are part of a file.
+/// A range of addresses that is mapped from a file.
 pub(super) struct Range {
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The offset in the file where it begins.
+    /// The offset in the file where the range begins.
     pub(super) offset: u64,
-    /// The index in [`Mapped::files`].
+    /// The index of the file in [`Mapped::files`].
     pub(super) file: usize,
 }
 
-/// A file.
+/// A mapped file.
 pub(super) struct Named {
     /// The name in /proc.
     pub(super) name: String,
     pub(super) file: File,
-    /// It is the program itself, and no library.
+    /// The file is the program itself, not a library.
     pub(super) is_program: bool,
 }
 
-/// The most mappings that are looked at.
+/// The most mappings that are used.
 const MAPPED_MAX: usize = 4_096;
 
 impl Mapped {
-    /// The code of a process, as it is mapped now; of this one, if it is `None`.
+    /// The code of a process as it is mapped now; `None` stands for this process.
     ///
     /// # Errors
-    /// If it may not be read, or has no line tables; the text says what helps.
+    /// The mappings may not be read, or the program has no line tables; the text gives advice.
     pub(super) fn of(process: Option<u32>) -> Result<Mapped, Error> {
         let at = process.map_or_else(|| "self".to_owned(), |id| id.to_string());
         let root = PathBuf::from("/proc").join(&at);
@@ -64,7 +64,8 @@ impl Mapped {
                 let file = match File::open(path) {
                     Ok(file) => file,
                     Err(error) if is_program => return Err(unreadable(line.name, &error)),
-                    // A library that was replaced meanwhile is not the program.
+                    // The file cannot be opened, for example a library that was replaced meanwhile.
+                    // It is not the program.
                     Err(_) => continue,
                 };
                 has_lines |= is_program && lines_in(&file, line.name)?;
@@ -76,14 +77,14 @@ impl Mapped {
         match has_lines {
             true => Ok(mapped),
             false => Err(Error(format!(
-                "{own} has no line tables, so that its code is not known to be any stage's: run a \
-                 binary that is not stripped, built with `debug = \"line-tables-only\"` in its \
-                 profile, as `cargo build --release` does it here"
+                "{own} has no line tables, so the stages of its code are not known: run a binary \
+                 that is not stripped, built with `debug = \"line-tables-only\"` in its profile, \
+                 as with `cargo build --release` here"
             ))),
         }
     }
 
-    /// The range that an address is in.
+    /// The range that contains an address.
     pub(super) fn range(&self, address: u64) -> Option<&Range> {
         self.ranges.iter().find(|range| (range.from..range.to).contains(&address))
     }
@@ -101,12 +102,12 @@ fn lines_in(file: &File, name: &str) -> Result<bool, Error> {
     Ok(object.section_by_name(".debug_line").is_some_and(|section| section.size() > 0))
 }
 
-/// The symbols of a file cannot be read.
+/// The error for a file whose symbols cannot be read.
 pub(super) fn unreadable(name: &str, why: &dyn std::fmt::Display) -> Error {
     Error(format!("cannot read the symbols of {name}: {why}"))
 }
 
-/// A line of /proc/PID/maps that maps a file to be run.
+/// A line of /proc/PID/maps that maps a file as code.
 struct Line<'a> {
     from: u64,
     to: u64,

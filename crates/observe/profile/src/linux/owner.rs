@@ -1,12 +1,12 @@
 //! A table from folders and files to the stages that their code belongs to.
 //!
-//! Called by: `code.rs`, for each address that was sampled or counted. The code in a file is its
-//! stage's, wherever the compiler put it; a function of another crate (the standard library, a
-//! helper of `base`) belongs to the stage that called it.
+//! Called by: `code.rs`, for each address that was sampled or counted. The code of a file belongs
+//! to the file's stage, wherever the compiler put it. A function of another crate (the standard
+//! library, a helper of `base`) belongs to the stage that called it.
 
 use crate::Stage;
 
-/// Crate and path within its `src`, and the stage; the first line that fits counts. `None` is a
+/// Crate and path within its `src`, and the stage. The first entry that matches counts. `None` is a
 /// helper, which belongs to its caller.
 const TABLE: &[(&str, Option<Stage>)] = {
     use Stage::{
@@ -91,7 +91,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
 pub(super) enum Owner {
     /// A stage.
     Stage(Stage),
-    /// The caller: this is a helper of ours, or foreign code.
+    /// The caller: the code is a helper of ours, or foreign code.
     Caller,
 }
 
@@ -100,15 +100,15 @@ pub(super) fn owner(path: &str, function: &str) -> Owner {
     let Some(path) = ours(path) else { return Owner::Caller };
     let line = TABLE.iter().find(|(prefix, _)| path.starts_with(prefix));
     match line.and_then(|(_, stage)| *stage) {
-        // The sum is made while the bytes are copied: it belongs to the copy.
+        // The sum is computed while the bytes are copied, so it belongs to the copy.
         Some(Stage::Checksum) if function.contains("copy") => Owner::Stage(Stage::Copy),
         Some(stage) => Owner::Stage(stage),
         None => Owner::Caller,
     }
 }
 
-/// The path as in [`TABLE`], of a file of ours: `.../crates/core/tcp/src/input.rs` in a checkout,
-/// `.../wirespeed-tcp-0.1.0/src/input.rs` from a registry; both are `tcp/input.rs`.
+/// The path of a file of ours in the form of [`TABLE`]. `.../crates/core/tcp/src/input.rs` in a
+/// checkout and `.../wirespeed-tcp-0.1.0/src/input.rs` from a registry are both `tcp/input.rs`.
 fn ours(path: &str) -> Option<String> {
     let (before, file) = path.rsplit_once("/src/")?;
     let (root, folder) = before.rsplit_once('/').unwrap_or(("", before));
@@ -116,7 +116,7 @@ fn ours(path: &str) -> Option<String> {
         let named = TABLE.iter().filter_map(|(prefix, _)| prefix.split_once('/'));
         named.into_iter().any(|(name, _)| name == *krate)
     };
-    // In a checkout the folder of a floor is between.
+    // In a checkout, a folder such as `core` comes between.
     let checkout = root.rsplit_once('/').map(|(crates, _floor)| crates);
     let krate = match folder.strip_prefix("wirespeed-") {
         Some(versioned) => versioned.split('-').next(),
@@ -128,7 +128,7 @@ fn ours(path: &str) -> Option<String> {
     krate.filter(is_known).map(|krate| format!("{krate}/{file}"))
 }
 
-/// The stage of a function of the C library, by its name; `None` if that does not tell.
+/// The stage of a function of the C library, by its name; `None` if the name does not tell.
 pub fn of_symbol(name: &str) -> Option<Stage> {
     const WAITS: [&str; 10] = [
         "epoll_wait",

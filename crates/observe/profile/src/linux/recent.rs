@@ -1,5 +1,4 @@
-//! Where the time of this program's own threads went in the last seconds, for as long as somebody
-//! wants to know.
+//! Where the time of this program's own threads went in the last seconds.
 //!
 //! Called by: the live page, from a thread of its own. The kernel takes the samples; each turn
 //! fetches them, finds the stage of each, and keeps only the counts of the last turns.
@@ -13,30 +12,30 @@ use super::look::{RING_BYTES, THREADS_MAX, threads_of};
 use super::sampler::{Pace, Sample, Sampler};
 use crate::{Error, Event, HZ, Part, Seen, Stage};
 
-/// Turns that are kept.
+/// The number of turns that are kept.
 const SLOTS: usize = 10;
 
-/// Samples of the last five seconds: ten turns, one each [`Recent::EVERY`].
+/// Samples of the last five seconds: ten turns, one every [`Recent::EVERY`].
 pub struct Recent {
     sampler: Sampler,
     code: Code,
-    /// Names of threads that are not looked at.
+    /// The names of threads that are not sampled.
     except: &'static [&'static str],
     slots: VecDeque<Slot>,
     turned: Instant,
     lost: u64,
     is_part: bool,
-    /// No thread will begin, and nothing can be opened any more.
+    /// No more threads will start, and nothing can be opened any more.
     is_closed: bool,
 }
 
 /// The counts of a turn.
 struct Slot {
     seconds: f64,
-    /// Samples that the kernel had no room for.
+    /// Samples for which the kernel had no room.
     lost: u64,
     stages: [Part; Stage::ALL.len()],
-    /// By thread, ns.
+    /// The time of each thread, in ns.
     threads: BTreeMap<i32, u64>,
 }
 
@@ -62,19 +61,19 @@ impl Recent {
     /// The time between two turns.
     pub const EVERY: Duration = Duration::from_millis(500);
 
-    /// Begin to sample all threads of this program but those with these names.
+    /// Begin to sample all threads of this program except those with these names.
     ///
     /// # Errors
-    /// If that is not permitted, or the program has no line tables; the text says what helps.
+    /// Samples are not permitted, or the program has no line tables; the text gives advice.
     pub fn begin(except: &'static [&'static str]) -> Result<Recent, Error> {
         let mut recent = Recent::open(except, true)?;
         recent.turned = Instant::now();
         Ok(recent)
     }
 
-    /// Open all that is needed to sample the threads that this program has now, and sample nothing
-    /// until [`Recent::resume`]: for a program that starts no more threads and gives up its right
-    /// to open anything.
+    /// Open everything that is needed to sample the threads that this program has now, but sample
+    /// nothing until [`Recent::resume`]. This is for a program that starts no more threads and
+    /// gives up its right to open files.
     ///
     /// # Errors
     /// As of [`Recent::begin`].
@@ -99,10 +98,10 @@ impl Recent {
         Ok(recent)
     }
 
-    /// Begin to sample, or begin again: earlier counts are forgotten.
+    /// Begin to sample, or begin again. Earlier counts are forgotten.
     ///
     /// # Errors
-    /// If the kernel refuses; the text says what helps.
+    /// The kernel refuses; the text gives advice.
     pub fn resume(&mut self) -> Result<(), Error> {
         self.sampler.take(|_| {});
         self.slots.clear();
@@ -113,7 +112,7 @@ impl Recent {
     /// Sample nothing until [`Recent::resume`].
     ///
     /// # Errors
-    /// If the kernel refuses; the text says what helps.
+    /// The kernel refuses; the text gives advice.
     pub fn pause(&mut self) -> Result<(), Error> {
         self.sampler.pause()
     }
@@ -121,7 +120,7 @@ impl Recent {
     /// Take the samples since the last turn, and look for threads that began or ended.
     ///
     /// # Errors
-    /// If a new thread may not be sampled; the text says what helps.
+    /// A new thread may not be sampled; the text gives advice.
     pub fn turn(&mut self) -> Result<(), Error> {
         let mut slot = Slot::new();
         let code = &mut self.code;
@@ -158,7 +157,7 @@ impl Recent {
 
     fn is_excepted(&self, thread: i32) -> bool {
         let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
-        // A thread that has ended has no name, and is not looked at either.
+        // A thread that has ended has no name, and is not sampled either.
         name.map_or(true, |name| self.except.contains(&name.trim_end()))
     }
 
@@ -184,7 +183,7 @@ impl Recent {
         }
     }
 
-    /// The share of the last turns, of 1, in which the busiest thread ran.
+    /// The share of the last turns in which the busiest thread ran, from 0 to 1.
     pub fn busiest(&self) -> f64 {
         let mut threads = BTreeMap::<i32, u64>::new();
         for (&thread, ns) in self.slots.iter().flat_map(|slot| &slot.threads) {
@@ -211,8 +210,8 @@ mod tests {
         thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread")
     }
 
-    /// A prepared `Recent` samples the threads of the time of `prepare`, only while it is resumed,
-    /// and forgets in between.
+    /// A prepared `Recent` samples the threads that existed at `prepare`, only between `resume` and
+    /// `pause`, and forgets earlier counts.
     #[test]
     fn what_is_prepared_samples_between_resume_and_pause() {
         let stop = Arc::new(AtomicBool::new(false));
@@ -242,7 +241,7 @@ mod tests {
         thread.join().expect("it ends");
     }
 
-    /// A thread that runs is seen, one that is excepted is not, and old turns are forgotten.
+    /// A running thread is seen, an excepted one is not, and old turns are forgotten.
     #[test]
     fn the_last_turns_are_of_the_threads_that_run() {
         let mut recent = match Recent::begin(&["looks-away"]) {
@@ -257,7 +256,7 @@ mod tests {
         let spins = |stop: Arc<AtomicBool>| move || while !stop.load(Ordering::Relaxed) {};
         let threads = ["runs", "looks-away"].map(|name| named(name, spins(stop.clone())));
         let until = Instant::now() + Duration::from_secs(60);
-        // Other threads of this process may run beside it: the figures have no names of threads.
+        // Other threads of this process may run as well, and the figures do not tell threads apart.
         while recent.busiest() < 0.05 && Instant::now() < until {
             thread::sleep(Duration::from_millis(50));
             recent.turn().expect("it went well once");

@@ -1,9 +1,9 @@
-//! Samples of running threads: the place where each one runs, at a steady pace of its running time.
+//! Samples of running threads: where each thread is, at regular intervals of its running time.
 //!
-//! Called by: `look.rs` for the threads of another process, the lab for the own thread. The kernel
-//! takes the samples (perf_event_open); a thread that is not sampled pays nothing. The clock is
-//! always there, cycles and instructions where the processor counts them for us: few virtual
-//! machines have that.
+//! Called by: `look.rs` for the threads of another process, the lab for its own thread. The kernel
+//! takes the samples (perf_event_open); a thread that is not sampled pays nothing. Time can always
+//! be sampled; cycles and instructions only if the processor's counters are available, which they
+//! are in few virtual machines.
 
 use std::io;
 
@@ -16,35 +16,36 @@ use crate::{Error, Event};
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The event that it is a sample of.
+    /// The event that was sampled.
     pub event: Event,
-    /// The thread, as it was named to [`Sampler::add`].
+    /// The thread, by the number that was given to [`Sampler::add`].
     pub thread: i32,
-    /// How much of the event it stands for.
+    /// How much of the event the sample stands for.
     pub weight: u64,
-    /// CLOCK_MONOTONIC.
+    /// When the sample was taken, by CLOCK_MONOTONIC.
     pub time_ns: u64,
-    /// Where it was.
+    /// Where the thread was.
     pub place: Location,
 }
 
 /// Where a thread was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// The address in the program: where it was, or where it called the kernel.
+    /// The address in the program: where the thread was, or where it called the kernel.
     pub address: u64,
-    /// The value on top of the stack: in a short function of the C library, the return address.
+    /// The value on top of the stack, which is the return address in a short function of the C
+    /// library.
     pub top: u64,
-    /// Was it in the kernel?
+    /// Was the thread in the kernel?
     pub in_kernel: bool,
 }
 
 /// How samples are taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Samples a second of running.
+    /// Samples per second of running time.
     pub hz: u64,
-    /// Bytes that the kernel keeps for a thread.
+    /// The size of the kernel's buffer for each thread, in bytes.
     pub ring_bytes: usize,
 }
 
@@ -52,31 +53,32 @@ pub struct Pace {
 pub struct Sampler {
     pace: Pace,
     rings: Vec<(Event, i32, Ring)>,
-    /// The kernel's part can be sampled.
+    /// Time in the kernel can be sampled.
     kernel: bool,
-    /// Samples that had no room.
+    /// Samples for which there was no room.
     lost: u64,
 }
 
 impl Sampler {
-    /// For threads that [`Sampler::add`] names.
+    /// A sampler without threads yet; [`Sampler::add`] adds them.
     pub fn new(pace: Pace) -> Sampler {
         Sampler { pace, rings: Vec::new(), kernel: true, lost: 0 }
     }
 
-    /// Sample a thread, 0 for the calling one, from now on if `enabled`. An event that the
-    /// processor does not count is left out. False if the system has no room for more threads.
+    /// Add a thread, where 0 is the calling one. It is sampled from now on if `enabled`. An event
+    /// that the processor does not count is left out. False if the system has no room for more
+    /// threads.
     ///
     /// # Errors
-    /// If the system permits no samples of it; the text says what helps. A thread that has ended is
-    /// no error.
+    /// The system does not permit samples of the thread; the text gives advice. A thread that has
+    /// ended is not an error.
     pub fn add(&mut self, thread: i32, events: &[Event], enabled: bool) -> Result<bool, Error> {
         for &event in events {
             match self.open(event, thread, enabled) {
                 Ok(ring) => self.rings.push((event, thread, ring)),
                 Err(error) if error.raw_os_error() == Some(NO_THREAD) => return Ok(true),
                 Err(_) if event != Event::Time => {}
-                // The memory that a user may lock for rings is used up.
+                // The memory that the user may lock for buffers is used up.
                 Err(_) if !self.rings.is_empty() => return Ok(false),
                 Err(error) => return Err(refused(&error)),
             }
@@ -137,16 +139,16 @@ impl Sampler {
     /// Begin to sample the threads that were not enabled.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// The kernel refuses.
     pub fn begin(&mut self) -> Result<(), Error> {
         let mut rings = self.rings.iter_mut();
         rings.try_for_each(|(_, _, ring)| ring.enable()).map_err(|error| refused(&error))
     }
 
-    /// Pause.
+    /// Stop sampling, until [`Sampler::begin`].
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// The kernel refuses.
     pub fn pause(&mut self) -> Result<(), Error> {
         let mut rings = self.rings.iter_mut();
         rings.try_for_each(|(_, _, ring)| ring.disable()).map_err(|error| refused(&error))
@@ -155,8 +157,7 @@ impl Sampler {
     /// Take the samples that are there.
     pub fn take(&mut self, mut each: impl FnMut(Sample)) {
         for (event, thread, ring) in &mut self.rings {
-            // The kernel adds samples meanwhile: take about as many as were there at the beginning,
-            // and no more.
+            // The kernel adds samples meanwhile: take at most about as many as the buffer holds.
             let mut left = self.pace.ring_bytes / 32;
             while left > 0 {
                 let Some(record) = ring.next_record() else { break };
@@ -188,7 +189,7 @@ impl Sampler {
         }
     }
 
-    /// Sample these threads no more: they have ended.
+    /// Stop sampling threads that have ended.
     pub fn forget(&mut self, has_ended: impl Fn(i32) -> bool) {
         self.rings.retain(|(_, thread, _)| !has_ended(*thread));
     }
@@ -204,12 +205,12 @@ impl Sampler {
         self.rings.iter().filter(|(event, _, _)| *event == Event::Time).map(|(_, id, _)| *id)
     }
 
-    /// Is the kernel's part in the samples?
+    /// Do the samples include time in the kernel?
     pub fn has_kernel(&self) -> bool {
         self.kernel
     }
 
-    /// Samples that had no room.
+    /// Samples for which there was no room.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -222,7 +223,7 @@ const IN_KERNEL: u16 = 1;
 /// ESRCH: the thread has ended.
 const NO_THREAD: i32 = 3;
 
-/// A call chain has markers of context between its addresses: small negative numbers.
+/// A call chain has context markers between its addresses: small negative numbers.
 fn is_marker(address: u64) -> bool {
     address >= u64::MAX - 4_095
 }
@@ -236,7 +237,7 @@ fn refused(error: &io::Error) -> Error {
              profile that has perf_event_open"
         }
         // ENOSYS, ENOENT
-        Some(38 | 2) => "this kernel has no perf events: one with CONFIG_PERF_EVENTS does it",
+        Some(38 | 2) => "this kernel has no perf events: use one with CONFIG_PERF_EVENTS",
         // EMFILE
         Some(24) => "too many files are open: raise the limit, `ulimit -n 4096`",
         _ => "try as root",

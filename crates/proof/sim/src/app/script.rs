@@ -1,4 +1,5 @@
-//! The script of an end of a connection: a list of writes, a list of reads, and how it ends.
+//! The script of an end of a connection: a list of writes, a list of reads, and how the end
+//! finishes.
 //!
 //! Called by: `scripts`, `scenario`, tests. `app.rs` carries it out.
 
@@ -7,7 +8,7 @@ use base::Duration;
 /// A step of an end's writing half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// This many bytes, as fast as they are taken.
+    /// Write this many bytes, as fast as the stack takes them.
     Bytes(u64),
     /// Wait until the handshake is done, like a program with a blocking `connect`.
     AwaitOpen,
@@ -22,11 +23,11 @@ pub enum Write {
 /// A step of an end's reading half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// This many bytes.
+    /// Read this many bytes.
     Bytes(u64),
     /// Read nothing for this long.
     Stop(Duration),
-    /// Until the peer has closed its half.
+    /// Read until the peer has closed its half.
     ToEnd,
 }
 
@@ -42,17 +43,17 @@ pub enum Finish {
 /// The script of one end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Its writes, in order.
+    /// The writes, in their order.
     pub writes: Vec<Write>,
-    /// Its reads, in order.
+    /// The reads, in their order.
     pub reads: Vec<Read>,
-    /// How it ends.
+    /// What the end does when both lists are done.
     pub finish: Finish,
 }
 
 impl Script {
-    /// Does it close its half, read the peer's to its end, and only then close the socket? If both
-    /// ends do, every byte has to arrive.
+    /// Does the end close its half, read the peer's stream to the end, and only then close the
+    /// socket? If both ends do so, every byte has to arrive.
     pub fn is_graceful(&self) -> bool {
         self.writes.last() == Some(&Write::Finish)
             && self.reads.last() == Some(&Read::ToEnd)

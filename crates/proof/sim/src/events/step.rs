@@ -1,5 +1,5 @@
-//! A step of a host: poll its stack, run its applications, take what it sends, check the laws, and
-//! ask when to come again.
+//! A step of a host: poll its stack, run its applications, take the frames that it sends, check the
+//! laws, and ask when the next step is due.
 //!
 //! Called by: `events.rs`, when a host has frames or a deadline.
 
@@ -10,10 +10,10 @@ use crate::seen;
 use crate::violation::Violation;
 use crate::world::World;
 
-/// Rounds of polling in one step of a host; more is an endless loop.
+/// The most rounds of polling in one step of a host: more would be an endless loop.
 const ROUNDS_MAX: u32 = 10_000;
 
-/// Times in a row that a host may ask to be woken at once.
+/// How many times in a row a host may ask to be woken at once.
 const SPINS_MAX: u32 = 1_000;
 
 impl World {
@@ -50,7 +50,7 @@ impl World {
         self.wake_later(host, local)
     }
 
-    /// Move frames that a host sent to its links; returns how many.
+    /// Move frames that a host sent to its links. Returns how many.
     fn departures(&mut self, host: usize) -> Result<usize, Violation> {
         let World {
             hosts,
@@ -131,7 +131,7 @@ impl World {
         Ok(())
     }
 
-    /// When does a host want to be polled next?
+    /// Set the time at which a host is polled next.
     fn wake_later(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
         let ends = self.host_ends[host].iter().map(|&end| &self.ends[end]);
         let wake = ends.filter(|end| !end.is_ended()).map(|end| end.wake).min();
@@ -159,7 +159,7 @@ impl World {
             Instant::NEVER => Instant::NEVER,
             _ => own.clock.world(deadline),
         };
-        // A device that waits for its link comes back when it has sent a burst.
+        // A device that waits for its link is polled again when the link has sent the burst.
         let waiting = own.attachments.iter().filter(|port| port.waits_for_link);
         let lanes = waiting.map(|port| &self.lanes[port.out].model);
         let free_at = lanes.filter(|model| model.is_sending(self.now)).map(|m| m.free_at()).min();

@@ -1,13 +1,13 @@
-//! No more is in flight than the congestion window allows; and the window grows by no more than the
-//! bytes acknowledged, however many ACKs a receiver divides them into (RFC 3465, RFC 9438 section
-//! 4.10).
+//! A connection has no more bytes in flight than its congestion window allows. The window grows by
+//! no more than the bytes acknowledged, however many ACKs the receiver divides an acknowledgment
+//! into (RFC 3465, RFC 9438 section 4.10).
 //!
 //! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
 //! bytes in flight of RFC 6675 ("pipe"). The window may shrink below the bytes in flight, and
-//! segments deemed lost or delivered may turn out not to be. So a connection is checked when it
-//! sent something, undid no reduction, had no time-out, sent no probe, and has more in flight than
-//! at the last check. Without SACK the bytes in flight are an estimate: a duplicate ACK may be for
-//! another segment than the one it is counted for.
+//! segments that seemed lost or delivered may turn out not to be. So a connection is checked only
+//! if since the last check it has sent something, has undone no reduction, had no time-out and sent
+//! no probe, and now has more in flight. Without SACK the bytes in flight are an estimate: a
+//! duplicate ACK may be for another segment than that for which it is counted.
 
 use std::collections::BTreeMap;
 
@@ -17,29 +17,31 @@ use crate::violation::Violation;
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     pipe: u32,
-    /// Bytes sent for the first time, and segments sent again.
+    /// Bytes sent for the first time, and segments retransmitted.
     sent: (u64, u32),
     cwnd: u64,
-    /// Undone reductions, time-outs, and probes, which may be beyond the window.
+    /// Counts of undone reductions, of time-outs, and of probes: each may put more in flight than
+    /// the window.
     turns: (u32, u32, u32),
 }
 
-/// Connections by the number of their end.
+/// The state of each connection, by the number of its end.
 #[derive(Debug, Default)]
 pub(crate) struct Cwnd {
     last: BTreeMap<usize, Last>,
-    /// The largest segment size of each so far: when a path becomes narrower, the window, which
-    /// counts bytes, does not change.
+    /// The largest segment size of each connection so far: if the path MTU becomes smaller, the
+    /// window, which counts bytes, does not change.
     largest_mss: BTreeMap<usize, u64>,
 }
 
 impl Cwnd {
     pub(crate) fn check(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         let info = &look.info;
-        // RFC 6928 section 2: ten segments, 14,600 bytes or two segments; four to spare.
+        // RFC 6928 section 2: the initial window is ten segments, at most 14,600 bytes or two
+        // segments. Four more segments are allowed.
         let mss = self.largest_mss.entry(look.index).or_default();
         *mss = (*mss).max(info.snd_mss as u64);
-        // BBR also counts SACKed bytes.
+        // BBR's window also grows by SACKed bytes.
         let sacked = if info.algorithm == "bbr" { u64::from(info.in_flight) } else { 0 };
         let grown = 14_600.max(2 * *mss) + info.bytes_acked + sacked + 4 * *mss;
         if info.cwnd > grown {
@@ -59,15 +61,15 @@ impl Cwnd {
             .last
             .insert(look.index, Last { pipe, cwnd: info.cwnd, sent, turns })
             .unwrap_or_default();
-        // Whole segments are sent, a probe may be one more, and SYN and FIN take a byte each. They
-        // may have been sent before the window was reduced.
+        // Only whole segments are sent, a probe may add another, and SYN and FIN take a byte each.
+        // All may have been sent before the window was reduced.
         let most = info.cwnd.max(before.cwnd) + 2 * info.snd_mss as u64 + 2;
         // One retransmission is sent whatever the window is.
         let has_sent = sent.0 != before.sent.0 || sent.1 > before.sent.1 + 1;
         let judged = has_sent && turns == before.turns;
         if judged && pipe > before.pipe && u64::from(pipe) > most {
             let what = format!(
-                "end {} ({}): {pipe} bytes on the way, cwnd is {}",
+                "end {} ({}): {pipe} bytes in flight, cwnd is {}",
                 look.index, info.algorithm, info.cwnd
             );
             return Err(Violation::new("cwnd", what));

@@ -1,5 +1,5 @@
 //! Liveness: once the network has recovered, every connection moves bytes or ends within a bound. A
-//! wait that its script asks for (a reader that pauses) is no stall.
+//! wait that the script of an end asks for (a reader that pauses) is not a stall.
 //!
 //! Called by: `world`, once a second of its time.
 
@@ -10,7 +10,7 @@ use crate::app::{Endpoint, Phase};
 use crate::flow::Flow;
 use crate::violation::Violation;
 
-/// The last state that was seen of one connection.
+/// The last progress of one connection, and its time.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     progress: (u64, u64, u64),
@@ -20,7 +20,7 @@ struct Last {
 /// The bound, and the last progress of each connection.
 #[derive(Debug)]
 pub(crate) struct Liveness {
-    /// No bound holds before the network has recovered.
+    /// When the network has recovered: before that there is no bound.
     from: Instant,
     bound: Duration,
     last: Vec<Last>,
@@ -52,7 +52,8 @@ impl Liveness {
                 continue;
             }
             if !flow.is_graceful && client.is_ended() && server.phase == Phase::Waiting {
-                // A client that left before the handshake was done has no peer.
+                // The client ended before the handshake was done: the server never gets this
+                // connection.
                 ends[flow.server].phase = Phase::Ended(None);
             } else {
                 let silent = now.since(last.at).as_secs_f64();
@@ -69,12 +70,12 @@ impl Liveness {
     }
 }
 
-// Timers are sane: data in flight has a deadline, time-outs are within their bounds, no round trip
-// is shorter than the path.
+// Timers are correct: data in flight has a deadline, time-outs are within their bounds, no round
+// trip is longer than the world's time.
 //
 // RFC 6298 sections 2.3 to 2.5.
 
-/// No state so far.
+/// The law about timers, which needs no state.
 #[derive(Debug, Default)]
 pub(crate) struct Timers;
 

@@ -8,13 +8,13 @@ use tcp::Info;
 
 use crate::app::{Endpoint, Phase};
 
-/// One connection's end after a step of its host.
+/// The state of one end of a connection after a step of its host.
 pub(crate) struct Look<'a> {
     pub(crate) index: usize,
     pub(crate) end: &'a Endpoint,
     pub(crate) info: Info,
     pub(crate) stack: &'a Stack,
-    /// Its host's clock has never jumped.
+    /// The host's clock has never jumped.
     pub(crate) clock_is_true: bool,
     /// The world's time.
     pub(crate) now: Instant,

@@ -1,4 +1,4 @@
-//! Memory stays under its budget: buffers of a host, bytes queued in a connection.
+//! Memory stays within its limits: the buffers of a host, the bytes queued in a connection.
 //!
 //! Called by: the oracles, after each step of a host.
 
@@ -37,15 +37,15 @@ pub(crate) fn check_host(
 pub(crate) fn check_connection(look: &Look<'_>) -> Result<(), Violation> {
     let (info, config) = (&look.info, &look.end.config);
     let unread = info.unread;
-    // The present limit may be lower: data may still arrive that was offered before the buffer
-    // became smaller.
+    // The maximum counts, although the present limit may be lower: data may still arrive for a
+    // window that was offered before the buffer became smaller.
     let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes).max(1 << 16);
     if unread > most as usize {
         let what = format!("end {}: {unread} bytes wait to be read, {most} may", look.index);
         return Err(Violation::new("memory", what));
     }
     let queued = info.unsent + info.in_flight as usize;
-    // A FIN takes sequence space and no memory.
+    // A FIN takes sequence space, but no memory.
     let most = config.send_buffer_bytes.max(config.send_buffer_max_bytes);
     if queued > most as usize + 1 {
         let what = format!("end {}: {queued} bytes wait to be sent, {most} may", look.index);

@@ -1,4 +1,5 @@
-//! The laws that must hold in every world, whatever happens to its packets; one file each.
+//! The laws that must hold in every world, whatever happens to its packets. Most laws have a file
+//! of their own.
 //!
 //! Called by: `world`, at each frame that is sent or arrives, after each step of a host, every
 //! second, and at the end. Streams are compared where they are read (`app`), and their lengths at
@@ -32,23 +33,23 @@ pub(crate) struct Oracles {
 }
 
 impl Oracles {
-    /// A host sends a segment.
+    /// Check a segment that a host sends.
     pub(crate) fn sent(&mut self, seen: &Seen, now: Instant) -> Result<(), Violation> {
         self.pacing.sent(seen, now);
         self.window.sent(seen)
     }
 
-    /// An adversary sends a segment: no law is checked.
+    /// Record a segment that an adversary sends; no law is checked.
     pub(crate) fn reported(&mut self, seen: &Seen) {
         self.window.reported(seen);
     }
 
-    /// A segment arrives as it was sent.
+    /// Record a segment that arrives as it was sent.
     pub(crate) fn arrived(&mut self, seen: &Seen) {
         self.window.arrived(seen);
     }
 
-    /// A host has been polled.
+    /// Check a connection after its host has been polled.
     pub(crate) fn stepped(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         self.cwnd.check(look)?;
         self.pacing.stepped(look)?;
@@ -56,7 +57,7 @@ impl Oracles {
         memory::check_connection(look)
     }
 
-    /// The same for a host's state that belongs to no connection.
+    /// Check the state of a host that belongs to no connection.
     pub(crate) fn stepped_host(
         &mut self,
         host: &Host,
@@ -66,12 +67,12 @@ impl Oracles {
     }
 }
 
-/// When every connection has ended.
+/// Check the flows when every connection has ended.
 pub(crate) fn at_end(flows: &[Flow], ends: &[Endpoint]) -> Result<(), Violation> {
     flows.iter().try_for_each(|flow| stream::check(flow, &ends[flow.client], &ends[flow.server]))
 }
 
-/// When nothing is in flight any more either.
+/// Check a host when nothing is in flight any more.
 pub(crate) fn after_end(number: usize, host: &mut Host) -> Result<(), Violation> {
     memory::check(number, host)
 }

@@ -1,8 +1,8 @@
 //! Pacing: a connection sends no faster than its pacing rate, except for a burst.
 //!
-//! Called by: the oracles, with each segment that a host sends and after each step of a host.
-//! The law: in any interval a connection sends no more bytes of payload than its pacing rate times
-//! the interval, and a burst. A leaky bucket checks all intervals at once. A connection without a
+//! Called by: the oracles, with each segment that a host sends and after each step of a host. The
+//! law: in any interval a connection sends no more bytes of payload than its pacing rate times the
+//! interval, plus a burst. A leaky bucket checks all intervals at once. A connection without a
 //! pacing rate, because its round trip is short, is not checked.
 
 use core::net::SocketAddr;
@@ -16,11 +16,12 @@ use crate::violation::Violation;
 
 /// Bytes that may leave at once: a super-segment, and the frames released with it.
 const BURST_BYTES: f64 = (2 * 65_536) as f64;
-/// Bytes that are due in this time, in seconds, may leave too: departures are rounded to a quarter
-/// of it, and a tick of the timer wheel may pass before more segments are made.
+/// A tick of the timer wheel, in seconds. Bytes that are due within this time may leave too:
+/// departure times are rounded to a quarter of a tick, and a tick may pass before more segments are
+/// made.
 const TICK: f64 = (1u64 << 20) as f64 / 1e9;
 
-/// A bucket that fills with what is sent and leaks at the pacing rate.
+/// A bucket that fills with the bytes sent and leaks at the pacing rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     /// Bytes a second, as of the last step.
@@ -47,8 +48,8 @@ impl Bucket {
         self.at = now;
     }
 
-    /// A step is over: the stream is acknowledged up to `acked` and sent up to `sent`, and `rate`
-    /// applies from now on. Returns the bytes above the allowed level; zero if there are none.
+    /// Called after a step: the stream is acknowledged up to `acked` and sent up to `sent`, and
+    /// `rate` applies from now on. Returns the bytes above the allowed level, or zero.
     fn step(&mut self, acked: u64, sent: u64, rate: f64) -> f64 {
         if acked >= self.sent {
             // Nothing was in flight for a moment: the next data is a new burst.
@@ -60,7 +61,7 @@ impl Bucket {
     }
 }
 
-/// Connections by their two addresses, the sender's first.
+/// The buckets of all connections, by their two addresses, the sender's first.
 #[derive(Debug, Default)]
 pub(crate) struct Pacing {
     buckets: BTreeMap<(SocketAddr, SocketAddr), Bucket>,
@@ -98,7 +99,8 @@ impl Pacing {
 mod tests {
     use super::*;
 
-    /// A byte each 1,000 ns; something is always in flight.
+    /// The most bytes above the allowed level, at a rate of a byte each 1,000 ns, with data always
+    /// in flight.
     fn over(sends: impl IntoIterator<Item = (u64, u32)>) -> f64 {
         let (mut bucket, mut sent, mut most) = (Bucket::default(), 0, 0.0f64);
         bucket.step(0, 1, 1e6);

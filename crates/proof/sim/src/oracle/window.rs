@@ -1,5 +1,5 @@
 //! Windows: a receiver never withdraws a window that it offered, and a sender never exceeds it.
-//! Both are observed on the wire, at the sender's end.
+//! Both are checked on the wire, at the end of the host that sends the segment.
 //!
 //! Called by: the oracles, with each segment that a host sends, and each that arrives as it was
 //! sent. RFC 9293 section 3.8.6; with window scaling the edge may fall back by less than a unit
@@ -17,15 +17,15 @@ use crate::violation::Violation;
 /// The windows that one end of a connection has offered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
-    /// From its SYN.
+    /// The window scale from the end's SYN.
     offered_scale: Option<WindowScale>,
-    /// The furthest right edge it has offered.
+    /// The highest right edge that this end has offered.
     edge: Option<SeqNumber>,
-    /// The furthest right edge that the other end has received.
+    /// The highest right edge that the other end has received.
     arrived_edge: Option<SeqNumber>,
 }
 
-/// Every direction of every connection, by source and destination.
+/// The windows that each end of each connection offered, by source and destination.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     sides: BTreeMap<(SocketAddr, SocketAddr), Side>,

@@ -13,12 +13,12 @@ use crate::host::PortSettings;
 pub(crate) struct Draw(pub(crate) Rng);
 
 impl Draw {
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub(crate) fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.below((high - low + 1) as usize) as u64
     }
 
-    /// From `low` to `high`, each order of magnitude equally likely.
+    /// A number from `low` to `high`, each order of magnitude equally likely.
     pub(crate) fn magnitude(&mut self, low: u64, high: u64) -> u64 {
         let (from, to) = ((low.max(1) as f64).ln(), (high as f64).ln());
         let at = self.range(0, 1 << 20) as f64 / f64::from(1 << 20);
@@ -34,8 +34,8 @@ impl Draw {
     }
 }
 
-/// Usually all on; sometimes each is drawn. Checksums stay on: without them corruption would reach
-/// the data.
+/// Usually all switches are on; sometimes each is drawn. Checksums stay on: without them corrupted
+/// data would be accepted.
 pub(super) fn switches(draw: &mut Draw) -> Switches {
     let mut switches = Switches::default();
     if draw.happens(0.5) {
@@ -68,7 +68,7 @@ pub(super) fn port(link: LinkKind, draw: &mut Draw) -> PortSettings {
     }
 }
 
-/// A direction of a link: half of them have no impairments, only rate, delay and queue.
+/// A direction of a link. Half of the directions have no impairments, only rate, delay and queue.
 pub(super) fn path(link: LinkKind, recovery: Instant, draw: &mut Draw) -> Settings {
     let rate_bps = draw.happens(0.9).then(|| draw.magnitude(200_000, 1_000_000_000));
     let mut path = Settings {

@@ -24,9 +24,9 @@ fn codel_that_marks_loses_nothing_and_carries_as_much() {
         (Algorithm::Cubic, 1, false, 0.01),
         (Algorithm::Cubic, 1, true, 0.01),
         (Algorithm::Cubic, 4, false, 0.01),
-        // NewReno climbs back for some forty round trips, and begins half a round trip later: the
-        // peer echoes until CWR arrives, and the window does not grow meanwhile (RFC 3168 section
-        // 6.1.2).
+        // NewReno's window takes some forty round trips to grow back, and with marks the growth
+        // begins half a round trip later: the peer echoes the mark until CWR arrives, and the
+        // window does not grow meanwhile (RFC 3168 section 6.1.2).
         (Algorithm::NewReno, 1, false, 0.04),
     ] {
         let drops = codel(algorithm, flows, false, tso);
@@ -37,7 +37,7 @@ fn codel_that_marks_loses_nothing_and_carries_as_much() {
         assert_eq!((marks.bottleneck.codel, marks.bottleneck.queue_full), (0, 0), "{case}");
         assert_eq!((marks.retransmits, marks.timeouts, marks.fast_recoveries), (0, 0, 0), "{case}");
         assert!(marks.share > drops.share - less, "{case}");
-        // It is the same AQM: the queue stays as short.
+        // The AQM is the same, so that the queue stays as short.
         assert!(marks.bottleneck.queue_bytes_max <= 2 * drops.bottleneck.queue_bytes_max, "{case}");
     }
 }

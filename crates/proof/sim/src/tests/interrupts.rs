@@ -29,13 +29,13 @@ fn each_level_halves_the_interrupts_of_bulk() {
             (0.85..1.1).contains(&(frames_each / expected)),
             "level {level}: {frames_each:.1} frames an interrupt"
         );
-        // The wire takes 120 ms; coalescing costs a bulk transfer next to nothing.
+        // The wire alone takes 120 ms; coalescing costs a bulk transfer almost nothing.
         assert!(outcome.time < Duration::from_millis(130), "level {level}: {outcome:?}");
     }
 }
 
-/// 20 us for an interrupt and 1 us for a frame: a receiver that is interrupted for each frame has
-/// no time for anything else, and frames gather only because it is late.
+/// An interrupt takes 20 us and a frame 1 us: a receiver that is interrupted for each frame has no
+/// time for anything else, and frames gather only because the receiver is late.
 #[test]
 fn what_interrupts_cost_is_saved() {
     let cost = Cost { interrupt: Duration::from_micros(20), frame: Duration::from_micros(1) };

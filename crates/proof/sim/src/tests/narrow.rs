@@ -31,7 +31,8 @@ fn routed(version: IpVersion, reports_from: Instant, mtu_probing: MtuProbing) ->
     world
 }
 
-/// Seconds until all bytes have arrived; then runs the world to its end, under every law.
+/// Seconds until all bytes have arrived. Then runs the world to its end, in which every law must
+/// hold.
 fn seconds(world: &mut World) -> f64 {
     let latest = Instant::ZERO + Duration::from_secs(3000);
     let all = world.run_until_that(latest, |world| world.received(0) == BYTES);
@@ -48,7 +49,7 @@ fn a_router_tells_what_is_too_long_for_the_next_network() {
         let counts = world.router_counts(0);
         assert_eq!((counts.swallowed, counts.dropped), (0, 0));
         assert!(counts.reported > 0 && counts.forwarded > 3_000, "{counts:?}");
-        // 2.4 s of payload on the wire, headers and a few round trips of 40 ms.
+        // The payload takes 2.4 s on the wire; headers and a few round trips of 40 ms are added.
         assert!(seconds < 3.2, "{version:?}: {seconds} s");
     }
 }
@@ -85,7 +86,7 @@ fn a_black_hole_that_never_tells_is_found() {
     }
 }
 
-/// Without probing: the connection ends in the black hole.
+/// Without path MTU probing the connection ends in the black hole.
 #[test]
 fn a_black_hole_that_nobody_looks_for_is_the_end() {
     let mut world = routed(IpVersion::V4, Instant::NEVER, MtuProbing::Off);

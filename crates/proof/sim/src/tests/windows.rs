@@ -72,7 +72,8 @@ fn until_read(world: &mut World, bytes: u64) -> f64 {
     us as f64 / 1000.0
 }
 
-/// RFC 9293 section 3.8.6.1: the first probe after a time-out, then after twice as long each time.
+/// RFC 9293 section 3.8.6.1: the first probe is sent after one RTO, and each interval is twice the
+/// one before.
 #[test]
 fn a_zero_window_is_probed_and_left_within_a_round_trip_of_its_update() {
     let mut world = stopped_reader(None);
@@ -103,11 +104,11 @@ fn a_zero_window_whose_update_is_lost_is_left_within_a_probe_interval() {
     end(&mut world).expect("every law holds");
 }
 
-/// The send buffer grows with cwnd: with a small one the wire would run dry between ACKs.
+/// The send buffer grows with cwnd: with a small buffer the wire would be idle between ACKs.
 #[test]
 fn send_auto_tuning_keeps_the_wire_full() {
     let mut path = Goodput::new(1_000_000_000, Duration::from_millis(25));
-    // No loss: the writer is measured.
+    // The queue is so long that nothing is lost: the writer is measured.
     path.queue_bytes = 1 << 30;
     (path.from, path.length) = (Duration::from_millis(1_500), Duration::from_millis(2_000));
     let outcome = measure(&path).expect("streams are whole");

@@ -1,6 +1,6 @@
 //! The parts of a world: hosts, the links, hubs and routers between them, and the flows over them.
 //!
-//! Called by: as `world.rs`, before the world runs.
+//! Called by: the callers of `world.rs`, before the world runs.
 
 use core::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use crate::host::{Host, HostSettings, PortSettings};
 use crate::router::{self, Leg, Router, RouterCounts};
 
 impl World {
-    /// Add a host; returns its number.
+    /// Add a host. Returns its number.
     pub fn add_host(&mut self, settings: HostSettings) -> usize {
         self.hosts.push(Host::new(settings));
         self.host_sources.push(self.event_queue.add());
@@ -36,9 +36,9 @@ impl World {
         self.lanes.len() - 1
     }
 
-    /// Join two hosts by a link of their own: network `network`. The first settings are for the
-    /// direction from the first host to the second. If `introduced`, both know each other's link
-    /// addresses.
+    /// Join two hosts by a link of their own, which is network `network`. The first settings are
+    /// for the direction from the first host to the second. If `introduced`, both know each other's
+    /// link addresses.
     pub fn join(
         &mut self,
         network: u8,
@@ -58,7 +58,8 @@ impl World {
         self.attach(network, b, ports.1, back, &[a][..usize::from(introduced)]);
     }
 
-    /// Join several hosts by a hub, each by a link of its own to it: there and back.
+    /// Join several hosts by a hub. Each has a link of its own to the hub, with settings for both
+    /// directions.
     pub fn join_by_hub(
         &mut self,
         network: u8,
@@ -164,7 +165,8 @@ impl World {
         Ok(number)
     }
 
-    /// Add a program that sends messages beside TCP; `false` if there was no room for its sockets.
+    /// Add a program that sends messages at the same time as TCP. Returns `false` if there was no
+    /// room for its sockets.
     pub fn add_background_flow(&mut self, settings: BackgroundSettings, at: Instant) -> bool {
         let from = settings.hosts.0;
         let first = self.hosts[from].clock.local(at);

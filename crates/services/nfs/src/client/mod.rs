@@ -52,7 +52,7 @@ pub struct Nfs {
 pub struct Chunk {
     results: Results,
     range: Range<usize>,
-    /// Does the file end behind it?
+    /// Does the file end behind this chunk?
     pub eof: bool,
 }
 
@@ -78,7 +78,7 @@ impl Nfs {
         Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight_bytes, patience }
     }
 
-    /// Call `told` with notices that the user may want to see.
+    /// Call `told` with each notice that the user may want to see.
     pub fn with_notices(mut self, told: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Nfs {
         self.patience = self.patience.with_notices(Arc::new(told));
         self
@@ -299,7 +299,7 @@ impl Nfs {
         removed.map(|_: Option<Changed>| ())
     }
 
-    /// Give a file another name in its directory; one that is there is replaced.
+    /// Give a file another name in its directory; a file that has that name is replaced.
     ///
     /// # Errors
     /// There are no results.
@@ -309,7 +309,7 @@ impl Nfs {
         let renamed: Option<(Changed, Changed)> =
             self.call_once(procedure::RENAME, &args, Status::NoEntry).await?;
         if renamed.is_none() {
-            // If the new name is there, the first call did it.
+            // If the new name exists, the first call has renamed the file.
             self.lookup(dir, to).await?;
         }
         Ok(())
@@ -379,11 +379,11 @@ pub enum Error {
     /// More entries than a client takes.
     #[error("the directory has too many entries: list a directory below it")]
     TooManyEntries,
-    /// A name that would lead elsewhere.
+    /// A name that would lead out of the directory.
     #[error("the server has a name that no file can have here: '{0}'; it is not copied")]
     BadName(String),
     /// The directories are nested too deeply.
-    #[error("the directories are nested too deep: copy a directory further down")]
+    #[error("the directories are nested too deeply: copy a directory further down")]
     TooDeep,
     /// An error of a file or directory on this machine.
     #[error("{0}")]

@@ -1,8 +1,8 @@
 //! [`Patience`]: repeats a call while the server is away or silent.
 //!
 //! Called by: `client/mod.rs` for each call. The client waits for a server that restarts, like a
-//! soft mount: the call is repeated until `PATIENCE` is over. If that takes long, the program is
-//! told once, until the server answers again. Limits: `PATIENCE`, `AWAY`, `QUIET`.
+//! soft mount: the call is repeated until `PATIENCE` is over. If that takes long, the program gets
+//! one notice, and another one when the server answers again. Limits: `PATIENCE`, `AWAY`, `QUIET`.
 
 use core::fmt;
 use core::future::Future;
@@ -25,7 +25,7 @@ use crate::proto::Status;
 pub enum Notice<'a> {
     /// The server is away or silent; the client waits.
     Waiting,
-    /// It answers again.
+    /// The server answers again.
     Answers,
     /// This is not a file, a directory or a symbolic link, and is not copied.
     PassedOver(&'a str),
@@ -43,12 +43,12 @@ pub(super) struct Patience {
     limit: Duration,
 }
 
-/// The knowledge of a server.
+/// What is known of a server.
 #[derive(Debug)]
 struct Seen {
-    /// When it answered last.
+    /// When the server answered last.
     answered: Option<Monotone>,
-    /// Was the program told that the client waits?
+    /// Was the last notice that the client waits?
     is_notified: bool,
 }
 
@@ -90,8 +90,7 @@ impl Patience {
     /// The results of a call, and whether it was repeated: then an earlier one may have been
     /// carried out.
     ///
-    /// # Errors
-    /// There are none within the time.
+    /// # Errors There are no results within the time.
     pub(super) async fn results<F>(&self, call: impl Fn() -> F) -> Result<(Results, bool), Error>
     where
         F: Future<Output = Result<Results, CallError>>,
@@ -116,7 +115,7 @@ impl Patience {
         }
     }
 
-    /// Wait for something; tell the program if the server has said nothing for too long by then.
+    /// Wait for something; notify the program if the server has said nothing for too long by then.
     async fn watched<T>(
         &self,
         began: Monotone,

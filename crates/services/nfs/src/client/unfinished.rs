@@ -24,7 +24,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// For one copy; `random` makes the name differ from those of others.
+    /// The state of one copy; `random` makes the name differ from those of others.
     pub fn new(random: u64) -> Unfinished {
         Unfinished { name: temporary_name(random), at: Mutex::new(None) }
     }
@@ -34,7 +34,7 @@ impl Unfinished {
         &self.name
     }
 
-    /// May it be there?
+    /// May the file be there?
     pub fn is_there(&self) -> bool {
         self.at.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -47,7 +47,7 @@ impl Unfinished {
         *self.at.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Remove it, if it is there. That takes as long as the server does.
+    /// Remove the file, if it is there. This waits for the server.
     ///
     /// # Errors
     /// There are no results; the file may still be there.

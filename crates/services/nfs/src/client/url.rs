@@ -1,4 +1,4 @@
-//! [`Url`]: `nfs://HOST[:PORT]/PATH`, with the words of libnfs behind it.
+//! [`Url`]: `nfs://HOST[:PORT]/PATH`, with the options of libnfs behind it.
 //!
 //! Called by: programs. RFC 2224 has the form; `?nfsport=N&mountport=N` are libnfs's.
 
@@ -27,7 +27,7 @@ pub enum BadUrl {
     /// No number.
     #[error("'{0}' is no port: give a number from 1 to 65535")]
     Port(String),
-    /// A word that is not known.
+    /// An unknown option.
     #[error("'{0}' is not known: after the ? there may be nfsport=N and mountport=N, joined by &")]
     Word(String),
     /// A % without two digits behind it.

@@ -90,7 +90,7 @@ impl Export {
         let at = out.len();
         let done = self.written(&head, &data, &open, changing, out);
         if done.is_err() {
-            // `call` repeats it, which is the same WRITE.
+            // `call` carries the call out again: it is the same WRITE.
             out.truncate(at);
         }
         done.ok()
@@ -262,7 +262,7 @@ fn append(
     Ok(got)
 }
 
-/// The same into buffers, behind `head` bytes; `None` if there are not enough.
+/// Read into buffers, behind `head` bytes; `None` if there are not enough buffers.
 fn read_into(
     bulk: &mut dyn Bulk,
     head: usize,

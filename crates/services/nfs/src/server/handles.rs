@@ -36,7 +36,7 @@ struct Entry {
     /// Its identity in the system now: overlayfs gives a file another time of birth when it is
     /// changed for the first time.
     now: FileId,
-    /// It was used since it was last considered for eviction.
+    /// The entry was used since it was last considered for eviction.
     is_used: bool,
 }
 

@@ -116,7 +116,7 @@ impl Callers {
         }
     }
 
-    /// Has this address completed one? Packets from a loopback address come from this machine
+    /// Has this address completed a MOUNT? Packets from a loopback address come from this machine
     /// alone.
     pub(super) fn has(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();

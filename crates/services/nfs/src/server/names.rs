@@ -106,9 +106,10 @@ impl Export {
         let changed = self.changed(&dir, before);
         drop(changing);
         if let Ok(fd) = new {
-            // Write its attributes to the disk; those of an exclusive one hold the verifier.
+            // Write the file's attributes to the disk; those of a file of an exclusive CREATE hold
+            // the verifier.
             fsync(&fd).map_err(status)?;
-            // Keep it open, so that the next WRITE works whatever the mode is.
+            // Keep the file open, so that the next WRITE works whatever the mode is.
             let file = id(&looked_at(&fd, "").map_err(status)?);
             self.tree.keep(file, For::Writing, &Arc::new(fd));
         }

@@ -15,7 +15,7 @@ use crate::{mount, proto};
 pub struct OnePort {
     /// The port.
     pub port: u16,
-    /// Is it served over UDP, besides TCP?
+    /// Is the port served over UDP, besides TCP?
     pub has_udp: bool,
 }
 

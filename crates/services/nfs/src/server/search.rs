@@ -1,10 +1,10 @@
 //! Searching for a file: where it was last, then in its directory, then everywhere.
 //!
-//! Called by: `tree.rs`. It finds files that other programs have renamed, files with a remaining
-//! name of several, and all files after a restart. A search notes all files that it passes, so that
-//! one search is enough for many files. Limits: `SEARCH_ENTRIES`, `SEARCH_AGE`; one search at a
-//! time, and after a long one a pause of the same length. A call in the meantime is told to come
-//! again (NFS3ERR_JUKEBOX).
+//! Called by: `tree.rs`. A search finds files that other programs have renamed, files with a
+//! remaining name of several, and all files after a restart. A search notes all files that it
+//! passes, so that one search is enough for many files. Limits: `SEARCH_ENTRIES`, `SEARCH_AGE`; one
+//! search at a time, and after a long one a pause of the same length. A call in the meantime is
+//! answered with NFS3ERR_JUKEBOX: the client repeats it later.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;

@@ -160,7 +160,8 @@ impl Tree {
         Ok((file, attributes))
     }
 
-    /// Is it in the same mount, so that it is no mount point? RESOLVE_NO_XDEV refuses to open one.
+    /// Is the file in the same mount, so that it is no mount point? RESOLVE_NO_XDEV refuses to open
+    /// one.
     pub(super) fn is_inside(&self, of: &Statx) -> bool {
         mount(of) == self.mount
     }
@@ -199,8 +200,8 @@ impl Tree {
         self.kept(self.file(handle).ok()?, what)
     }
 
-    /// The same, if it is still where it was when it was opened: it may have been moved out of the
-    /// directory since, or have lost its name.
+    /// An open file that is kept, if it is still where it was when it was opened: it may have been
+    /// moved out of the directory since, or have lost its name.
     fn kept(&self, file: FileId, what: For) -> Option<Arc<OwnedFd>> {
         let kept = locked(&self.open).find(file, what, (self.clock)())?;
         if kept.is_unchecked && place(&kept.open).ok()?[..] != *kept.place {
@@ -318,7 +319,7 @@ pub(super) fn before(node: &Node) -> Option<Before> {
     seen_before(&node.fd)
 }
 
-/// The same of an open file.
+/// [`before`] of an open file.
 pub(super) fn seen_before(fd: impl AsFd) -> Option<Before> {
     let of = attributes(&looked_at(fd, "").ok()?).ok()?;
     Some(Before { size: of.size, mtime: of.mtime, ctime: of.ctime })
@@ -349,7 +350,7 @@ pub(super) fn looked_at(dir: impl AsFd, name: impl rustix::path::Arg) -> Result<
     statx(dir, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
 }
 
-/// Its mount, or 0.
+/// The mount of a file, or 0.
 fn mount(of: &Statx) -> u64 {
     if of.stx_mask & StatxFlags::MNT_ID.bits() != 0 { of.stx_mnt_id } else { 0 }
 }
@@ -422,7 +423,7 @@ pub(super) fn status(error: Errno) -> Status {
         Errno::DQUOT => Status::Quota,
         Errno::STALE => Status::Stale,
         Errno::OPNOTSUPP => Status::NotSupported,
-        // Descriptors or memory are short: it may be better later.
+        // Descriptors or memory are short: the client tries again later.
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Status::Jukebox,
         _ => Status::Io,
     }

@@ -87,7 +87,7 @@ impl Far {
         self.0.connections.lock().expect("no panic").drain(..).for_each(|c| c.abort());
     }
 
-    /// It comes back, as a program that was restarted.
+    /// The server comes back, as a program that was restarted.
     fn come_back(&self, rig: &Rig) {
         *self.0.servers.lock().expect("no panic") = serving(&rig.tree(), false);
         self.0.is_away.store(false, Ordering::SeqCst);

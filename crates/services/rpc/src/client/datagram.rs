@@ -2,8 +2,9 @@
 //! a window of calls that halves when one times out.
 //!
 //! Called by: `blocking.rs`. RFC 5531 section 5 leaves retransmission to the client; the estimator
-//! is that of RFC 6298 sections 2 and 3, the backoff and the window follow RFC 8085 section 3.1.
-//! A repeated call has the same xid, so that servers know it. Drops: `RpcMalformed`, `RpcNotAsked`.
+//! is that of RFC 6298 sections 2 and 3, the backoff and the window follow RFC 8085 section 3.1. A
+//! repeated call has the same xid, by which servers recognise it. Drops: `RpcMalformed`,
+//! `RpcNotAsked`.
 
 use std::collections::VecDeque;
 
@@ -85,8 +86,7 @@ impl DatagramClient {
 
     /// Encode a call; [`DatagramClient::next_datagram`] returns it when the window allows.
     ///
-    /// # Errors
-    /// Too many calls wait, or it does not fit into a datagram.
+    /// # Errors Too many calls wait, or the call does not fit into a datagram.
     pub fn call<A: Encode + ?Sized>(
         &mut self,
         procedure: u32,

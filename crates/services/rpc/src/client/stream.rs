@@ -54,8 +54,7 @@ impl StreamClient {
 
     /// Encode a call. Its bytes are written with the next [`StreamClient::output`].
     ///
-    /// # Errors
-    /// Too many calls wait, or it is too long.
+    /// # Errors Too many calls wait, or the call is too long.
     #[inline]
     pub fn call<A: Encode + ?Sized>(
         &mut self,
@@ -105,8 +104,7 @@ impl StreamClient {
 
     /// Encode a call to which the server sends no reply, or one that is ignored.
     ///
-    /// # Errors
-    /// It is too long.
+    /// # Errors The call is too long.
     pub fn batch<A: Encode + ?Sized>(&mut self, procedure: u32, args: &A) -> Result<(), CallError> {
         self.next_xid = self.next_xid.wrapping_add(1);
         // A reply that comes all the same matches no call: no slot has such an index.

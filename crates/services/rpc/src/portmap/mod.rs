@@ -1,5 +1,5 @@
-//! The port mapper, which knows the addresses where programs listen (RFC 1833): version 2
-//! (`PMAP`), versions 3 and 4 (`RPCBIND`).
+//! The port mapper, which keeps the addresses where programs listen (RFC 1833): version 2 (`PMAP`),
+//! versions 3 and 4 (`RPCBIND`).
 //!
 //! Called by: servers that are port mappers, and clients that look a program up.
 //! [`PortMapper`] is the service. Ports of version 2 are addresses of versions 3 and 4 over IPv4.

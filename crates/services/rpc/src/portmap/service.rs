@@ -43,7 +43,7 @@ impl PortMapper {
         PortMapper { mappings, since_1970, statistics: Default::default() }
     }
 
-    /// It also listens at a socket of this machine with this path.
+    /// The port mapper also listens at a socket of this machine with this path.
     pub fn at_socket(mut self, path: &str) -> PortMapper {
         for version in [4, 3] {
             let (netid, address, owner) = (LOCAL.to_owned(), path.to_owned(), SUPERUSER.to_owned());

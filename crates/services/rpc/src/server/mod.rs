@@ -117,9 +117,9 @@ impl From<DecodeError> for Refusal {
 
 /// Versions of a program.
 pub trait Service {
-    /// Its number.
+    /// The number of the program.
     fn program(&self) -> u32;
-    /// Its versions.
+    /// The versions of the program that this service has.
     fn versions(&self) -> RangeInclusive<u32>;
     /// Carry out a call and append its results.
     ///

@@ -129,7 +129,7 @@ impl Session {
         self.out.len() - self.written >= REPLY_BYTES.min(4 * self.record_max)
     }
 
-    /// When it should be ended: it is idle, or a record takes too long.
+    /// When the connection should be ended, because it is idle or a record takes too long.
     pub fn deadline(&self) -> Instant {
         self.since + if self.is_half { HALF_RECORD } else { IDLE }
     }

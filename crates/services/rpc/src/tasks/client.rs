@@ -1,6 +1,7 @@
 //! [`Client`]: the handle of a task that has the connection, or the socket; [`Results`].
 //!
-//! Called by: programs. Limits: `Config::calls` that wait; more wait for their turn.
+//! Called by: programs. Limits: `Config::calls` for calls that wait for their replies; further
+//! calls are sent after them.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -116,7 +117,7 @@ impl Client {
     /// Call a procedure and wait for its results.
     ///
     /// # Errors
-    /// There are none.
+    /// There are no results.
     pub async fn call<A: Encode + ?Sized, R: for<'a> Decode<'a>>(
         &self,
         procedure: u32,
@@ -128,7 +129,7 @@ impl Client {
     /// Call a procedure; its results as bytes, for types that borrow from them.
     ///
     /// # Errors
-    /// There are none.
+    /// There are no results.
     pub async fn call_raw<A: Encode + ?Sized>(
         &self,
         procedure: u32,
@@ -141,7 +142,7 @@ impl Client {
     /// not copied over streams; `args` are those before it.
     ///
     /// # Errors
-    /// There are none.
+    /// There are no results.
     pub async fn call_with_data<A: Encode + ?Sized>(
         &self,
         procedure: u32,

@@ -3,7 +3,8 @@
 //!
 //! Called by: programs. [`Client`] is a handle that may be cloned: many calls are in flight, and a
 //! connection that has ended is made again by the next call. [`Servers`] carries out calls, as many
-//! at a time as it has servers; [`listen`] and [`serve_datagrams`] bring it calls. Time is tokio's.
+//! at a time as it has servers; [`listen`] and [`serve_datagrams`] pass calls to them. Time is
+//! tokio's.
 //!
 //! ```
 //! use rpc::client::Config;

@@ -62,8 +62,8 @@ impl Servers {
         Servers::made(calls, false, make)
     }
 
-    /// The same, for servers whose calls may block, on files for example: they run on tokio's
-    /// threads for blocking.
+    /// [`Servers::new`] for servers whose calls may block, on files for example: the calls run on
+    /// tokio's threads for blocking.
     pub fn blocking(calls: usize, make: impl FnMut() -> Server) -> Arc<Servers> {
         Servers::made(calls, true, make)
     }

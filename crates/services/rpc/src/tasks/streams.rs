@@ -45,9 +45,10 @@ pub struct Limits {
 pub enum AtOnce {
     /// Like all others: the pool carries it out.
     Never,
-    /// It is carried out where it was read.
+    /// The call is carried out where it was read.
     Copied,
-    /// The same, and long data stays in buffers of the stream, if the stream lends any.
+    /// The call is carried out where it was read, and long data stays in buffers of the stream, if
+    /// the stream lends any.
     #[default]
     Lent,
 }
@@ -102,7 +103,7 @@ where
 
 /// A connection for [`listen`]: any stream, or one that lends buffers.
 pub trait Connection: Send + 'static {
-    /// Serve it until it ends, as [`serve_stream`].
+    /// Serve the connection until it ends, as [`serve_stream`].
     fn serve(
         self,
         servers: Arc<Servers>,

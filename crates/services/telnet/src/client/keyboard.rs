@@ -69,7 +69,8 @@ impl Client {
     }
 
     /// A key of several bytes for a function inside the line, if both ends have the function; the
-    /// number of its bytes. If the bytes of a key come apart, they count as single bytes.
+    /// number of its bytes. If the bytes of a key do not arrive together, they count as single
+    /// bytes.
     fn cursor_key(&mut self, bytes: &[u8]) -> Option<usize> {
         let &(key, function) = CURSOR_KEYS.iter().find(|(key, _)| bytes.starts_with(key))?;
         let is_text = self.editor.is_literal_next() || self.is_forwarded(key[0]);

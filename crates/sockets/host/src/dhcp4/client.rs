@@ -46,7 +46,7 @@ struct Exchange {
 #[derive(Clone, Debug)]
 struct Held {
     lease: Lease,
-    /// The caller has been given it.
+    /// The caller has been given the lease.
     acquired: bool,
     renew_at: Instant,
     rebind_at: Instant,

@@ -21,7 +21,7 @@ const RENEW_SECONDS_MIN: u32 = 5;
 /// Bytes that every host must accept (RFC 791); a smaller MTU would be an attack on throughput.
 const MTU_MIN: u16 = 576;
 
-/// The lease that a message offers; `extended` is the present one if that is to be extended.
+/// The lease that a message offers; `extended` is the present lease, if the message may extend it.
 ///
 /// # Errors
 /// What is wrong with the message.
@@ -123,7 +123,8 @@ pub(super) fn is_host(address: Ipv4Addr) -> bool {
     address.octets()[0] != 0 && !is_no_host
 }
 
-/// Is it the first or last address of a subnet in which these are the network and its broadcast?
+/// Is this the first or last address of a subnet whose first and last address no host has: the
+/// network's own and its broadcast address?
 fn is_edge(address: Ipv4Addr, prefix_len: u8) -> bool {
     let hosts = u32::MAX.checked_shr(u32::from(prefix_len)).unwrap_or(0);
     let host = address.to_bits() & hosts;

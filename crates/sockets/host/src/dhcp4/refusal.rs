@@ -16,7 +16,7 @@ const TEXT_MAX: usize = 120;
 /// Why an answer was refused, or that the server refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no DHCP message, or its options do not fit into it.
+    /// The answer is no DHCP message, or its options do not fit into it.
     Malformed,
     /// An option that every such answer has is absent.
     Missing(u8),
@@ -27,7 +27,7 @@ pub enum Refusal {
         /// Its bytes.
         bytes: usize,
     },
-    /// No host of the network can have the address that it gives.
+    /// No host of the network can have the address that the answer gives.
     Address(Ipv4Addr),
     /// No host can have the server's address, as option 54 says it.
     Server(Ipv4Addr),
@@ -35,7 +35,7 @@ pub enum Refusal {
     Mask(Ipv4Addr),
     /// The lease is too short to be kept, in seconds.
     LeaseTime(u32),
-    /// It gives another address than was asked for.
+    /// The answer gives another address than was asked for.
     OtherAddress(Ipv4Addr),
     /// The server says that the address which was asked for cannot be had (DHCPNAK).
     Nak {

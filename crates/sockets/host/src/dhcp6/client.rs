@@ -33,7 +33,7 @@ struct Choice {
 struct Held {
     lease: Lease,
     server: Vec<u8>,
-    /// The caller has been given it.
+    /// The caller has been given the lease.
     acquired: bool,
     renew_at: Instant,
     rebind_at: Instant,

@@ -64,7 +64,7 @@ impl Exchange {
         Exchange { xid, first_at: at, last_at: at, sent: 0, rt: Duration::ZERO, next_at: at }
     }
 
-    /// Has it failed?
+    /// Has the exchange failed?
     pub(super) fn is_over(&self, now: Instant, parameters: Parameters) -> bool {
         let Parameters { mrc, mrd, .. } = parameters;
         let is_late = mrd > Duration::ZERO && now >= self.first_at + mrd;

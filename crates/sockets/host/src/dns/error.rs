@@ -9,7 +9,7 @@ use super::name::NameError;
 /// Why a lookup has no addresses; the text is the host that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupError {
-    /// It cannot be a host name.
+    /// The text cannot be a host name.
     Name(String, NameError),
     /// NXDOMAIN.
     NoName(String),
@@ -41,12 +41,13 @@ impl fmt::Display for LookupError {
             ),
             LookupError::TimedOut(host) => write!(
                 f,
-                "no name server answers for '{host}': is their address right, and is there a \
+                "no name server answers for '{host}': are their addresses right, and is there a \
                  route?"
             ),
             LookupError::AliasLoop(host) => write!(
                 f,
-                "the aliases (CNAME) of '{host}' lead nowhere: report it to who runs the domain"
+                "the aliases (CNAME) of '{host}' lead nowhere: report that to the administrator of \
+                 the domain"
             ),
             LookupError::NoServers(host) => write!(
                 f,

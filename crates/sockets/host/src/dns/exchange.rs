@@ -2,9 +2,9 @@
 //! (resolv.conf(5); RFC 5452 for what an answer must match, RFC 7766 for TCP).
 //!
 //! Called by: `lookup.rs`. Each try has a new id, a new source port and new letter cases. A server
-//! that is silent to such a question is asked in **plain** form next, in lower case and without
-//! EDNS; so is a server that changes the case and has no TCP. Answers in plain form are believed
-//! when two of them agree. Drops: `DnsMalformed`, `DnsNotAsked`, `DnsCase`.
+//! that does not answer such a question, or that changes the case and has no TCP, gets the question
+//! in **plain** form next: in lower case and without EDNS. Answers in plain form are believed when
+//! two of them agree. Drops: `DnsMalformed`, `DnsNotAsked`, `DnsCase`.
 
 use core::net::SocketAddr;
 

@@ -150,7 +150,7 @@ impl Lookup {
         None
     }
 
-    /// How it ended; `None` while it goes on.
+    /// How the lookup ended; `None` while it goes on.
     pub fn outcome(&self) -> Option<&Result<Vec<IpAddr>, LookupError>> {
         self.outcome.as_ref()
     }
@@ -198,7 +198,7 @@ impl Lookup {
         self.on(r, kind, now, |exchange, r| exchange.server_failed(r, now));
     }
 
-    /// Call it when the deadline has come; too early is harmless.
+    /// Call this when the deadline has come; a call before it does no harm.
     pub fn on_deadline(&mut self, r: &mut Resolver, now: Instant) {
         for &kind in self.families.kinds() {
             self.on(r, kind, now, |exchange, r| match exchange.deadline <= now {

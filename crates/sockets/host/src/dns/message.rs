@@ -48,7 +48,7 @@ pub(super) struct Question {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Addresses(Vec<IpAddr>),
-    /// It is an alias of this name, about which the answer says no more.
+    /// The name is an alias of this one, about which the answer says no more.
     Alias(DomainName),
     /// There is such a name, without records of the type.
     NoData,

@@ -28,7 +28,7 @@ pub enum NameError {
     Character(char),
     /// A part that begins with a hyphen, which programs would take for an option.
     Hyphen,
-    /// Its last part is a number, so it was meant as an address.
+    /// The name's last part is a number, so the name was meant as an address.
     NotAnAddress,
 }
 

@@ -43,17 +43,18 @@ pub struct Counts {
 /// A server, and our knowledge about it.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
-    /// It does not understand EDNS.
+    /// The server does not understand EDNS.
     pub(super) no_edns: bool,
-    /// It changes the case of the question's letters, or answers only questions in lower case.
+    /// The server changes the case of the question's letters, or answers only questions in lower
+    /// case.
     pub(super) changes_case: bool,
-    /// Questions in a row that it answered only in plain form, at most [`PLAIN_ANSWERS`].
+    /// Questions in a row that the server answered only in plain form, at most [`PLAIN_ANSWERS`].
     pub(super) plain_answers: u8,
 }
 
 impl Server {
-    /// It answered a question in full form; or in plain form, after it was silent to the full form
-    /// or had no TCP.
+    /// The server answered a question in full form; or in plain form, after it was silent to the
+    /// full form or had no TCP.
     pub(super) fn answered(&mut self, is_plain: bool, was_silent: bool) {
         if !is_plain {
             self.plain_answers = 0;

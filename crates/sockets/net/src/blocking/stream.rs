@@ -324,7 +324,7 @@ impl TcpListener {
         Ok(())
     }
 
-    /// The address that it listens on.
+    /// The address on which the listener listens.
     ///
     /// # Errors
     /// None today.

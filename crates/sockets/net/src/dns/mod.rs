@@ -51,7 +51,7 @@ pub use over_stack::StackLookup;
 /// The result of a look at a lookup.
 pub(crate) enum Step {
     Found(Vec<IpAddr>),
-    /// Its deadline is earlier now: look again with the new one.
+    /// The lookup's deadline is earlier now: look again with the new one.
     Earlier,
 }
 

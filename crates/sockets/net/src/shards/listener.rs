@@ -101,7 +101,7 @@ impl ShardsListener {
         self.each
     }
 
-    /// The address that it listens on.
+    /// The address on which the listener listens.
     ///
     /// # Errors
     /// None today.

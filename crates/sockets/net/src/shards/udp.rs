@@ -108,7 +108,7 @@ impl ShardsUdpSocket {
         &self.each[index]
     }
 
-    /// The address that it is bound to.
+    /// The address to which the socket is bound.
     ///
     /// # Errors
     /// None today.

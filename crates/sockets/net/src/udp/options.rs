@@ -13,7 +13,7 @@ use crate::error;
 use crate::options::{valid_tos, valid_ttl};
 
 impl UdpSocket {
-    /// Let it send to broadcast addresses (SO_BROADCAST), which it may not at first.
+    /// Let the socket send to broadcast addresses (SO_BROADCAST); at first it may not.
     ///
     /// # Errors
     /// The driver is gone.

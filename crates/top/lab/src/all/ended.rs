@@ -8,10 +8,10 @@ use crate::Experiment;
 use crate::envelope::{Envelope, VERSION};
 use crate::report::Report;
 
-/// An experiment and its end.
+/// An experiment and how it ended.
 pub(crate) struct Ended {
     pub(crate) experiment: &'static Experiment,
-    /// The command that repeats it.
+    /// The command that repeats the experiment.
     pub(crate) command: String,
     pub(crate) end: End,
 }
@@ -20,14 +20,14 @@ pub(crate) struct Ended {
 pub(crate) enum End {
     /// With a report, which may lack rows.
     Done(Box<(Report, Envelope)>),
-    /// With an error, which says what helps.
+    /// With an error, which says what to do about it.
     Failed(String, Box<Envelope>),
-    /// The run was stopped before it.
+    /// The run was stopped before this experiment began.
     NotRun,
 }
 
 impl Ended {
-    /// In a word: done, partly, stopped, failed or not run.
+    /// The status in a word: done, partly, stopped, failed or not run.
     pub(crate) fn status(&self) -> &'static str {
         match &self.end {
             End::Done(done) if done.1.interrupted => "stopped",
@@ -38,7 +38,7 @@ impl Ended {
         }
     }
 
-    /// The rows of its table, and those that have figures.
+    /// The number of rows in its table, and of those that have figures.
     pub(crate) fn rows(&self) -> (usize, usize) {
         match &self.end {
             End::Done(done) => {
@@ -64,7 +64,7 @@ impl Ended {
         }
     }
 
-    /// The sentences that say what it shows, or why there is nothing to be shown.
+    /// The sentences that say what the experiment shows, or why it shows nothing.
     pub(crate) fn says(&self) -> Vec<String> {
         match &self.end {
             End::Done(done) => done.0.shows.clone(),
@@ -73,7 +73,7 @@ impl Ended {
         }
     }
 
-    /// The first sentence of it, for the page's index.
+    /// The first of these sentences, for the page's index.
     pub(super) fn finding(&self) -> String {
         self.says().into_iter().next().unwrap_or_else(|| "No figures.".to_owned())
     }

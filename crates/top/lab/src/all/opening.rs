@@ -1,7 +1,7 @@
 //! The sentences that open the page: what the figures mean for somebody who pays for a network.
 //!
 //! Called by: `page`. Each sentence is made of the figures of one experiment and links to it. An
-//! experiment that was not run, or has no figures, says nothing, and the next one takes its place.
+//! experiment that was not run, or has no figures, has no sentence; the next one takes its place.
 
 use super::All;
 use crate::figures::{Figure, Figures, ends};
@@ -17,7 +17,7 @@ pub(super) const SENTENCES: usize = 5;
 
 type Says = fn(&Figures<'_>) -> Option<String>;
 
-/// Those that may be said, the most useful first.
+/// The experiments that have a sentence, the most useful first.
 const ALL: [(&str, Says); 7] = [
     ("wan", line),
     ("pps", core),
@@ -43,21 +43,22 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Millions, in three digits.
+/// A number in millions: one decimal below ten millions, else none.
 fn millions(number: f64) -> String {
     let millions = number / 1e6;
     format!("{millions:.*}", if millions < 10.0 { 1 } else { 0 })
 }
 
-/// `1.0 to 2.5`, or one of them if they look alike.
+/// `1.0 to 2.5`, or just `1.0` if both texts are the same.
 fn range(low: &str, high: &str) -> String {
     if low == high { low.to_owned() } else { format!("{low} to {high}") }
 }
 
-/// The control that most senders use.
+/// The congestion control that most senders use.
 const USUAL: &str = "cubic";
 
-/// The path on which another congestion control gains most over the usual one.
+/// The path on which another congestion control gains most over the usual one: how much of it each
+/// uses.
 fn line(figures: &Figures<'_>) -> Option<String> {
     let share = |row: &Figure<'_>| row.number("share");
     let usual = figures.rows().filter(|row| row.text("cc") == USUAL);
@@ -89,7 +90,7 @@ fn line(figures: &Figures<'_>) -> Option<String> {
     })
 }
 
-/// What a processor carries.
+/// How much one processor core carries over TCP.
 fn core(figures: &Figures<'_>) -> Option<String> {
     let of = figures.rows().filter(|row| row.text("protocol") == "TCP");
     let [_, (gbps, row)] = ends(of, "gbps")?;
@@ -100,7 +101,7 @@ fn core(figures: &Figures<'_>) -> Option<String> {
     ))
 }
 
-/// What a core of a router forwards, and the kernel beside it.
+/// How much a core of the router forwards, and how much the kernel forwards.
 fn router(figures: &Figures<'_>) -> Option<String> {
     let of = |part: &str| {
         let rows = figures.rows().filter(|row| row.text("over").contains(part));
@@ -120,7 +121,7 @@ fn router(figures: &Figures<'_>) -> Option<String> {
     Some(said + ".")
 }
 
-/// What an overload does.
+/// How an overload affects a receiver.
 fn overload(figures: &Figures<'_>) -> Option<String> {
     let [_, (times, row)] = ends(figures.rows(), "offered")?;
     let kept = row.number("of_peak")?;
@@ -155,7 +156,7 @@ fn sharing(figures: &Figures<'_>) -> Option<String> {
     ))
 }
 
-/// What gathering frames saves.
+/// How much processor time interrupt mitigation saves.
 fn interrupts(figures: &Figures<'_>) -> Option<String> {
     let bulk = figures.rows().filter(|row| row.text("what").starts_with("bulk"));
     let bulk = bulk.filter(|row| row.number("busy_percent").is_some());

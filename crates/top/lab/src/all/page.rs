@@ -1,12 +1,13 @@
 //! The page of `lab all`: one file that needs no network. It opens with what the figures mean and
-//! with each experiment's finding; then for each its question, what it shows, its plot, its table,
-//! its notes, the command that made it. Links to all of them stay in view.
+//! with each experiment's finding. A section for each experiment follows: its question, what it
+//! shows, its plot, its table, its notes, and the command that made it. Links to all sections stay
+//! in view.
 //!
-//! A browser runs the scripts and styles that stand in it and nothing else: its policy has their
-//! hashes.
+//! A browser runs only the scripts and styles that are in the page: its content security policy has
+//! their hashes.
 //!
-//! Called by: `all`. Plots are drawn by the scripts in `assets` with uPlot from the data in the
-//! element `plots`; the element `manifest` says for programs what is on the page.
+//! Called by: `all`. The scripts in `assets` draw the plots, with uPlot, from the data in the
+//! element `plots`. The element `manifest` tells programs what is on the page.
 
 use std::fmt::Write as _;
 
@@ -21,7 +22,7 @@ use crate::report::{Format, Report};
 use crate::table::{cell, grouped};
 
 const CSS: &str = include_str!("../../assets/report.css");
-/// What draws, in the order in which each part needs those before it.
+/// The scripts that draw. Each may use those before it.
 const PARTS: [&str; 4] = [
     NAMES_JS,
     include_str!("../../assets/draw.js"),
@@ -29,7 +30,7 @@ const PARTS: [&str; 4] = [
     include_str!("../../assets/report.js"),
 ];
 
-/// The file. Writing into a string cannot fail.
+/// The page as HTML. Writing into a string cannot fail.
 pub(super) fn html(all: &All) -> String {
     let mut out = String::new();
     let style = [UPLOT_CSS, THEME_CSS, CSS].concat();
@@ -135,7 +136,7 @@ fn header(all: &All, out: &mut String) {
     out.push_str("</tbody>\n</table>\n</header>\n");
 }
 
-/// How the run was made, and what to think of its figures; said once.
+/// How the run was made, and warnings about its figures, once for the whole page.
 fn remarks(all: &All, out: &mut String) {
     let _ = writeln!(out, "<p class=\"quiet\">{}.</p>", escaped(&all.line()));
     if let Some(warning) = all.machine.warning() {
@@ -169,7 +170,7 @@ fn remarks(all: &All, out: &mut String) {
     }
 }
 
-/// Sentences, escaped: what stands between backquotes is code, and long numbers have commas.
+/// Sentences as HTML: text between backquotes becomes `<code>`, and long numbers get commas.
 fn prose(text: &str) -> String {
     let word = |word: &str| {
         let core = word.trim_matches([',', '.', ';', ':', '(', ')']);
@@ -184,7 +185,7 @@ fn prose(text: &str) -> String {
     parts.collect()
 }
 
-/// The class of a status.
+/// The CSS class of a status.
 fn mark(ended: &Ended) -> &'static str {
     match ended.status() {
         "done" => "good",
@@ -193,7 +194,7 @@ fn mark(ended: &Ended) -> &'static str {
     }
 }
 
-/// An experiment; on a noisy machine it is marked if its figures are in real time.
+/// The section of an experiment. With `marks_real` it has a mark if its figures are in real time.
 fn section(ended: &Ended, marks_real: bool, out: &mut String) {
     let experiment = ended.experiment;
     let name = experiment.name;
@@ -227,7 +228,7 @@ fn section(ended: &Ended, marks_real: bool, out: &mut String) {
     );
 }
 
-/// Notes that are read at once; more of them are folded.
+/// The most notes that are shown unfolded.
 const NOTES: usize = 4;
 
 fn notes(lines: &[String], out: &mut String) {
@@ -245,7 +246,7 @@ fn notes(lines: &[String], out: &mut String) {
     out.push_str(if folded { "</ul></details>\n" } else { "</ul>\n" });
 }
 
-/// The place of a plot, for the script to fill.
+/// The element that the script draws a plot into.
 fn figure(name: &str, report: &Report, out: &mut String) {
     let (title, subtitle) = match &report.plot {
         Some(Plot::Dots(plot)) => (&plot.title, &plot.subtitle),
@@ -261,7 +262,7 @@ fn figure(name: &str, report: &Report, out: &mut String) {
     );
 }
 
-/// The table behind the plot; open where there is no plot.
+/// The table that the plot is made of, unfolded if there is no plot.
 fn rows(report: &Report, out: &mut String) {
     let shown: Vec<_> = report
         .columns

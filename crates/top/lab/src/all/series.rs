@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::plot::{Dots, Lines, Plot, Strip, Tint, Tints};
 
-/// Points of a line: more could not be told apart on a screen.
+/// The most points of a line: more could not be told apart on a screen.
 const POINTS_MAX: usize = 600;
 
 /// The data of a plot; a series has the tint that it has in the other plots of the page.
@@ -72,7 +72,8 @@ fn lines(name: &str, plot: &Lines, tints: &mut Tints) -> Value {
     })
 }
 
-/// How much of the names all series of a strip share: `wire: ` says what the title says.
+/// The length of a prefix such as `wire: ` that the names of all series of a strip share; 0 if they
+/// share none. The strip's title says it already.
 fn common(strip: &Strip) -> usize {
     let prefix = |name: &str| name.find(": ").map(|at| name[..at + 2].to_owned());
     let first = strip.series.first().and_then(|series| prefix(&series.name));
@@ -83,8 +84,8 @@ fn common(strip: &Strip) -> usize {
     }
 }
 
-/// At most [`POINTS_MAX`] of these points: of each piece the lowest and the highest, so that no
-/// peak is lost.
+/// At most [`POINTS_MAX`] of these points: the lowest and the highest of each piece of the line, so
+/// that no peak is lost.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= POINTS_MAX {
         return points.to_vec();
@@ -101,7 +102,8 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     pieces.collect()
 }
 
-/// Five digits. A value that JSON has no number for, which no experiment gives, becomes 0.
+/// A value in five digits. Infinity and NaN, which JSON has no numbers for, become 0; no experiment
+/// gives them.
 fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

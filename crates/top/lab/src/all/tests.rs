@@ -1,5 +1,5 @@
-//! The run of several experiments and its page: its contents if some fail, lack rows or are
-//! stopped; and that nothing of a text is read as HTML.
+//! The run of several experiments and its page: the contents if some experiments fail, lack rows or
+//! are stopped. No text is read as HTML.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,7 +43,7 @@ fn ended(at: usize, end: impl FnOnce(&'static Experiment) -> End) -> Ended {
     }
 }
 
-/// A report with everything in it that could end an element.
+/// A report whose texts all have characters that could end an HTML element.
 fn report() -> Report {
     let dots = Dots {
         title: "a <title>".to_owned(),
@@ -133,7 +133,7 @@ fn the_index_has_findings_and_tables_have_units() {
     let (index, _) = html.split_once("</header>").expect("a header");
     assert!(index.contains("<td>It shows &lt;this&gt;.</td>"), "{index}");
     assert!(index.contains("<td>No figures: needs root.</td>"), "{index}");
-    // The head says "ns" already; a unit that says more stands below it.
+    // The unit "ns" is not repeated below a head that is "ns"; a unit that says more is shown.
     assert!(html.contains("<th class=\"number\">ns</th>"), "no unit twice");
     let mut other = report();
     other.columns[1] = column("ns", "time", "ns a packet", Format::Number(1));
@@ -145,7 +145,7 @@ fn the_index_has_findings_and_tables_have_units() {
     assert!(html.contains("<td class=\"number\">1,234,567.0</td>"));
 }
 
-/// What stands in the elements `<name>`, without attributes: data is in others.
+/// The contents of the elements `<name>` that have no attributes; the elements with data have some.
 fn inline<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
     let parts = html.split(begin.as_str()).skip(1);

@@ -1,4 +1,4 @@
-//! On other systems than Linux nothing samples threads for us, and the experiment says so.
+//! Only Linux samples threads for us: on other systems the experiment is an error that says so.
 //!
 //! Called by: the lab.
 
@@ -6,7 +6,7 @@ use clap::ArgMatches;
 
 use crate::{Error, Report, Run};
 
-/// There are no figures.
+/// Always an error: there are no figures.
 pub(crate) fn run(_matches: &ArgMatches, _run: &Run<'_>) -> Result<Report, Error> {
-    Err(Error::Failed("the budget is sampled by Linux: run it there".to_owned()))
+    Err(Error::Failed("the samples come from Linux: run this experiment there".to_owned()))
 }

@@ -1,7 +1,9 @@
-//! The experiment: rounds with samples and rounds without, in turn, over roles and sizes.
+//! The experiment: rounds with samples and rounds without samples alternate, for each role and size
+//! of packet.
 //!
-//! Called by: the lab and the benchmarks. `work` has the work that is measured, `round` a part of a
-//! second of it; `counted` has instructions of a simulator; `results` draws the conclusions.
+//! Called by: the lab and the benchmarks. `work` has the work that is measured, `round` runs it for
+//! a part of a second; `counted` counts instructions with a simulator; `results` draws the
+//! conclusions.
 
 mod counted;
 mod results;
@@ -23,16 +25,17 @@ use crate::report::Report;
 use crate::tap::fit::student;
 use crate::{Error, Run};
 
-/// Bytes that the kernel keeps for a round: some 100 a sample.
+/// Bytes of the kernel's buffer for the samples of a round; a sample takes about 100.
 const RING_BYTES: usize = 1 << 20;
 
-/// Samples a second that may be asked for: at these rates an interrupt is still rare.
+/// The rates that may be asked for, in samples a second. At these rates the samples' interrupts are
+/// still rare.
 const HZ: std::ops::RangeInclusive<u64> = 10..=20_000;
 
 /// Samples a second for [`sums`]: the default of the experiment.
 const HZ_SUMS: u64 = 499;
 
-/// Measure all.
+/// Run the whole experiment.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     if options.counted {
@@ -57,7 +60,8 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(results::report(&measured))
 }
 
-/// Two kinds of work at these sizes, `rounds` times with samples and as often without.
+/// Measure both kinds of work (two ends, a router) at these sizes, `rounds` times with samples and
+/// as often without.
 fn measure(
     sizes: &[usize],
     rounds: usize,
@@ -124,7 +128,7 @@ fn measure(
     Ok(measured)
 }
 
-/// A sampler of this thread, and its code.
+/// A sampler of this thread, and the program's code with its stages.
 fn sampling(hz: u64) -> Result<(Sampler, Code), Error> {
     let code = Code::of(None).map_err(failed)?;
     let mut sampler = Sampler::new(Pace { hz, ring_bytes: RING_BYTES });
@@ -132,14 +136,14 @@ fn sampling(hz: u64) -> Result<(Sampler, Code), Error> {
     Ok((sampler, code))
 }
 
-/// The stages' sum beside the clock.
+/// The sum of a role's stages, compared with the clock.
 #[derive(Clone, Debug)]
 pub struct Sum {
     /// The role whose stages these are.
     pub role: Role,
     /// Bytes of a packet, with its IP header.
     pub bytes: usize,
-    /// The sum over the thread's processor time by its clock, of all rounds together.
+    /// The sum of the stages divided by the thread's processor time by the clock, over all rounds.
     pub ratio: f64,
     /// The same in each round.
     pub ratios: Vec<f64>,
@@ -148,11 +152,12 @@ pub struct Sum {
     /// The cost that the samples add, as a share of the whole, by pairs of rounds with and without
     /// samples.
     pub added: Vec<f64>,
-    /// Share of the sum that is code of no stage.
+    /// The share of the sum that is in code of no stage.
     pub rest: f64,
 }
 
-/// The stages' sums beside the clock, of all roles, with packets of one size of the experiment's.
+/// The sum of the stages compared with the clock, for each role, with packets of one of the
+/// experiment's sizes.
 ///
 /// # Errors
 /// If nothing can be sampled.
@@ -192,16 +197,16 @@ fn of(values: &[f64]) -> Option<Mean> {
     Some(Mean { value, off: student(n - 1) * (variance / n as f64).sqrt() })
 }
 
-/// Packets of a role and a size, and what they cost in each round.
+/// The cost of packets in each round, for one role and one size.
 struct Case {
     role: Role,
     /// Bytes of a packet, with its IP header.
     size: usize,
-    /// ns a packet of rounds without samples.
+    /// ns a packet in rounds without samples.
     unsampled_ns: Vec<f64>,
-    /// ns a packet of rounds with samples, by the clock.
+    /// ns a packet in rounds with samples, by the clock.
     clock_ns: Vec<f64>,
-    /// Cost a packet of the same rounds, by stage.
+    /// Cost a packet in the same rounds, by stage.
     sampled: Vec<Costs>,
 }
 
@@ -211,17 +216,17 @@ impl Case {
         Case { role, size, unsampled_ns, clock_ns, sampled: Vec::new() }
     }
 
-    /// The stages' ns together, of each round with samples.
+    /// The sum of the stages in ns, for each round with samples.
     fn sums_ns(&self) -> impl Iterator<Item = f64> + '_ {
         self.sampled.iter().map(|costs| costs[Event::Time as usize].iter().sum())
     }
 
-    /// The stages together over the clock, in each round with samples.
+    /// The sum of the stages divided by the clock's time, for each round with samples.
     fn ratios(&self) -> Vec<f64> {
         self.sums_ns().zip(&self.clock_ns).map(|(sum, clock)| sum / clock).collect()
     }
 
-    /// The same of all rounds together: a round has few samples.
+    /// The same ratio over all rounds: a single round has few samples.
     fn ratio(&self) -> Option<f64> {
         let clock: f64 = self.clock_ns.iter().sum();
         (clock > 0.0).then(|| self.sums_ns().sum::<f64>() / clock)
@@ -243,11 +248,11 @@ struct Measured {
     hz: u64,
     samples: u64,
     lost: u64,
-    /// The events that were sampled; none if nothing could be.
+    /// The events that were sampled; empty if none could be.
     events: Vec<Event>,
     /// Why nothing could be sampled.
     refused: Option<String>,
-    /// Instructions counted by a simulator, if the processor does not count them.
+    /// Instructions that a simulator counted, if the processor does not count them.
     counted: Option<Result<Vec<Counted>, String>>,
 }
 
@@ -282,7 +287,7 @@ mod tests {
     fn a_mean_has_the_interval_of_the_books() {
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[3.0]).map(|m| (m.value, m.off)), Some((3.0, f64::INFINITY)));
-        // Standard error 1 / sqrt 3, t of two degrees of freedom 4.303.
+        // The standard error is 1 / sqrt 3; Student's t for two degrees of freedom is 4.303.
         let mean = of(&[1.0, 2.0, 3.0]).expect("three");
         assert!((mean.value - 2.0).abs() < 1e-9 && (mean.off - 2.4843).abs() < 1e-3, "{mean:?}");
     }

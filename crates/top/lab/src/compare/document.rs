@@ -1,7 +1,7 @@
 //! Documents of the lab, read from files that may hold anything.
 //!
-//! Called by: `compare`. A file may be as long as [`BYTES_MAX`], and is refused with what is wrong
-//! if it is not a document.
+//! Called by: `compare`. A file that is longer than [`BYTES_MAX`], or is no document, is refused
+//! with an error that says what is wrong.
 
 use std::fs;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::noise;
 
 /// The longest file that is read; `lab all` writes a few megabytes.
 const BYTES_MAX: u64 = 64 << 20;
-/// Rows of an experiment, and its samples: more than any has.
+/// The most rows of an experiment, and the most samples below: more than any experiment has.
 const ROWS_MAX: usize = 10_000;
 const SAMPLES_MAX: usize = 200_000;
 /// Settings that change no figure.
@@ -43,10 +43,10 @@ pub(super) struct Document {
 }
 
 impl File {
-    /// Read it.
+    /// Read a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no document of the lab.
+    /// The file cannot be read, or is no document of the lab.
     pub(super) fn read(path: &Path) -> Result<File, Error> {
         let name = path.display().to_string();
         let cannot = |error: &dyn std::fmt::Display| {
@@ -83,7 +83,7 @@ impl File {
         let documents = match (is_all, value["experiments"].as_array()) {
             (false, _) => vec![Document::from(&value)],
             (true, Some(each)) => each.iter().map(Document::from).collect(),
-            (true, None) => return Err(wrong("its \"experiments\" are no list")),
+            (true, None) => return Err(wrong("its member \"experiments\" is not a list")),
         };
         let documents: Result<Vec<Document>, String> = documents.into_iter().collect();
         let documents = documents.map_err(|what| wrong(&what))?;
@@ -103,7 +103,7 @@ impl File {
         }
     }
 
-    /// A line that describes it, for people.
+    /// A line that describes the file, for people.
     pub(super) fn line(&self) -> String {
         let text = |key: &str| self.machine[key].as_str().unwrap_or("unknown");
         let mut said = format!(
@@ -162,7 +162,7 @@ impl Document {
         })
     }
 
-    /// May they be compared? If not, why.
+    /// May the two documents be compared? The error says why not.
     pub(super) fn comparable(&self, other: &Document) -> Result<(), String> {
         for (letter, document) in [("A", self), ("B", other)] {
             if let Some(error) = &document.error {
@@ -192,7 +192,8 @@ impl Document {
         Err(format!("their settings differ: {said}. Repeat one with the options of the other"))
     }
 
-    /// How much wider its intervals are, as a share: the spread of a noisy machine.
+    /// How much wider the intervals of its figures are made, as a share: by the spread of a noisy
+    /// machine.
     pub(super) fn wider(&self) -> f64 {
         let noise = &self.machine["noise"];
         let spread = noise["spread"].as_f64().filter(|spread| spread.is_finite());
@@ -202,7 +203,7 @@ impl Document {
         }
     }
 
-    /// Do its figures not depend on the machine?
+    /// Are its figures in virtual time, so that they do not depend on the machine?
     pub(super) fn is_virtual(&self) -> bool {
         noise::is_virtual(&self.lab)
     }

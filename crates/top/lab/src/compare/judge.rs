@@ -1,14 +1,16 @@
 //! Two figures: their ratio, its interval, and whether they differ.
 //!
-//! Called by: `pair`. The interval is that of the ratio of medians by resampling (Efron, 1979)
-//! where there are single runs; else the spread of both figures at its widest.
+//! Called by: `pair`. The interval is that of the ratio of medians, by resampling (bootstrap;
+//! Efron, 1979), if there are single runs; else the lowest and the highest ratio that the bounds of
+//! both figures allow.
 
-/// The share of intervals that hold the true ratio. Many figures are compared at a time: with 95 %,
-/// one of twenty unchanged figures would be reported as changed.
+/// The share of intervals that contain the true ratio. Many figures are compared at a time: with 95
+/// %, one of twenty unchanged figures would be reported as changed.
 pub(super) const CONFIDENCE: f64 = 0.99;
 /// Resamples of the single runs.
 const RESAMPLES: usize = 2_000;
-/// Single runs of a side: fewer say nothing about their spread, and more are not needed.
+/// The number of single runs of a side: fewer say nothing about their spread, and more are not
+/// used.
 const RUNS: std::ops::RangeInclusive<usize> = 3..=1_000;
 
 /// A figure in a document.
@@ -17,9 +19,9 @@ pub(super) struct Side {
     pub(super) value: f64,
     /// Single runs.
     pub(super) runs: Vec<f64>,
-    /// The least and the most.
+    /// The lowest and the highest value.
     pub(super) spread: Option<(f64, f64)>,
-    /// How much wider its intervals are, as a share.
+    /// How much wider its interval is made, as a share.
     pub(super) wider: f64,
 }
 
@@ -28,7 +30,7 @@ pub(super) enum Verdict {
     Same,
     Noise,
     Changed,
-    /// They differ, and nothing says by how much they vary.
+    /// The figures differ, and nothing says how much they vary.
     Unknown,
 }
 
@@ -40,7 +42,8 @@ pub(super) struct Judged {
     pub(super) interval: Option<(f64, f64)>,
 }
 
-/// Compare two sides. `is_exact`: figures that would repeat to the last digit if nothing changed.
+/// Compare two sides. With `is_exact` the figures would repeat to the last digit if nothing had
+/// changed.
 pub(super) fn judge(a: &Side, b: &Side, is_exact: bool) -> Judged {
     let ratio = Some(b.value / a.value).filter(|ratio| ratio.is_finite() && *ratio >= 0.0);
     if a.value == b.value {
@@ -65,7 +68,7 @@ fn resampled(a: &Side, b: &Side) -> Option<(f64, f64)> {
     if !RUNS.contains(&a.runs.len()) || !RUNS.contains(&b.runs.len()) {
         return None;
     }
-    // The same documents are to give the same interval.
+    // A fixed seed: the same documents give the same interval.
     let mut state = 1_u64;
     let mut draw = |runs: &[f64]| {
         let drawn: Vec<f64> = runs.iter().map(|_| runs[below(&mut state, runs.len())]).collect();
@@ -99,10 +102,10 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// The least and the greatest ratio, by the ranges of both figures.
+/// The lowest and the highest ratio that the bounds of both figures allow.
 fn spread(a: &Side, b: &Side) -> Option<(f64, f64)> {
     let ((low_a, high_a), (low_b, high_b)) = (a.spread?, b.spread?);
-    // One run has no spread: its least is its most.
+    // A figure of one run has no spread: its bounds are equal.
     if low_a <= 0.0 || low_b < 0.0 || (low_a == high_a && low_b == high_b) {
         return None;
     }

@@ -1,7 +1,8 @@
 //! The rows of two documents that belong together, and their figures side by side.
 //!
-//! Called by: `compare`. Rows belong together by their texts; where these leave several alike, by
-//! numbers that are the same in both documents, such as a size; and then by their order.
+//! Called by: `compare`. Rows belong together if their texts are the same. If several rows have the
+//! same texts, numbers that both documents have, such as a size, tell them apart; then their order
+//! does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +14,16 @@ use crate::table::three;
 
 type Row = Map<String, Value>;
 
-/// Two rows, and the columns that tell them from the others.
+/// Two rows, and the columns that tell them from other rows.
 pub(super) struct Pair<'a> {
     a: &'a Row,
     b: &'a Row,
     keys: Vec<String>,
 }
 
-/// A figure of both documents.
+/// A figure that both documents have.
 pub(super) struct Change {
-    /// The name of its row, by column.
+    /// The name of its row: columns and their values.
     row: Vec<(String, Value)>,
     key: String,
     unit: String,
@@ -45,7 +46,7 @@ pub(super) fn pairs<'a>(a: &'a Document, b: &'a Document) -> Vec<Pair<'a>> {
     a.rows.iter().filter_map(pair).collect()
 }
 
-/// The name of a row by those columns.
+/// The name of a row: its values in the columns `keys`.
 fn name(row: &Row, keys: &[String]) -> String {
     let values = keys.iter().map(|key| row.get(key).unwrap_or(&Value::Null).to_string());
     values.collect::<Vec<_>>().join(" ")
@@ -61,7 +62,7 @@ fn keys(a: &Document, b: &Document) -> Vec<String> {
         let mut rows = a.rows.iter().chain(&b.rows);
         rows.all(|row| row.get(key).is_some_and(is))
     };
-    // A text that differs from run to run, such as a reason, is the last resort.
+    // A column whose texts differ between the documents, such as a reason, is used last.
     let same = |key: &&&String| values(a, key) == values(b, key);
     let texts = || columns.iter().filter(|key| all(key, Value::is_string));
     let numbers = columns.iter().filter(|key| all(key, Value::is_number));
@@ -82,14 +83,14 @@ fn keys(a: &Document, b: &Document) -> Vec<String> {
     keys
 }
 
-/// Is this column the least or the most of another?
+/// Does this column have the lower or upper bound of another column?
 fn is_bound(key: &str) -> bool {
     key.starts_with("low_")
         || key.starts_with("high_")
         || ["_min", "_max", "_low", "_high"].iter().any(|end| key.ends_with(end))
 }
 
-/// The least and the most of a figure, by the names that columns have for them.
+/// The bounds of a figure, from the columns that have them.
 fn spread(row: &Row, key: &str) -> Option<(f64, f64)> {
     let of = |name: String| row.get(&name)?.as_f64();
     let pairs = [
@@ -142,7 +143,7 @@ impl Pair<'_> {
 }
 
 impl Change {
-    /// In a word, where the unit says which is better.
+    /// The verdict in a word: faster or slower if the unit says which is better, else more or less.
     fn word(&self) -> &'static str {
         let is_more = self.b > self.a;
         match quick(&self.unit) {
@@ -183,7 +184,7 @@ impl Change {
     }
 }
 
-/// Three digits, also of small numbers.
+/// A number in about three digits, small numbers too.
 fn figure(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -193,7 +194,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// Is a figure of this unit better if it is higher? `None` where that cannot be said.
+/// Is a higher figure of this unit better? `None` if the unit does not say.
 fn quick(unit: &str) -> Option<bool> {
     let first = unit.split([' ', ',']).next().unwrap_or_default();
     if ["ns", "us", "ms", "s", "instructions", "cycles"].contains(&first) {

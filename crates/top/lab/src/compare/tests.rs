@@ -125,7 +125,7 @@ fn what_is_no_document_is_an_error_that_says_so() {
     assert!(text.contains("0 of 0 figures changed"), "{text}");
 }
 
-/// A document that somebody else wrote is shown on a terminal.
+/// A document may be from somebody else: its texts must not control the terminal.
 #[test]
 fn words_of_a_document_do_not_reach_the_terminal_as_they_are() {
     let path = std::env::temp_dir().join(format!("wirespeed-compare-{}", std::process::id()));

@@ -1,6 +1,6 @@
 //! The rows of the table: the measurement, its settings, and the published figure.
 //!
-//! Called by: `cray.rs`. D. Borman, "Implementing TCP/IP on a Cray computer", 1989.
+//! Called by: `cray.rs`. Source: D. Borman, "Implementing TCP/IP on a Cray computer", 1989.
 
 use base::{LinkKind, Mtu, Switch};
 use device::mem;
@@ -13,10 +13,10 @@ use crate::joined::Joining;
 pub(super) const BUFFER_BYTES: u32 = 512 << 10;
 pub(super) const WINDOW_BYTES: u32 = 65_535;
 pub(super) const MTU: usize = 32 << 10;
-/// The unit in which HYPERchannel was best.
+/// The size of packet with which HYPERchannel was fastest.
 pub(super) const UNIT_BYTES: usize = 16 << 10;
 
-/// MTUs of the row by row comparison.
+/// The MTUs of the comparison by MTU.
 const MTUS: [usize; 6] = [1_500, 4_096, 8_192, 16_384, 32_768, 65_535];
 
 /// How a connection is set up.
@@ -33,7 +33,7 @@ impl Settings {
         let mut config = tcp::Config::default();
         if self == Settings::Of1989 {
             config.set_fixed_buffers(BUFFER_BYTES, BUFFER_BYTES);
-            // Without the option a window is 64 KB, whatever the buffer.
+            // Without window scaling the window is 64 KB at most, however large the buffer is.
             config.window_scaling = false;
         }
         config
@@ -50,7 +50,7 @@ impl Settings {
 /// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// memcpy of a buffer of this many bytes.
+    /// memcpy of a buffer that has this many bytes.
     Memcpy(usize),
     /// Both ends on one thread, real time.
     Memory { rung: Option<Ladder>, mtu: usize },
@@ -65,11 +65,11 @@ pub(super) struct Case {
     pub(super) name: String,
     pub(super) settings: Settings,
     pub(super) what: What,
-    /// In Mb/s, and the machine or the channel.
+    /// The published figure in Mb/s, and the machine or the channel that it is from.
     pub(super) published: Option<(f64, &'static str)>,
 }
 
-/// The name of a rung, or of none.
+/// The name of a checksum; `None` is no checksum.
 pub(super) fn rung_name(rung: Option<Ladder>) -> &'static str {
     match rung {
         Some(Ladder::Byte) => "byte",
@@ -159,11 +159,11 @@ pub(super) fn joining(settings: Settings, rung: Option<Ladder>, mtu: usize) -> O
         let off = switches.with(Switch::ChecksumRx, false).with(Switch::ChecksumTx, false);
         pair.stack.switches = off;
     }
-    // A write as large as the data that may wait is one call for each turn.
+    // 64 KB is the most that may wait to be sent, so that a turn has one call of `tcp_write`.
     Some(Joining { pair, tcp: settings.tcp(), write_bytes: 64 << 10 })
 }
 
-/// A wire without link headers, as the channels were, that holds a window.
+/// A wire that has no link headers, like the channels, and room for a whole window.
 pub(super) fn wire(mtu: usize) -> Option<mem::Config> {
     Some(mem::Config {
         link: LinkKind::Ip,

@@ -16,19 +16,19 @@ use super::cases::{self, Settings};
 use crate::{Error, Run};
 
 const PORT: u16 = 5001;
-/// The delay in a machine room.
+/// The delay of a link in a machine room.
 const DELAY: Duration = Duration::from_micros(1);
 const POOL_BYTES: usize = 64 << 20;
-/// The measured time, after as much for start-up.
+/// The time that is measured. As much time before it is for start-up.
 const SPAN: Duration = Duration::from_millis(500);
-/// Turns in which no time passes; more is a defect.
+/// The most turns in which no time passes; more are a defect.
 const SPINS: u32 = 100_000;
 
 fn failed(what: &str, why: impl std::fmt::Debug) -> Error {
     Error::Failed(format!("{what}: {why:?}; please report this line"))
 }
 
-/// The frames on their way.
+/// The frames in flight, in both directions.
 struct Wires {
     near: [mem::Mem; 2],
     ways: [Direction; 2],
@@ -36,7 +36,8 @@ struct Wires {
 }
 
 impl Wires {
-    /// Deliver what has arrived, and take what the stacks send; how many frames moved.
+    /// Deliver the frames that have arrived, and take those that the stacks send. Returns how many
+    /// frames moved.
     fn carry(&mut self, ends: &mut [End; 2], now: Instant) -> usize {
         let Wires { near, ways, pool } = self;
         let mut moved = 0;
@@ -49,7 +50,7 @@ impl Wires {
                 moved += 1;
             }
             near[side].tx_burst(pool, &mut burst);
-            // A full ring loses frames, as an interface's does.
+            // A full ring drops frames, as the ring of an interface does.
             burst.drain(..).for_each(|frame| pool.free(frame));
             moved += ends[side].stack.poll(now);
             ends[side].stack.flush();
@@ -63,7 +64,7 @@ impl Wires {
     }
 }
 
-/// Bits a second of payload; `None` if it was stopped.
+/// Bits a second of payload; `None` if the run was stopped.
 pub(super) fn throughput(
     settings: Settings,
     mbps: u64,
@@ -111,7 +112,7 @@ pub(super) fn throughput(
         }
         let (from, before) = *start.get_or_insert((now, 0));
         match now.since(from) {
-            // Start-up is over: from here on it counts.
+            // Start-up is over: the measurement begins here.
             past if past >= SPAN && before == 0 && received > 0 => start = Some((now, received)),
             past if past >= SPAN => {
                 return Ok(Some((received - before) as f64 * 8.0 / past.as_secs_f64()));
@@ -126,7 +127,7 @@ pub(super) fn throughput(
         let stacks = ends[0].stack.next_deadline().min(ends[1].stack.next_deadline());
         let next = links.min(stacks).max(now);
         if next == Instant::NEVER || spins >= SPINS {
-            return Err(failed("a channel on which nothing goes on", (now, received)));
+            return Err(failed("no progress on a channel", (now, received)));
         }
         (spins, now) = (if next > now { 0 } else { spins + 1 }, next);
     }

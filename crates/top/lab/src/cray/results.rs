@@ -1,5 +1,5 @@
-//! The report of the experiment: a row for each case, its share of memcpy or of its channel, and
-//! the published figure.
+//! The report of the experiment: a row for each case, its throughput as a share of memcpy's or of
+//! the channel's rate, and the published figure.
 //!
 //! Called by: `cray.rs`.
 
@@ -90,18 +90,18 @@ pub(super) fn report(rows: &[Row], seconds: f64, rounds: usize) -> Report {
     let memcpy = rows.iter().find(copies).and_then(Row::mid);
     let notes = vec![
         format!(
-            "In memory: both ends on one thread, Mb/s of its processor time, IPv4 without link \
-             headers, data copied in and out. Settings of 1989: buffers of {} KB, a window of {} \
-             bytes, MTU {MTU}. memcpy moves a byte once; TCP copies it in and out, and sums it \
+            "In memory: both ends on one thread, Mb/s by the thread's processor time, IPv4 without \
+             link headers, data copied in and out. Settings of 1989: buffers of {} KB, a window of \
+             {} bytes, MTU {MTU}. memcpy moves a byte once; TCP copies it in and out, and sums it \
              twice.",
             BUFFER_BYTES >> 10,
             WINDOW_BYTES
         ),
-        "Over a channel: virtual time, 1 us each way, processors take no time. So the share is \
-         that of headers, ACKs and windows alone; that of 1989 has the processors in it."
+        "Over a channel: virtual time, 1 us each way, processors take no time. So only headers, \
+         ACKs and windows reduce the share; in 1989 the processors' time did too."
             .to_owned(),
-        "Published: peak rates of D. Borman, 1989; characters and words as the first and second \
-         checksum of that system, scalar and vectors on a CRAY Y-MP."
+        "Published: peak rates of D. Borman, 1989; 'characters' and 'words' were the first and the \
+         second checksum of that system; 'scalar' and 'vectors' were on a CRAY Y-MP."
             .to_owned(),
     ];
     let unmeasured = rows.iter().filter(|row| row.rounds.is_empty()).count();
@@ -161,7 +161,7 @@ fn shows(rows: &[Row], memcpy: Option<f64>) -> Vec<String> {
     shows
 }
 
-/// A panel for the checksums and one for the MTUs; then and today side by side.
+/// A panel for the checksums and one for the MTUs, each with the settings of 1989 and of today.
 fn dots(rows: &[Row]) -> Dots {
     let in_memory = |row: &&Row| matches!(row.case.what, What::Memory { .. });
     let mut names: Vec<String> = Vec::new();

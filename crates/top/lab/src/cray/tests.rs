@@ -1,4 +1,5 @@
-//! Every case is possible and carries something; a channel is filled and never overfilled.
+//! Every case runs and carries data; over a channel TCP uses at least half of the rate, and less
+//! than all of it.
 
 use super::*;
 use crate::Common;
@@ -21,7 +22,7 @@ fn every_case_in_memory_carries_bytes() {
     let common = common();
     let run = Run { common: &common, stopped: &|| false };
     for case in cases::all() {
-        // 256 MB of memcpy are for a machine that has nothing else to do.
+        // memcpy of 256 MB would make the test slow.
         if case.what == What::Memcpy(256 << 20) {
             continue;
         }
@@ -34,7 +35,8 @@ fn every_case_in_memory_carries_bytes() {
     }
 }
 
-/// The window is the one of 1989: without it the row would compare nothing.
+/// The settings of 1989 really have a window of 64 KB: with another one the rows could not be
+/// compared.
 #[test]
 fn the_window_of_1989_is_64_kb() {
     let tcp = cases::Settings::Of1989.tcp();

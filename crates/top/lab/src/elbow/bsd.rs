@@ -1,17 +1,17 @@
 //! The TCP and the sockets of 4.3BSD as an RPC library of 1989 used them, in virtual time: two
 //! hosts of 3 million instructions a second on a 10 Mb/s Ethernet, and one connection.
 //!
-//! Called by: `elbow.rs`, tests. It is a model of the rules that make the elbow, written anew from
-//! the descriptions of that system; nothing of the stack is in it. Sources: RFC 896 (Nagle), RFC
-//! 1122 section 4.2.3.2 (delayed ACKs), and the published measurements in `sizes.rs`.
+//! Called by: `elbow.rs`, tests. It is a model of the rules that make the elbow, written from the
+//! descriptions of that system; it uses no code of our stack. Sources: RFC 896 (Nagle), RFC 1122
+//! section 4.2.3.2 (delayed ACKs), and the published measurements in `sizes.rs`.
 //!
 //! The rules. A write blocks while the send buffer is full. A write of a cluster or more also
 //! blocks while less than a cluster is free and a cluster is queued. Otherwise it fills the free
 //! space. A segment shorter than the MSS leaves if nothing was in flight when output began (Nagle).
 //! Data is acknowledged when the program has read two segments, or 35 % of the buffer, since the
-//! last ACK; with a reply; or by a timer that fires every 200 ms, whenever the data came. The
-//! server's program runs when interrupts leave it the processor, so that it mostly finds a whole
-//! window.
+//! last ACK; with a reply; or by a timer that fires every 200 ms, however long ago the data
+//! arrived. The server's program runs when no interrupt needs the processor, so that it usually
+//! finds a whole window of data.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,10 +20,10 @@ use device::fault::Rng;
 
 use super::point::Causes;
 
-/// Socket buffers, both of them.
+/// Bytes of the send buffer, and of the receive buffer.
 const BUFFER: u64 = 4096;
 pub(super) const MSS: u64 = 1024;
-/// A cluster of mbufs: the unit in which writes wait for room.
+/// An mbuf cluster: the unit of room that a write waits for.
 const CLUSTER: u64 = 1024;
 /// The share of the receive buffer that an ACK must free.
 const UPDATE_PERCENT: u64 = 35;
@@ -32,15 +32,16 @@ const FAST_TICK: u64 = 200 * MS;
 /// Bytes of a call before its argument, and of a reply.
 const CALL_BYTES: u64 = 44;
 const REPLY_BYTES: u64 = 28;
-/// The mark of a fragment of a record.
+/// The record mark before a fragment.
 const MARK_BYTES: u64 = 4;
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
-/// Processor time: of the library for a call, of a process that wakes, of a segment, of its bytes
-/// when sent (driver and checksum) and received, of a copy to or from a program, of XDR. Chosen so
-/// that both published tables come out; the elbow at 4,096 and 8,192 does not depend on them, the
-/// remedy's at 16,392 does, as it is a race between the two programs.
+/// Processor time: of the library for a call, of a process that wakes, of a segment, of each byte
+/// sent (driver and checksum), of each byte received, of each byte copied to or from a program, and
+/// of XDR for each byte. The values were chosen so that the model gives both published tables. The
+/// elbow at 4,096 and 8,192 does not depend on them; the remedy's elbow at 16,392 does, as it is a
+/// race between the two programs.
 const CALL_NS: u64 = 1_900 * US;
 const WAKE_NS: u64 = 1_450 * US;
 const SEGMENT_NS: u64 = 400 * US;
@@ -50,27 +51,28 @@ const COPY_NS_PER_BYTE: u64 = 120;
 const XDR_NS_PER_BYTE: u64 = 1_350;
 /// Processor time of a system call that follows another one.
 const SYSCALL_NS: u64 = 100 * US;
-/// 10 Mb/s; headers of Ethernet, IP and TCP, preamble, and the gap.
+/// 10 Mb/s; bytes of each frame's headers and check sequence (Ethernet, IP, TCP), preamble, and
+/// gap.
 const WIRE_NS_PER_BYTE: u64 = 800;
 const HEADER_BYTES: u64 = 14 + 4 + 20 + 20 + 8 + 12;
-/// How often another interrupt (the clock's, a daemon's) comes between two segments, in a thousand,
-/// and for how long at most.
+/// How often in a thousand segments another interrupt or process (the clock, a daemon) delays the
+/// next segment, and for how long at most.
 const OTHERS_PER_MILLE: u32 = 5;
 const OTHERS_NS: u64 = MS;
 
-/// The behaviour of the RPC library, and its sockets.
+/// The version of the RPC library: how it writes, and its socket options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Library {
     /// As delivered: fragments and writes of 4,000 bytes.
     Delivered,
     /// With the vendor's remedy: buffers of 24,000 bytes in the library.
     Remedy,
-    /// A record is written whole by one write, and never waits for an ACK (TCP_NODELAY).
+    /// One write for a whole record, with TCP_NODELAY: no segment waits for an ACK.
     Fixed,
 }
 
 impl Library {
-    /// Bytes of its send buffer: of a fragment, and of a write.
+    /// Bytes of the library's send buffer, which are those of a fragment and of a write.
     fn send_bytes(self) -> u64 {
         match self {
             Library::Delivered => 4_000,
@@ -101,15 +103,16 @@ impl Library {
 enum Event {
     /// A segment of data is in the server's memory.
     Data { bytes: u64 },
-    /// The server's TCP has looked at it.
+    /// The server's TCP has processed the segment.
     Taken { bytes: u64 },
-    /// An ACK is at the client, up to a byte, with a window; the reply may be with it.
+    /// An ACK is at the client: of the bytes up to `to`, with a window that ends at `edge`, and
+    /// maybe with the reply.
     Ack { to: u64, edge: u64, is_reply: bool },
     /// The timer of delayed ACKs at the server.
     FastTick,
 }
 
-/// When a program goes on: the processor is its own from then on.
+/// When a program continues: from then on it has the processor.
 type Due = Option<u64>;
 
 /// Both hosts and the wire.
@@ -119,7 +122,8 @@ pub(super) struct World {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     order: u64,
     rng: Rng,
-    /// When each host's processor has done its interrupts, and the wire its frames.
+    /// When each host's processor has finished its interrupts; `wire` is when the wire has finished
+    /// its frames.
     busy: [u64; 2],
     wire: u64,
     client: Client,
@@ -129,7 +133,8 @@ pub(super) struct World {
 
 #[derive(Default)]
 struct Client {
-    /// Writes of the call that are left, the last one first, and the bytes left of the present one.
+    /// The writes that the call still has to make, the last one first, and the bytes that are left
+    /// of the present write.
     writes: Vec<u64>,
     resid: u64,
     /// Bytes in the send buffer, and stream positions.
@@ -177,7 +182,7 @@ impl World {
         world
     }
 
-    /// Make one call after the other; returns the nanoseconds that they took.
+    /// Make calls one after the other. Returns the nanoseconds that they took.
     pub(super) fn calls(&mut self, argument: u32, calls: u32) -> u64 {
         let begun = self.now;
         for _ in 0..calls {
@@ -186,7 +191,7 @@ impl World {
         self.now - begun
     }
 
-    /// The causes since the last time.
+    /// The causes since the last call of this function.
     pub(super) fn take_causes(&mut self) -> Causes {
         core::mem::take(&mut self.causes)
     }
@@ -212,7 +217,7 @@ impl World {
         self.events.push(Reverse((time, self.order, event)));
     }
 
-    /// The next thing that happens: an event, or a program that goes on.
+    /// Do what is next in time: an event, or a program that continues.
     fn step(&mut self) {
         let event = self.events.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
         let client = self.client.due.unwrap_or(u64::MAX);
@@ -258,7 +263,7 @@ impl World {
                     client.due = Some(self.now.max(self.busy[0]) + WAKE_NS);
                     self.causes.blocked_ns += self.now - since;
                 }
-                // TCP goes first: the program that waits for room has not run yet.
+                // TCP's output runs first: the program that waits for room has not run yet.
                 self.output();
             }
             Event::FastTick => {
@@ -271,7 +276,8 @@ impl World {
         }
     }
 
-    /// A host's processor does this before any program; returns the time at which it is done.
+    /// A host's processor does the work of an interrupt before any program's. Returns the time at
+    /// which the work is done.
     fn interrupt(&mut self, host: usize, takes: u64) -> u64 {
         self.busy[host] = self.busy[host].max(self.now) + takes;
         let due = if host == 0 { &mut self.client.due } else { &mut self.server.due };
@@ -304,7 +310,7 @@ impl World {
         self.client.due = goes_on.then(|| self.now.max(self.busy[0]) + SYSCALL_NS);
     }
 
-    /// Send what may be sent.
+    /// Send the segments that the window and Nagle's algorithm allow.
     fn output(&mut self) {
         let idle = self.client.una == self.client.nxt;
         loop {
@@ -326,7 +332,7 @@ impl World {
         }
     }
 
-    /// One segment onto the wire.
+    /// Send one segment onto the wire.
     fn send(&mut self, bytes: u64) {
         self.client.nxt += bytes;
         self.causes.segments += 1;

@@ -1,10 +1,10 @@
-//! A server and several clients on one Ethernet cable, 10 Mb/s, CSMA/CD, in virtual time: calls
-//! over UDP, in as many fragments as their arguments need.
+//! A server and several clients on one Ethernet cable, 10 Mb/s, CSMA/CD, in virtual time: the
+//! clients call over UDP, with as many fragments as their arguments need.
 //!
-//! Called by: the benchmarks, tests. IEEE 802.3 clause 4: a station that has waited for silence
-//! and the gap begins; two that begin within the propagation delay collide, jam, and wait a random
-//! number of slots, from a range that doubles with each collision of the frame. `device::nic` has
-//! the same for two ends.
+//! Called by: the benchmarks, tests. IEEE 802.3 clause 4: a station begins to send when the cable
+//! has been silent for the gap. Stations that begin within the propagation delay collide: they jam,
+//! and wait a random number of slots, from a range that doubles with each collision of the frame.
+//! `device::nic` has the same rules for two ends.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -42,11 +42,11 @@ pub struct Shared {
     pub calls: u64,
     /// Bytes of argument a second.
     pub bytes_per_s: f64,
-    /// Frames that arrived, collisions, and frames that were given up after 16 of them.
+    /// Frames that arrived.
     pub frames: u64,
-    /// Times that stations sent at once.
+    /// Collisions: times that two or more stations sent at once.
     pub collisions: u64,
-    /// Frames given up.
+    /// Frames that were given up after 16 collisions.
     pub given_up: u64,
     /// Calls that were sent again.
     pub repeats: u64,
@@ -58,7 +58,7 @@ struct Station {
     caller: Option<Caller>,
     /// Frames that the stack has handed to its interface.
     queue: VecDeque<Mbuf>,
-    /// Collisions of the first of them, and when its backoff is over.
+    /// Collisions of the first frame in the queue, and when its backoff is over.
     attempts: u32,
     ready: Instant,
 }
@@ -77,14 +77,14 @@ struct Cable {
     rng: Rng,
     now: Instant,
     sent: Option<Sent>,
-    /// When the cable has been silent for a gap.
+    /// When the cable will have been silent for the gap.
     silent: Instant,
     argument: Vec<u8>,
     counts: Shared,
 }
 
-/// Let this many clients call with this many bytes of argument, for this many seconds; the same
-/// seed gives the same frames.
+/// Let `clients` hosts call with `bytes` of argument for `seconds`. The same seed gives the same
+/// frames.
 ///
 /// # Errors
 /// A call failed for another reason than the cable.
@@ -130,7 +130,7 @@ impl Cable {
         Ok(cable)
     }
 
-    /// The next thing that happens.
+    /// Do what is next in time.
     fn step(&mut self) -> Result<(), Error> {
         let deadlines = self.stations.iter().map(Station::deadline);
         let timer = deadlines.min().unwrap_or(Instant::NEVER);
@@ -164,7 +164,8 @@ impl Cable {
         begins.min().map_or(Instant::NEVER, |ready| ready.max(self.silent))
     }
 
-    /// A station begins to send, and so do those that have not heard it yet.
+    /// A station begins to send. Others that want to send and have not heard it yet begin too, and
+    /// collide.
     fn begin(&mut self) {
         let heard = self.now + DELAY;
         let silent = self.silent;
@@ -206,18 +207,18 @@ impl Cable {
         let mut burst = Burst::new();
         burst.push(sent.frame);
         if let Some(station) = number {
-            // A full ring loses the frame, as an interface's does.
+            // A full ring drops the frame, as the ring of an interface does.
             self.stations[station].near.tx_burst(&mut self.pool, &mut burst);
         }
         burst.drain(..).for_each(|frame| self.pool.free(frame));
         if let Some(station) = number {
             self.run(station)?;
         }
-        // The sender has room for the frames behind it.
+        // The sender's queue has room for more frames now.
         self.run(sent.by)
     }
 
-    /// A station acts on what it received and on what is due.
+    /// A station processes received frames and expired timers.
     fn run(&mut self, at: usize) -> Result<(), Error> {
         let station = &mut self.stations[at];
         loop {
@@ -247,7 +248,7 @@ impl Cable {
 }
 
 impl Station {
-    /// When it would begin to send, if the cable were silent.
+    /// When the station would begin to send if the cable were silent.
     fn wants(&self) -> Option<Instant> {
         (!self.queue.is_empty()).then_some(self.ready)
     }

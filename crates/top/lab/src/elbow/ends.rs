@@ -16,9 +16,9 @@ use stack::{CallError, ListenConfig, ListenerHandle, Stack, TcpHandle, UdpHandle
 use super::point::{Causes, Transport};
 use crate::Error;
 
-/// Where the server listens.
+/// The port at which the server listens.
 pub(super) const PORT: u16 = 5_111;
-/// A program number that anybody may use.
+/// A program number from the range that anybody may use (RFC 5531 section 8.4.1).
 pub(super) const PROGRAM: u32 = 0x2000_1989;
 
 pub(super) fn failed(what: impl std::fmt::Display) -> Error {
@@ -38,13 +38,13 @@ enum Calls {
 /// The client.
 pub(super) struct Caller {
     calls: Calls,
-    /// Since when a call waits for room.
+    /// When the present call began to wait for room in the send buffer.
     blocked: Option<Instant>,
     pub(super) blocked_ns: u64,
 }
 
 impl Caller {
-    /// A client of the server at an address; `keys` are those of its random numbers. The handshake
+    /// A client of the server at an address; `keys` seed the client's random numbers. The handshake
     /// is part of the first call.
     pub(super) fn new(
         stack: &mut Stack,
@@ -81,7 +81,8 @@ impl Caller {
         begun.map(drop).map_err(failed)
     }
 
-    /// Write what there is room for, and read what came; returns the number of replies.
+    /// Write as much of the call as there is room for, and read what has arrived. Returns the
+    /// number of complete replies.
     #[inline]
     pub(super) fn go_on(&mut self, stack: &mut Stack, now: Instant) -> Result<u32, Error> {
         let mut replies = 0;
@@ -134,7 +135,7 @@ impl Caller {
         }
     }
 
-    /// When it wants to run although nothing came.
+    /// When the client has to run even if nothing arrives.
     pub(super) fn deadline(&self) -> Instant {
         match &self.calls {
             Calls::Tcp(..) => Instant::NEVER,
@@ -142,8 +143,8 @@ impl Caller {
         }
     }
 
-    /// Nothing goes on until a timer: does it wait for an ACK with a short segment, though the
-    /// windows have room?
+    /// Asked when nothing happens until a timer expires: does Nagle's algorithm hold a short
+    /// segment until an ACK, although the windows have room?
     pub(super) fn is_held(&self, stack: &Stack) -> bool {
         let Calls::Tcp(_, handle) = &self.calls else { return false };
         let Some(info) = stack.tcp_info(*handle) else { return false };
@@ -162,7 +163,7 @@ impl Caller {
     }
 }
 
-/// Write until nothing is left or there is no room.
+/// Write until all data is written or there is no room.
 #[inline]
 fn write_all(
     stack: &mut Stack,
@@ -216,7 +217,7 @@ impl Answerer {
         Ok(Answerer { server, answers })
     }
 
-    /// Answer the calls that came.
+    /// Answer the calls that have arrived.
     #[inline]
     pub(super) fn go_on(&mut self, stack: &mut Stack, now: Instant) -> Result<(), Error> {
         let server = &mut self.server;
@@ -257,7 +258,7 @@ impl Answerer {
         Ok(())
     }
 
-    /// Nothing goes on until a timer: is it the one of a delayed ACK?
+    /// Asked when nothing happens until a timer expires: is it the timer of a delayed ACK?
     pub(super) fn delays_ack(&self, stack: &Stack, until: Instant) -> bool {
         let Answers::Tcp(_, handle) = &self.answers else { return false };
         let due = stack.tcp_info(*handle).map_or(Instant::NEVER, |info| info.due.delayed_ack);
@@ -293,7 +294,7 @@ pub(super) fn packets(stack: &Stack) -> u64 {
         - of(Counter::DatagramsFragmented)
 }
 
-/// The counts of a pair of ends so far.
+/// The counts of both ends so far.
 pub(super) fn counted(stacks: [&Stack; 2], caller: &Caller) -> Causes {
     let segments = stacks.into_iter().map(packets).sum();
     Causes { segments, blocked_ns: caller.blocked_ns, ..Causes::default() }

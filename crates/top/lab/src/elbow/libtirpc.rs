@@ -1,8 +1,8 @@
-//! libtirpc, the RPC library of Linux, as client and server: a small C program that is compiled
+//! libtirpc, the RPC library of Linux, as client and server, in a small C program that is compiled
 //! when it is needed.
 //!
-//! Called by: `elbow.rs`, `tap.rs`, the benchmarks. Needs a C compiler, libtirpc-dev, and root for
-//! the network namespace; an error says which of them is missing.
+//! Called by: `elbow.rs`, `tap.rs`, the benchmarks. It needs a C compiler, libtirpc-dev, and root
+//! for the network namespace; an error says which of them is missing.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,10 +18,10 @@ use crate::namespace::{ip, new_namespace};
 
 const SOURCE: &str = include_str!("peer.c");
 
-/// Averages over the kernel: half as many as of ours.
+/// The number of averages is divided by this: half as many as with our stack.
 const AVERAGES_PART: u32 = 2;
 
-/// The compiled program, and a server in a namespace of its own.
+/// The compiled program, and its server in a network namespace.
 pub struct Peer {
     program: Compiled,
     namespace: Namespace,
@@ -31,7 +31,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A server in a new namespace, where `prepare` runs before it starts.
+    /// Start a server in a new namespace; `prepare` runs there first.
     ///
     /// # Errors
     /// Something is missing; the text says what.
@@ -44,7 +44,8 @@ impl Peer {
         let started = namespace.inside(|| {
             ip(&["link", "set", "lo", "up"])?;
             let prepared = prepare()?;
-            // The server ends when its standard input does, which is with this process.
+            // The server ends when its standard input is closed, at the latest when this process
+            // ends.
             let mut command = program.command();
             command.arg("server").stdin(Stdio::piped()).stdout(Stdio::piped());
             Ok((command.spawn().map_err(failed)?, prepared))
@@ -63,7 +64,7 @@ impl Peer {
         Ok((Peer { program, namespace, server, ports: (tcp, udp) }, prepared))
     }
 
-    /// Where the server listens.
+    /// The port at which the server listens.
     pub fn port(&self, transport: Transport) -> u16 {
         match transport {
             Transport::Tcp => self.ports.0,
@@ -76,7 +77,7 @@ impl Peer {
         self.server.id()
     }
 
-    /// Delayed ACKs that the kernel has sent in the server's namespace, by its own count.
+    /// Delayed ACKs that the kernel has sent in the server's namespace, from /proc/net/netstat.
     pub(super) fn delayed_acks(&self) -> u64 {
         let path = format!("/proc/{}/net/netstat", self.server.id());
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -87,11 +88,11 @@ impl Peer {
         value.and_then(Result::ok).unwrap_or(0)
     }
 
-    /// A client beside the server: one of the program's words, then the address and the port, then
-    /// the others.
+    /// Start a client in the server's namespace. Its arguments are `what`, the server's address and
+    /// port, and `words`.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The client cannot be started.
     pub fn client(
         &self,
         what: &str,
@@ -104,10 +105,10 @@ impl Peer {
         self.namespace.inside(|| command.spawn().map_err(failed)).map_err(failed)?
     }
 
-    /// All that a client prints.
+    /// Run a client to its end. Returns all that it prints.
     ///
     /// # Errors
-    /// It failed; it has said why on standard error.
+    /// The client failed; it has printed why on standard error.
     pub fn ask(&self, what: &str, words: &[String]) -> Result<String, Error> {
         let child = self.client(what, Transport::Tcp, words)?;
         let output = child.wait_with_output().map_err(failed)?;
@@ -120,13 +121,13 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
 }
 
-/// libtirpc at both ends.
+/// Measure a curve with libtirpc at both ends.
 pub(super) fn measure(
     curve: &mut Curve,
     effort: Effort,
@@ -146,7 +147,7 @@ pub(super) fn measure(
         take(curve, &line.map_err(failed)?)?;
     }
     if stop() {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = client.kill();
     }
     let status = client.wait().map_err(failed)?;
@@ -156,7 +157,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// A line of the client.
+/// Add a line of the client's output to the curve.
 fn take(curve: &mut Curve, line: &str) -> Result<(), Error> {
     let broken = || failed(format!("the client of libtirpc said '{line}'"));
     let (figures, counts) = line.split_once(" calls ").ok_or_else(broken)?;

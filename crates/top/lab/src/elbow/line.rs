@@ -1,21 +1,22 @@
 //! The line through the times of calls, and the points that are above it: elbows.
 //!
 //! Called by: `point.rs`. The fit has the least sum of absolute deviations, each as a share of the
-//! point's own time, so that neither an elbow nor the longest calls decide it (Boscovich, 1757). As
-//! such a line goes through two of its points, all pairs are tried.
+//! point's own time, so that neither an elbow nor the longest calls decide it (Boscovich, 1757).
+//! Such a line always goes through two of the points, so all pairs of points are tried.
 
-/// A point over the line by more than this factor is an elbow.
+/// A point that is more than this many times the line's value is an elbow.
 pub const ELBOW: f64 = 1.2;
 
-/// The most points of which pairs are tried; of more, every second one and so on.
+/// The most points of which all pairs are tried. If there are more, only every second one is used,
+/// or every third, and so on.
 const TRIED_MAX: usize = 160;
 
 /// y = intercept + slope * x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// y at x = 0: of a call without argument.
+    /// y at x = 0: the time of a call without argument.
     pub intercept: f64,
-    /// The change of y for each x: of a byte.
+    /// The change of y for each unit of x: the time of a byte.
     pub slope: f64,
 }
 
@@ -25,8 +26,8 @@ impl Line {
         self.intercept + self.slope * x
     }
 
-    /// Fit to these points, whose y are above 0; `None` for fewer than three points, or all at one
-    /// x.
+    /// Fit a line to these points, whose y are above 0. `None` if there are fewer than three
+    /// points, or all have the same x.
     pub fn through(points: &[(f64, f64)]) -> Option<Line> {
         if points.len() < 3 {
             return None;
@@ -54,7 +55,7 @@ impl Line {
         best.map(|(_, line)| line)
     }
 
-    /// The sum of deviations, or more than `most` as soon as it is more.
+    /// The sum of deviations. Summing stops as soon as the sum is more than `most`.
     fn missed(&self, points: &[(f64, f64)], most: f64) -> f64 {
         let mut sum = 0.0;
         for &(x, y) in points {

@@ -22,10 +22,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Two ends; over TCP with a connection.
+    /// Two ends, with a connection if the transport is TCP.
     ///
     /// # Errors
-    /// They cannot be made, which is a defect.
+    /// The ends cannot be made, which is a defect.
     pub fn new(transport: Transport) -> Result<Memory, Error> {
         let (mut client, mut server) = pair(&PairConfig::new([0x1989, 0x5]));
         let at = SocketAddr::new(server.addr, PORT);
@@ -40,7 +40,7 @@ impl Memory {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// Make one call after the other; returns the nanoseconds that they took.
+    /// Make calls one after the other. Returns the nanoseconds that they took.
     ///
     /// # Errors
     /// A call has no reply.
@@ -54,7 +54,8 @@ impl Memory {
         Ok(self.now().since(begun).as_nanos())
     }
 
-    /// Make this many calls, or a few more, with this many in flight.
+    /// Make at least `calls` calls, a few more at most, with `in_flight` of them outstanding at a
+    /// time.
     ///
     /// # Errors
     /// A call has no reply.
@@ -116,7 +117,8 @@ impl Memory {
         }
     }
 
-    /// Nothing moves: find what is waited for. It is counted once until something moves again.
+    /// Nothing moves: find the cause of the wait, and count it. It is counted once until something
+    /// moves again.
     #[cold]
     fn look(&mut self, was_idle: &mut bool) {
         let (client, server) = (&self.ends.0.stack, &self.ends.1.stack);

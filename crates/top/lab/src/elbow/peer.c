@@ -88,7 +88,7 @@ static CLIENT *client(const char *address, int port, int is_udp, int *socket)
     CLIENT *made;
     *socket = RPC_ANYSOCK;
     if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
-        fail("that is no IPv4 address");
+        fail("that is not an IPv4 address");
     made = is_udp ? clntudp_bufcreate(&to, PROGRAM, 1, retry, socket, DATAGRAM, DATAGRAM)
                   : clnttcp_create(&to, PROGRAM, 1, socket, 0, 0);
     if (!made)
@@ -242,6 +242,6 @@ int main(int count, char **words)
         return latency(words + 2);
     if (!strcmp(what, "busy") && count == 7)
         return busy(words + 2);
-    fail("server | calls | latency | busy");
+    fail("usage: peer server | calls | latency | busy");
     return 2;
 }

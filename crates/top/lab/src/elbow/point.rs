@@ -1,5 +1,5 @@
-//! The subject of the experiment: a transport over a medium, and the cost of a size of argument
-//! there.
+//! The subject of the experiment: a transport over a medium, and the time of calls with one size of
+//! argument.
 //!
 //! Called by: all files of `elbow`, the benchmarks.
 
@@ -10,9 +10,9 @@ use super::line::Line;
 /// The transport of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Transport {
-    /// TCP, in records.
+    /// TCP, with record marking.
     Tcp,
-    /// UDP; a call that does not fit a frame is cut into fragments.
+    /// UDP; a call that does not fit into a frame is cut into IP fragments.
     Udp,
 }
 
@@ -26,14 +26,14 @@ impl Transport {
     }
 }
 
-/// The medium between the ends, and the programs at both.
+/// The medium between the ends, and the programs at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Over {
-    /// Hosts of 1989 on a 10 Mb/s Ethernet, in virtual time; ours on the same wire.
+    /// Hosts of 1989, and ours, on a 10 Mb/s Ethernet in virtual time.
     Wire,
-    /// Ours at both ends, in memory.
+    /// Our stack at both ends, in memory.
     Memory,
-    /// Ours calls libtirpc over a TAP.
+    /// Our stack calls libtirpc over a TAP.
     Tap,
     /// libtirpc calls libtirpc over the kernel's loopback.
     Kernel,
@@ -62,10 +62,10 @@ pub enum Hosts {
     /// 4.3BSD's rules, and the RPC library of 1989 as delivered.
     #[value(name = "1989")]
     Delivered,
-    /// The same with the vendor's remedy: library buffers of 24,000 bytes.
+    /// Like `1989`, with the vendor's remedy: library buffers of 24,000 bytes.
     #[value(name = "vendor")]
     Remedy,
-    /// The same TCP; the library writes a record whole, and asks for TCP_NODELAY.
+    /// Like `1989`, with a library that writes a record at once and sets TCP_NODELAY.
     Fixed,
 }
 
@@ -84,12 +84,13 @@ impl Hosts {
     }
 }
 
-/// The waits of several calls.
+/// Counts of several calls: packets, and causes of waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Causes {
     /// Segments or fragments, both ways.
     pub segments: u64,
-    /// ACKs that came when their timer had expired, and without which nothing went on.
+    /// Delayed ACKs that were sent when their timer expired, while the call waited for nothing
+    /// else.
     pub delayed_acks: u64,
     /// Times that a short segment waited for an ACK (Nagle).
     pub nagle_holds: u64,
@@ -113,9 +114,9 @@ pub struct Point {
     pub bytes: u32,
     /// Nanoseconds a call, an average for each round of calls.
     pub averages_ns: Vec<f64>,
-    /// Calls of all rounds.
+    /// The number of calls in all rounds.
     pub calls: u64,
-    /// Their waits, all together.
+    /// The packets and waits of all these calls together.
     pub causes: Causes,
 }
 
@@ -155,9 +156,9 @@ pub struct Curve {
     pub ends: String,
     /// The transport.
     pub transport: Transport,
-    /// The points, by size; all sizes are there, measured or not.
+    /// The points, by size; a size that was not measured has a point without averages.
     pub points: Vec<Point>,
-    /// Why it was not measured.
+    /// Why the curve was not measured.
     pub trouble: Option<String>,
 }
 
@@ -168,17 +169,17 @@ impl Curve {
         self.points.iter().filter_map(measured).collect()
     }
 
-    /// The line through them; `None` if too few were measured.
+    /// The line through the measured points; `None` if there are too few.
     pub fn line(&self) -> Option<Line> {
         Line::through(&self.measured())
     }
 
-    /// A point's time over the line's.
+    /// A point's time divided by the line's at its size.
     pub fn over_line(&self, line: &Line, point: &Point) -> Option<f64> {
         Some(point.ns()? / line.at(f64::from(point.bytes)))
     }
 
-    /// The point that is the farthest above the line, and how far.
+    /// The point with the highest ratio to the line, and that ratio.
     pub fn worst(&self) -> Option<(&Point, f64)> {
         let line = self.line()?;
         let ratios = self.points.iter().filter_map(|p| Some((p, self.over_line(&line, p)?)));

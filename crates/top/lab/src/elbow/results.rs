@@ -29,15 +29,16 @@ pub(super) fn report(curves: &[Curve], effort: Effort) -> Report {
     let rows: Vec<Vec<Value>> = curves.iter().map(row).collect();
     let unmeasured = curves.iter().filter(|curve| curve.measured().len() < curve.points.len());
     let mut notes = vec![format!(
-        "A null call with an argument of this many bytes, {} calls x {} averages; a point is their \
-         median. The line has the least sum of absolute deviations, each as a share of its point. \
-         A point over {ELBOW} of it is an elbow.",
+        "A null call with an argument of each size, {} calls x {} averages; a point is the median \
+         of the averages. The line has the least sum of absolute deviations, each as a share of \
+         its point. A point at more than {ELBOW} of the line is an elbow.",
         effort.calls, effort.averages
     )];
     if curves.iter().any(|curve| curve.over == Over::Wire) {
         notes.push(
-            "The wire has 10 Mb/s and is in virtual time. Hosts of 1989 take processor time as a \
-             workstation of then, and share the cable; ours take none."
+            "The wire has 10 Mb/s and is in virtual time. Hosts of 1989 take as much processor \
+             time as a workstation of that year, and both directions share the cable; ours take no \
+             processor time."
                 .to_owned(),
         );
     }
@@ -58,7 +59,7 @@ pub(super) fn report(curves: &[Curve], effort: Effort) -> Report {
     }
 }
 
-/// Two sentences: the highest elbow, or that there is none, and how far ours is from its lines.
+/// Two sentences: the highest elbow, or that there is none; and the worst points of our stack.
 fn shows(curves: &[Curve]) -> Vec<String> {
     let worst = |curve: &&Curve| curve.worst().map_or(0.0, |(_, ratio)| ratio);
     let highest = curves.iter().max_by(|a, b| worst(a).total_cmp(&worst(b)));
@@ -190,8 +191,8 @@ fn samples(curve: &Curve) -> Vec<Value> {
     curve.points.iter().map(sample).collect()
 }
 
-/// Ranges of sizes that are elbows: sizes next to each other in the list, from the first to the
-/// last, the worst point among them, and how far it is over the line.
+/// Ranges of neighbouring sizes that are all elbows: the first and the last size of each range, its
+/// worst point, and that point's ratio to the line.
 fn ranges(curve: &Curve) -> Vec<(u32, u32, &Point, f64)> {
     let Some(line) = curve.line() else { return Vec::new() };
     let mut ranges: Vec<(u32, u32, &Point, f64)> = Vec::new();
@@ -241,7 +242,7 @@ fn elbows(curve: &Curve) -> Option<String> {
     Some(format!("{}, {name}: elbows {}{more}.", heading(curve.over), said.join("; ")))
 }
 
-/// A sentence that puts a curve beside the published times.
+/// A sentence that compares a curve with the published times.
 fn beside_published(curve: &Curve) -> Option<String> {
     let pairs: Vec<String> = curve
         .points
@@ -254,10 +255,10 @@ fn beside_published(curve: &Curve) -> Option<String> {
         .then(|| format!("{}, ms a call by bytes, as published in brackets: {said}.", curve.ends))
 }
 
-/// The largest ratio that the plot shows: one disturbed point is not to flatten all others.
+/// The largest ratio that the plot shows: a single disturbed point should not flatten all others.
 const SHOWN_MAX: f64 = 10.0;
 
-/// A strip for each medium: the time of a call over the line's.
+/// A strip for each medium: the time of a call divided by the line's.
 fn lines(curves: &[Curve]) -> Lines {
     let strips = Over::ALL.into_iter().filter_map(|over| {
         let curves = curves.iter().filter(|curve| curve.over == over);
@@ -280,8 +281,8 @@ fn lines(curves: &[Curve]) -> Lines {
     Lines {
         title: "A null RPC by the bytes of its argument".to_owned(),
         subtitle: format!(
-            "Time of a call over that of the line through all sizes; above {ELBOW} is an elbow, \
-             {SHOWN_MAX} is {SHOWN_MAX} or more"
+            "Time of a call divided by that of the line through all sizes; above {ELBOW} is an \
+             elbow, {SHOWN_MAX} is {SHOWN_MAX} or more"
         ),
         across: "bytes".to_owned(),
         up: "of the line".to_owned(),

@@ -19,7 +19,7 @@ pub(super) fn largest(transport: Transport) -> u32 {
     }
 }
 
-/// Bytes of data in a full packet of an Ethernet: of TCP with timestamps, of a fragment.
+/// Bytes of data in a full Ethernet packet: a TCP segment with timestamps, or an IP fragment.
 pub(super) fn packet(transport: Transport) -> u32 {
     match transport {
         Transport::Tcp => 1_448,
@@ -66,7 +66,7 @@ pub(super) const PUBLISHED: [(u32, f64); 8] = [
     (8192, 199.9),
 ];
 
-/// The same with the vendor's remedy.
+/// The same times with the vendor's remedy.
 pub(super) const PUBLISHED_REMEDY: [(u32, f64); 12] = [
     (0, 9.4),
     (512, 9.7),
@@ -82,9 +82,10 @@ pub(super) const PUBLISHED_REMEDY: [(u32, f64); 12] = [
     (16_400, 105.4),
 ];
 
-/// Sizes around the elbows: the least and the largest argument of each, and their neighbours. A
-/// call of 4,044 bytes and its two marks are 4,096 in the stream; from 4,969 on the second write is
-/// a cluster. The same for the third write, and for the second of the remedy.
+/// Sizes around the elbows: the smallest and the largest argument of each elbow, and their
+/// neighbours. A call with an argument of 4,044 bytes and its two record marks takes 4,096 bytes in
+/// the stream; from 4,969 on the second write fills a cluster. The other sizes are those for the
+/// third write, and for the second write with the remedy.
 pub(super) const EDGES: [u32; 16] = [
     4_044, 4_045, 4_952, 4_968, 4_969, 8_040, 8_041, 8_090, 8_960, 8_964, 8_965, 24_524, 24_525,
     24_700, 24_968, 24_969,

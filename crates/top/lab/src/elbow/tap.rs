@@ -22,12 +22,12 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x99, 0, 2]);
 
-/// Turns without a frame before the client sleeps.
+/// Turns without a frame after which the client sleeps.
 const LOOKS: u32 = 4;
-/// The longest time that it sleeps.
+/// The longest time that the client sleeps, in ns.
 const LOOK_NS: i64 = 100_000_000;
 
-/// Our client and their server.
+/// Our client, and the server of libtirpc.
 pub struct Tapped {
     stack: Stack,
     caller: Caller,
@@ -40,7 +40,7 @@ impl Tapped {
     /// A client and a server.
     ///
     /// # Errors
-    /// Something is missing; the text says what.
+    /// Something that is needed is missing; the text says what.
     pub fn new(transport: Transport) -> Result<Tapped, Error> {
         let (peer, tap) = Peer::new(|| {
             let mut tap = Tap::open(&Config::default()).map_err(failed)?;
@@ -65,7 +65,7 @@ impl Tapped {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 2)
     }
 
-    /// Make one call after the other; returns the nanoseconds that they took.
+    /// Make calls one after the other. Returns the nanoseconds that they took.
     ///
     /// # Errors
     /// A call has no reply.
@@ -78,7 +78,8 @@ impl Tapped {
         Ok(self.now().since(begun).as_nanos())
     }
 
-    /// The causes so far: packets are those that we sent and received, delayed ACKs the kernel's.
+    /// The causes so far: the packets that we sent and received, and the delayed ACKs of the
+    /// kernel.
     pub fn causes(&self) -> Causes {
         let received = self.stack.counters().of(base::Counter::RxFrames);
         let mut causes = self.held;
@@ -119,9 +120,9 @@ impl Tapped {
 }
 
 impl Tapped {
-    /// Sleep until a frame comes or a timer expires. A thread that offers its processor over and
-    /// over (sched_yield) gets it back as often as the scheduler likes, and so a call's time would
-    /// depend on what ran before it.
+    /// Sleep until a frame comes or a timer expires. A loop of sched_yield would be no replacement:
+    /// the scheduler decides when the thread gets the processor back, so that a call's time would
+    /// depend on what ran before.
     fn wait(&mut self) -> Result<(), Error> {
         if self.stack.arm(Waker::noop()) == Armed::Ready {
             return Ok(());
@@ -138,7 +139,7 @@ impl Tapped {
     }
 }
 
-/// Ours calls theirs.
+/// Measure a curve: our client calls libtirpc's server.
 pub(super) fn measure(
     curve: &mut Curve,
     effort: Effort,
@@ -146,7 +147,8 @@ pub(super) fn measure(
 ) -> Result<(), Error> {
     let mut tapped = Tapped::new(curve.transport)?;
     let argument = vec![0x5a; sizes::largest(curve.transport) as usize];
-    // The handshake, the neighbour, and slow start.
+    // These calls do not count: they include the handshake, the neighbour's resolution, and slow
+    // start.
     tapped.calls(&argument[..1], 1)?;
     tapped.calls(&argument, effort.calls.min(20))?;
     in_turns(curve, effort, stop, |bytes, calls| {

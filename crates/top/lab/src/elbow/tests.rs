@@ -1,5 +1,5 @@
-//! The elbow of 1989 and the remedy's, at the sizes that were published; none with the fix, and
-//! none of ours on the same wire.
+//! The model has the elbows of 1989 and those of the remedy, at the published sizes. The fix has no
+//! elbow, and our stack has none on the same wire.
 
 use super::bsd::World;
 use super::sizes::{PUBLISHED, PUBLISHED_REMEDY};
@@ -11,7 +11,7 @@ fn ms(library: Library, bytes: u32) -> f64 {
     crate::Span::of(each).expect("five").mid
 }
 
-/// A curve in virtual time, of the sizes of `--quick`.
+/// A curve in virtual time, with the sizes of `--quick`.
 fn curve(hosts: Hosts, transport: Transport) -> Curve {
     let case = Case { over: Over::Wire, hosts, transport };
     let mut curve = case.curve(true);
@@ -24,7 +24,8 @@ fn curve(hosts: Hosts, transport: Transport) -> Curve {
 
 #[test]
 fn the_library_as_delivered_has_the_elbows_of_1989_where_they_were() {
-    // The report: from 4,045 to 4,952 and from 8,090 to 8,960 "5 to 10 times slower than expected".
+    // The report of 1989: from 4,045 to 4,952 and from 8,090 to 8,960 "5 to 10 times slower than
+    // expected".
     for bytes in [4_045, 4_096, 4_952, 4_968, 8_041, 8_090, 8_192, 8_960, 8_964] {
         assert!(ms(Library::Delivered, bytes) > 180.0, "{bytes}");
     }
@@ -57,7 +58,7 @@ fn the_remedy_moves_the_elbow_past_16_kb() {
     }
     let step = ms(Library::Remedy, 16_400) / ms(Library::Remedy, 16_300);
     assert!(step > 1.2, "{step}");
-    // The remedy's second write begins where the library's buffer ends.
+    // With the remedy, an argument of this size needs a second write.
     assert!(ms(Library::Remedy, 24_700) > 180.0);
     assert!(ms(Library::Remedy, 24_969) < 120.0);
 }
@@ -117,8 +118,8 @@ fn memory_is_measured_in_turns_and_counts_packets() {
     assert!(curve.points.iter().all(|point| point.ns().is_some()));
 }
 
-/// A machine that is half as fast for a while makes no size an elbow; a size that does take longer
-/// stays one.
+/// If the machine is half as fast for a while, no size becomes an elbow; a size that really takes
+/// longer stays an elbow.
 #[test]
 fn averages_are_scaled_by_what_was_measured_beside_them() {
     let point = |averages: &[f64]| Point { averages_ns: averages.to_vec(), ..Point::default() };
@@ -130,7 +131,7 @@ fn averages_are_scaled_by_what_was_measured_beside_them() {
     assert_eq!(ns, [100.0, 100.0, 150.0]);
 }
 
-/// Retransmissions that back off do not swamp the cable that they share.
+/// Retransmissions back off, so that they do not overload the cable.
 #[test]
 fn twenty_clients_on_a_cable_move_nearly_as_much_as_one() {
     let alone = shared(1, 1_024, 10, 1).expect("one client");

@@ -15,21 +15,21 @@ use super::ends::{Answerer, Caller, LONGEST, PORT, counted, failed};
 use super::point::{Causes, Transport};
 use crate::Error;
 
-/// Bits a second.
+/// The rate of the link in bits a second.
 pub(super) const RATE_BPS: u64 = 10_000_000;
-/// A few hundred metres of cable, and a hub.
+/// The delay of a few hundred metres of cable and a hub.
 const DELAY: Duration = Duration::from_micros(5);
 /// Buffers of the wire's own side.
 const POOL_BYTES: usize = 16 << 20;
-/// Turns in which nothing moves and no time passes.
+/// The most turns in which nothing moves and no time passes; more are a defect.
 const SPINS: u32 = 1_000;
 
-/// The world.
+/// Both ends, and the link between them.
 pub(super) struct Wire {
     ends: [End; 2],
     caller: Caller,
     answerer: Answerer,
-    /// The other side of each stack's device, and the direction that its frames go.
+    /// The other side of each stack's device, and the direction of the link that its frames take.
     near: [mem::Mem; 2],
     ways: [Direction; 2],
     pool: Pool,
@@ -60,7 +60,7 @@ impl Wire {
         })
     }
 
-    /// Make one call after the other; returns the nanoseconds that they took.
+    /// Make calls one after the other. Returns the nanoseconds that they took.
     pub(super) fn calls(&mut self, argument: &[u8], calls: u32) -> Result<u64, Error> {
         let begun = self.now;
         for _ in 0..calls {
@@ -104,7 +104,7 @@ impl Wire {
         }
     }
 
-    /// Do everything that happens without time passing; true once the reply has come.
+    /// Do everything that can happen at the present time. Returns true if the reply has arrived.
     fn settle(&mut self) -> Result<bool, Error> {
         let Wire { ends, caller, answerer, near, ways, pool, now, .. } = self;
         let mut has_reply = false;
@@ -120,7 +120,7 @@ impl Wire {
                     }
                 }
                 near[side].tx_burst(pool, &mut burst);
-                // A full ring loses frames, as an interface's does.
+                // A full ring drops frames, as the ring of an interface does.
                 burst.drain(..).for_each(|frame| pool.free(frame));
                 moved += ends[side].stack.poll_before_flush(*now);
             }

@@ -1,8 +1,8 @@
 //! The Ethernet between the two workstations: 10 Mb/s, one cable, CSMA/CD.
 //!
-//! Called by: `world.rs`. IEEE 802.3 clause 4: a station begins when the cable has been silent for
-//! the gap; two that begin within the propagation delay collide, jam, and wait a random number of
-//! slots, from a range that doubles with each collision of the frame.
+//! Called by: `world.rs`. IEEE 802.3 clause 4: a station begins to send when the cable has been
+//! silent for the gap. Two stations that begin within the propagation delay collide: they jam, and
+//! wait a random number of slots, from a range that doubles with each collision of the frame.
 
 use device::fault::Rng;
 
@@ -30,10 +30,10 @@ pub(super) fn frame_ns(packet: u64) -> u64 {
     ((packet + FRAME_BYTES).max(MIN_BYTES) + PREAMBLE_BYTES) * NS_PER_BYTE
 }
 
-/// The result of a look at the cable.
+/// What happens on the cable now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Nobody wants to send, or somebody does.
+    /// Nothing begins: no station wants to send, or the cable is busy.
     Nothing,
     /// Look again at this time.
     Later(u64),
@@ -41,7 +41,7 @@ pub(super) enum Look {
     Begun { by: usize, end: u64 },
 }
 
-/// A station's frame that is to be sent.
+/// A frame that a station wants to send.
 #[derive(Clone, Copy)]
 struct Waiting {
     ns: u64,
@@ -54,9 +54,9 @@ pub(super) struct Cable {
     rng: Rng,
     waiting: [Option<Waiting>; 2],
     is_busy: bool,
-    /// When it has been silent for a gap.
+    /// When the cable will have been silent for the gap.
     silent: u64,
-    /// Nanoseconds that carried frames.
+    /// Nanoseconds in which the cable carried frames.
     pub(super) used_ns: u64,
     pub(super) collisions: u64,
 }
@@ -67,7 +67,8 @@ impl Cable {
         Cable { rng: Rng::new(seed), waiting, is_busy, silent: 0, used_ns: 0, collisions: 0 }
     }
 
-    /// A station whose last frame is over has another one, of this many nanoseconds.
+    /// A station whose last frame is over has another frame to send, which takes this many
+    /// nanoseconds.
     pub(super) fn offer(&mut self, station: usize, ns: u64, now: u64) {
         self.waiting[station] = Some(Waiting { ns, ready: now, collisions: 0 });
     }
@@ -92,7 +93,7 @@ impl Cable {
         } else if first > now {
             return Look::Later(first);
         }
-        // The other one has not heard it yet.
+        // Each of the two begins before it can hear the other.
         if begins.into_iter().all(|begin| begin < now + DELAY_NS) {
             self.collide(now);
             let ready = |waiting: &Waiting| waiting.ready.max(self.silent);
@@ -109,7 +110,8 @@ impl Cable {
         self.collisions += 1;
         self.silent = now + JAM_NS + DELAY_NS + GAP_NS;
         for waiting in self.waiting.iter_mut().flatten() {
-            // A station that gives up lets its driver try again: nothing here is lost.
+            // After 16 collisions the station gives up and its driver tries again, so that no frame
+            // is lost.
             waiting.collisions = (waiting.collisions + 1) % ATTEMPTS;
             let slots = self.rng.below(1 << waiting.collisions.min(DOUBLINGS)) as u64;
             waiting.ready = now + JAM_NS + SLOT_NS * slots;

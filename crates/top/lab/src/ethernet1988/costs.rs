@@ -1,14 +1,15 @@
 //! The costs at a workstation of 1988 (15 MHz, 68020), and the effect of each of the four steps.
 //!
-//! Called by: `world.rs`, the report. Every figure is one of the report's, or follows from two of
-//! them as its comment says; only the socket buffers were chosen so that they fit best
+//! Called by: `world.rs`, the report. Every figure is in the report, or follows from two of the
+//! report's figures as its comment says; only the socket buffers were chosen so that they fit best
 //! (docs/lab.md).
 
 use serde_json::{Value, json};
 
 /// Nanoseconds of a microsecond.
 pub(super) const US: u64 = 1_000;
-/// The report's KB: only so are 890 KB/s in packets of 1,408 bytes its 7.6 Mb/s on the wire.
+/// The report's KB has 1,024 bytes: only then are 890 KB/s in packets of 1,408 bytes 7.6 Mb/s on
+/// the wire, as it says.
 pub(super) const KB: u64 = 1_024;
 /// Bytes of data in a packet.
 pub(super) const PACKET_BYTES: u64 = 1_408;
@@ -18,7 +19,8 @@ pub(super) const HEADER_BYTES: u64 = 40;
 /// The steps of the report, each on or off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Steps {
-    /// `sosend` sends after each cluster that it copies, not only after all that there is room for.
+    /// `sosend` calls TCP after each cluster that it copies, not only after it has filled the free
+    /// space.
     pub(super) unit: bool,
     /// No `m_pullup` for the sake of `dtom`: a received packet is left where it is.
     pub(super) in_place: bool,
@@ -26,23 +28,23 @@ pub(super) struct Steps {
     pub(super) queue: bool,
     /// Checksum and copy loops unrolled, in 32 bits.
     pub(super) loops: bool,
-    /// Beyond the four: copy and checksum in one pass, as the code that ran 1 MB/s had it.
+    /// A fifth step: copy and checksum in one pass, as in the code that reached 1 MB/s.
     pub(super) fold: bool,
 }
 
 /// How many steps there are, without [`Steps::fold`].
 pub(super) const STEPS: usize = 4;
-/// Their names, in the order of the bits of [`Steps::of`].
+/// The steps' names, in the order of the bits of [`Steps::of`].
 pub(super) const NAMES: [&str; STEPS] = ["unit", "in place", "queue", "loops"];
 
 impl Steps {
-    /// The steps of a number that has a bit for each.
+    /// The steps whose bits are set in a number.
     pub(super) fn of(bits: usize) -> Steps {
         let on = |at: usize| bits & 1 << at != 0;
         Steps { unit: on(0), in_place: on(1), queue: on(2), loops: on(3), fold: false }
     }
 
-    /// All four, and the fold.
+    /// All four steps, and `fold`.
     pub(super) fn folded() -> Steps {
         Steps { fold: true, ..Steps::of((1 << STEPS) - 1) }
     }
@@ -65,7 +67,7 @@ impl Steps {
     }
 }
 
-/// The cost model, in microseconds of the processor unless it says otherwise.
+/// The cost model, in microseconds of processor time unless an option says otherwise.
 #[derive(clap::Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Costs {
     /// Protocol processing of a packet out or in, us
@@ -77,7 +79,7 @@ pub(super) struct Costs {
     // packet, and half of an interrupt and of a wake-up for the ACK.
     #[arg(long, value_name = "US", default_value_t = 100, value_parser = us())]
     pub(super) setup: u64,
-    /// An interrupt, from the end of the packet until its driver goes on, us
+    /// An interrupt, from the end of the packet until the driver continues, us
     // "More than 150 us."
     #[arg(long, value_name = "US", default_value_t = 150, value_parser = us())]
     pub(super) interrupt: u64,
@@ -86,8 +88,8 @@ pub(super) struct Costs {
     #[arg(long, value_name = "US", default_value_t = 230, value_parser = us())]
     pub(super) wake: u64,
     /// The hidden copies of a received packet, us
-    // The receiver was the limit at 600 KB/s, and without them 67 % busy at 750 KB/s: 2,292 us a
-    // packet, and 67 % of 1,833.
+    // With the hidden copies the receiver was the limit at 600 KB/s: 2,292 us a packet. Without
+    // them it was 67 % busy at 750 KB/s: 67 % of 1,833 us.
     #[arg(long, value_name = "US", default_value_t = 1_060, value_parser = us())]
     pub(super) pullup: u64,
     /// Bus and memory taken by the LANCE for a packet, us
@@ -111,7 +113,7 @@ fn us() -> clap::builder::RangedU64ValueParser {
 }
 
 impl Costs {
-    /// Nanoseconds to copy this many bytes to or from a program; with the fold they are summed too.
+    /// Nanoseconds to copy this many bytes to or from a program; with `fold` this includes the sum.
     pub(super) fn copy_ns(&self, steps: Steps, bytes: u64) -> u64 {
         let us_per_kb = match (steps.fold, steps.loops) {
             (true, _) => FOLD_US_PER_KB,
@@ -128,7 +130,7 @@ impl Costs {
         bytes * us_per_kb * US / KB
     }
 
-    /// For the document: each cost, and those that are no option.
+    /// The costs for the document, also those that are not options.
     pub(super) fn as_json(&self) -> Value {
         json!({
             "protocol_us": self.protocol,
@@ -146,10 +148,10 @@ impl Costs {
     }
 }
 
-/// Bytes of socket buffers and of writes that show how much depends on them.
+/// Other sizes of socket buffers and of writes, which show how much depends on these sizes.
 pub(super) const OTHER_SOCKETS: [(u64, u64); 3] = [(4_096, 4_096), (8_192, 4_096), (8_192, 8_192)];
 
-/// Without and with the step `loops`.
+/// Each pair is without and with the step `loops`.
 const COPY_US_PER_KB: (u64, u64) = (200, 140);
 const SUM_US_PER_KB: (u64, u64) = (490, 130);
 const FOLD_US_PER_KB: u64 = 200;

@@ -1,6 +1,7 @@
 //! Two stacks of ours on the same Ethernet, in virtual time: `device::nic`, half duplex.
 //!
-//! Called by: `ethernet1988.rs`. Processors take no time: the figures are those of the wire.
+//! Called by: `ethernet1988.rs`. Processors take no time, so that only the wire limits the
+//! throughput.
 
 use std::net::SocketAddr;
 
@@ -40,7 +41,7 @@ fn failed(what: &str, why: impl std::fmt::Debug) -> Error {
 }
 
 impl Ours {
-    /// Both ends with buffers of this many bytes, or of as many as are useful.
+    /// Both ends with socket buffers of this many bytes, or with the default ones.
     pub(super) fn new(buffer: Option<u64>, seed: u64) -> Result<Ours, Error> {
         let clock = VirtualClock::default();
         let mtu = Mtu::new((PACKET_BYTES + HEADER_BYTES + TIMESTAMP_BYTES) as usize);
@@ -101,7 +102,7 @@ impl Ours {
         }
     }
 
-    /// Processor times are not known, and collisions are counted by neither end alone.
+    /// Processors take no time, and collisions are not counted: both are 0.
     fn counts(&self, now: Instant) -> Counts {
         let of = |end: &End, counter| end.stack.counters().of(counter);
         let data = of(&self.client, base::Counter::TcpSegmentsOut);

@@ -1,5 +1,5 @@
-//! The report of the experiment: a row for each combination of steps, their effects, and where the
-//! model agrees with the report of 1988.
+//! The report of the experiment: a row for each combination of steps, the effects of the steps, and
+//! where the model agrees with the report of 1988.
 //!
 //! Called by: `ethernet1988.rs`.
 
@@ -130,9 +130,9 @@ pub(super) fn report(rows: &[Row], costs: &Costs, bytes: u64, seeds: Range<u64>)
     notes.extend(table.as_ref().and_then(|table| fit(rows, table, costs)));
     notes.push(
         "Ours: two stacks over interfaces that keep the gap and collide, MTU 1,460 for 1,408 bytes \
-         with timestamps. Its collisions are not counted; wire % is computed from the packets. The \
-         longer the window, the longer a sender that queues has the cable for itself while ACKs \
-         back off (the capture effect)."
+         with timestamps. Collisions are not counted for ours; wire % is computed from the \
+         packets. The larger the window, the longer a sender that has frames queued keeps the \
+         cable for itself while ACKs back off (the capture effect)."
             .to_owned(),
     );
     let notes = with_missing(notes, unmeasured, rows.len(), "rows");
@@ -185,7 +185,7 @@ fn fits(table: &Table) -> Vec<Value> {
     main.chain(pairs).collect()
 }
 
-/// The pair that one-at-a-time testing is most wrong about.
+/// The pair of steps about which testing one at a time is most wrong.
 fn strongest(table: &Table) -> Option<Pair> {
     let by_surplus = |a: &Pair, b: &Pair| a.surplus().abs().total_cmp(&b.surplus().abs());
     pairs(table).into_iter().max_by(by_surplus)
@@ -265,14 +265,15 @@ fn fit(rows: &[Row], table: &Table, costs: &Costs) -> Option<String> {
     let alone = eight(&["unit", "in place"])? / eight(&["in place"])?;
     let lies = pairs(table).iter().filter(|pair| pair.is_a_lie()).count();
     Some(format!(
-        "Beside the report: the step 'unit' alone brings {:+.0} % (published: +20), as the \
-         receiver is the limit; where the sender is, with buffers and writes of 8 KB, {:+.0} %. \
-         The hidden copies cost {:.0} to {:.0} KB/s with all else done (600 to 750, with less of \
-         it done). Without the step 'queue' nothing exceeds {:.0} KB/s, with it {:.0}: the barrier \
-         of {:.0} is not in the model, in which the step lets ACKs collide. At the end the \
-         sender's processor is {:.0} % busy, the receiver's {:.0} (100, and {:.0} to {:.0}): the \
-         model's receiver costs more than theirs. Of {} pairs of steps, testing one at a time \
-         chooses the wrong ones for {lies}.",
+        "Compared with the report: the step 'unit' alone changes throughput by {:+.0} % \
+         (published: +20), as the receiver is the limit; where the sender is the limit, with \
+         buffers and writes of 8 KB, by {:+.0} %. With all other steps made, removing the hidden \
+         copies takes throughput from {:.0} to {:.0} KB/s (published: 600 to 750, with fewer steps \
+         made). Without the step 'queue' nothing exceeds {:.0} KB/s, with it {:.0}: the barrier of \
+         {:.0} is not in the model, in which the step lets ACKs collide. At the end the sender's \
+         processor is {:.0} % busy, the receiver's {:.0} (100, and {:.0} to {:.0}): the model's \
+         receiver costs more than theirs. Of {} pairs of steps, testing one at a time chooses the \
+         wrong ones for {lies}.",
         (table[bits(&["unit"])] / table[0] - 1.0) * 100.0,
         (alone - 1.0) * 100.0,
         table[all & !in_place],

@@ -1,4 +1,5 @@
-//! The model keeps its rules: the wire's time, the processor's limits, each step's rule.
+//! The model keeps its rules: the time that the wire takes, the limits of the processors, the
+//! effect of each step.
 
 use super::costs::NAMES;
 use super::world::{RECEIVER, SENDER};
@@ -91,7 +92,7 @@ fn ours_fills_the_wire() {
     }
 }
 
-/// The report's own example: 600 alone, 520 and 530 with one of two, 700 with both.
+/// The report's own example: 600 without either step, 520 and 530 with one of them, 700 with both.
 #[test]
 fn effects_are_those_of_the_books() {
     let mut table = [0.0; 1 << STEPS];

@@ -1,15 +1,16 @@
-//! Two workstations of 1988 and one TCP connection between them, in virtual time: 4.3BSD's socket
-//! layer, TCP and driver as far as they decide when a packet leaves, with the four steps on or off.
+//! Two workstations of 1988 and one TCP connection between them, in virtual time: those parts of
+//! 4.3BSD's socket layer, TCP and driver that decide when a packet leaves, with each of the four
+//! steps on or off.
 //!
 //! Called by: `ethernet1988.rs`, tests. It is a model of rules, written from the report's
-//! description; nothing of the stack is in it. `ethernet1988.rs` is a host's processor, `cable.rs`
-//! the wire.
+//! description; it uses no code of our stack. `ethernet1988.rs` has the model of a host's
+//! processor, `cable.rs` that of the wire.
 //!
 //! The rules. A write copies while the send buffer has room for a cluster, then output runs; with
 //! the step `unit` output runs after each cluster. Output sends whole packets, and a shorter one if
 //! nothing is in flight. Output runs with network interrupts masked, copies to and from programs do
-//! not. An ACK leaves when the receiver's program has read two packets or 35 % of the buffer, or by
-//! a timer that fires every 200 ms.
+//! not. An ACK leaves when the receiver's program has read two packets or 35 % of the buffer, or
+//! when a timer fires, every 200 ms.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -33,9 +34,9 @@ pub(super) const RECEIVER: usize = 1;
 pub(super) enum Job {
     /// The sender's program copies into the socket.
     Copy { bytes: u64 },
-    /// TCP, IP and driver of a packet to send: data, or an ACK of none.
+    /// TCP, IP and driver for a packet to send: data, or an ACK without data.
     Send { packet: Packet },
-    /// A process is switched to.
+    /// The processor switches to the process.
     Wake,
     /// The receiver's program copies out of the socket.
     Read { bytes: u64 },
@@ -65,20 +66,21 @@ impl Packet {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A job of a host's processor is done, unless another number says that it was interrupted.
+    /// A job of a host's processor is done, unless the processor has another number by now: then
+    /// the job was interrupted.
     Done { host: usize, number: u64 },
     /// A station may begin to send.
     Look,
-    /// A frame is over.
+    /// The frame on the cable is over.
     End { by: usize },
-    /// The timer of delayed ACKs.
+    /// The timer of delayed ACKs fires.
     FastTick,
 }
 
 /// One host.
 struct Host {
     cpu: Cpu,
-    /// Packets that output has made, the one on the wire in front.
+    /// Packets that output has made; the one on the wire is in front.
     queue: std::collections::VecDeque<Packet>,
     /// The LANCE has the packet in front.
     is_sending: bool,
@@ -148,7 +150,7 @@ impl World {
             receiving: Receiving { edge: costs.buffer, ..Receiving::default() },
             packets: 0,
         };
-        // The timer has no phase with the transfer.
+        // The timer's phase is random: it has no relation to the beginning of the transfer.
         let phase = device::fault::Rng::new(seed).below(FAST_TICK_NS as usize) as u64;
         world.at(phase, Event::FastTick);
         world.write();
@@ -214,7 +216,7 @@ impl World {
             Look::Later(at) => self.at(at, Event::Look),
             Look::Begun { by, end } => {
                 self.at(end, Event::End { by });
-                // An ACK takes next to nothing of the bus.
+                // An ACK takes so little time on the bus that it is not counted.
                 let data = self.hosts[by].queue.front().map_or(0, |packet| packet.data());
                 if data > 0 {
                     self.interrupt(SENDER, Job::Bus);
@@ -250,7 +252,7 @@ impl World {
         self.schedule(host);
     }
 
-    /// Work that goes on at once, at the level of the job that it follows.
+    /// Add work that follows a job at once, at the level of that job.
     fn follow(&mut self, host: usize, level: Level, job: Job) {
         let cost = self.cost_ns(host, job);
         self.hosts[host].cpu.follow(level, cost, job);
@@ -352,7 +354,7 @@ impl World {
         self.output(level);
     }
 
-    /// Make the next packet that may leave, or go on with the work that called output.
+    /// Make the next packet that may leave. If there is none, continue the work that called output.
     fn output(&mut self, level: Level) {
         let sending = &mut self.sending;
         let off = sending.nxt - sending.una;
@@ -369,7 +371,7 @@ impl World {
         }
     }
 
-    /// The receiver's program: copy what there is, or sleep.
+    /// The receiver's program: copy all received data, or sleep if there is none.
     fn read(&mut self) {
         let bytes = self.receiving.queued;
         if bytes == 0 {
@@ -390,7 +392,7 @@ impl World {
         }
     }
 
-    /// Give the LANCE the packet in front, if it has none.
+    /// Give the LANCE the first packet of the queue, if it has no packet.
     fn transmit(&mut self, host: usize) {
         let station = &mut self.hosts[host];
         let Some(packet) = station.queue.front().filter(|_| !station.is_sending) else { return };

@@ -13,7 +13,7 @@ impl Draw {
         Draw(Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xe4))
     }
 
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub(super) fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.below((high - low + 1) as usize) as u64
     }
@@ -23,12 +23,12 @@ impl Draw {
         Duration::from_micros(self.range(low * 1000, high * 1000))
     }
 
-    /// From `low` to `high`.
+    /// A number from `low` to `high`.
     pub(super) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.range(0, 1 << 20) as f64 / f64::from(1 << 20)
     }
 
-    /// From `low` to `high`, each order of magnitude equally likely.
+    /// A number from `low` to `high`, each order of magnitude equally likely.
     pub(super) fn magnitude(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.between(0.0, 1.0))
     }

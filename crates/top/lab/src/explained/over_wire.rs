@@ -3,8 +3,8 @@
 //! that is in `situations` too has the same name.
 //!
 //! Called by: `explained.rs`. `transfer` runs a draw, which is a situation with parameters drawn by
-//! seed. The rates are low, so that several draws at the same time leave processors idle: a busy
-//! machine must not be the limit of a connection here.
+//! seed. The rates are low, so that the processors are not busy even with several draws at the same
+//! time: this machine must not be the limit of a connection.
 
 mod transfer;
 
@@ -17,9 +17,9 @@ use super::situations::{Drawn, Situation};
 
 pub(super) use transfer::{Heard, said};
 
-/// A transfer between `ttcp`, which is explained, and the kernel.
+/// A transfer between `ttcp`, whose connection is explained, and the kernel.
 pub(crate) struct Wired {
-    /// Options of `wire`; its first end is ttcp's.
+    /// Options of `wire`; ttcp is at the first end.
     wire: Vec<String>,
     /// Options of `ttcp`.
     ttcp: Vec<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Wired {
     receive_buffer: Option<usize>,
     /// A command of `ip link set`, and how long after the wire's start it is given.
     event: Option<(Duration, &'static [&'static str])>,
-    /// When the looks begin, from the wire's start on.
+    /// When the looks begin, counted from the wire's start.
     from: Duration,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Wired {
 enum Pace {
     /// As fast as it goes.
     All,
-    /// This many bytes and a pause, again and again.
+    /// This many bytes, then a pause, again and again.
     Steps(usize, Duration),
     /// This many bytes, and no more.
     Once(usize),
@@ -57,7 +57,7 @@ const fn situation(
     Situation { name, limit, ranges, draw: Drawn::Wired(draw) }
 }
 
-/// All of them.
+/// All situations.
 pub(super) const SITUATIONS: &[Situation] = &[
     situation(
         "slow-writer",
@@ -213,7 +213,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     ),
 ];
 
-/// A path without any limit, and a bulk flow from ttcp over it.
+/// A path without a bottleneck or loss, and a bulk flow from ttcp over it.
 fn wired(round_trip: Duration) -> Wired {
     Wired {
         wire: vec!["--delay".to_owned(), format!("{}us", round_trip.as_micros() / 2)],

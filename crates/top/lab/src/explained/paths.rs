@@ -1,4 +1,5 @@
-//! Situations whose limit is between the ends: loss, queues, rates, dead and narrow paths.
+//! Situations whose limit is on the path between the ends: loss, queues, rates, outages, a small
+//! MTU.
 //!
 //! Called by: `situations`.
 
@@ -11,7 +12,7 @@ use super::draw::Draw;
 use super::programs::setup;
 use super::world::Setup;
 
-/// Shorter packets are exempt: with 100, ACKs pass unharmed.
+/// Packets that are not longer are exempt from impairments, so that ACKs pass.
 const EXEMPT_BYTES: usize = 100;
 
 /// An outage from this time on, for good.
@@ -49,7 +50,7 @@ pub(super) fn dead(d: &mut Draw) -> Setup {
     setup
 }
 
-/// A link that is unplugged at either end, and before the first SYN in every fifth draw.
+/// A link that is unplugged at either end; in about one of five draws before the first SYN.
 pub(super) fn unplugged(d: &mut Draw) -> Setup {
     let setup = bottleneck(d.ms(1, 100), rate(d, 5.0, 100.0), 1.0);
     let (at, at_acceptor) = (d.ms(1000, 4000), d.range(0, 1) == 1);

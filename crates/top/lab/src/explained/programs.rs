@@ -11,7 +11,7 @@ use tcp::Config;
 use super::draw::Draw;
 use super::world::Setup;
 
-/// Steps of a list that lasts longer than any draw.
+/// Steps in a list of steps that lasts longer than any draw.
 const STEPS: usize = 20_000;
 
 pub(super) fn script(writes: Vec<Write>, reads: Vec<Read>) -> Script {
@@ -28,7 +28,7 @@ pub(super) fn reader() -> Script {
     script(vec![], vec![Read::ToEnd])
 }
 
-/// A path without any limit of this round trip, and a bulk flow over it.
+/// A path with this round trip and no other limit, and a bulk flow over it.
 pub(super) fn setup(round_trip: Duration) -> Setup {
     let way = Settings {
         delay: Duration::from_nanos(round_trip.as_nanos() / 2),
@@ -49,12 +49,12 @@ pub(super) fn setup(round_trip: Duration) -> Setup {
     }
 }
 
-/// The receive buffer, fixed.
+/// Fix the size of the receive buffer.
 fn receive(config: &mut Config, bytes: u64) {
     (config.receive_buffer_bytes, config.receive_buffer_max_bytes) = (bytes as u32, 0);
 }
 
-/// The same some thousand times.
+/// A list that repeats these steps, [`STEPS`] in all.
 fn again<T: Clone>(steps: &[T]) -> Vec<T> {
     steps.iter().cloned().cycle().take(STEPS).collect()
 }
@@ -73,7 +73,8 @@ pub(super) fn slow_writer_there(d: &mut Draw) -> Setup {
 pub(super) fn one_request(d: &mut Draw) -> Setup {
     let mut setup = setup(d.ms(5, 100));
     let (request, answer) = (d.magnitude(500.0, 8000.0) as u64, d.range(50, 400));
-    // The rest of a request that is longer than a segment does not wait.
+    // With `no_delay` the last part of a request that is longer than a segment does not wait for an
+    // ACK.
     setup.config.0.no_delay = true;
     let steps = 0..STEPS as u64 / 4;
     let asks =
@@ -90,7 +91,7 @@ pub(super) fn nagle(d: &mut Draw) -> Setup {
     let round_trip_us = d.range(400, 10_000);
     let mut setup = setup(Duration::from_micros(round_trip_us));
     let [head, body, answer] = [0; 3].map(|_| d.range(50, 600));
-    // A second write that comes behind the ACK of the first does not wait.
+    // The second write has to follow before the ACK of the first arrives, or it would not wait.
     let gap = Duration::from_micros(d.range(100, (round_trip_us / 2).min(1000)));
     let steps = 0..STEPS as u64 / 4;
     let asks = steps.clone().flat_map(|n| {
@@ -122,8 +123,8 @@ pub(super) fn send_buffer(d: &mut Draw) -> Setup {
 }
 
 /// The time between two reads with which a program reads at most a quarter of the buffer in a round
-/// trip. Windows are half of the buffer: with a faster reader, the buffer would be the limit as
-/// much.
+/// trip. Windows are half of the buffer: if the program read faster, the buffer would be as much of
+/// a limit as the program.
 pub(super) fn quarter_of(
     buffer: u64,
     round_trip: Duration,

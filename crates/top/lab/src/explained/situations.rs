@@ -1,5 +1,5 @@
-//! The table of situations in virtual time: each with its limit, the ranges of its parameters, and
-//! how it is made.
+//! The table of situations in virtual time: each situation with its limit, the ranges of its
+//! parameters, and the function that makes it.
 //!
 //! Called by: `explained.rs`. `programs` makes those whose limit is a program or a buffer, `paths`
 //! those whose limit is between the ends. `over_wire` has a table for real time.
@@ -14,13 +14,13 @@ use super::{paths, programs};
 
 /// A situation.
 pub(crate) struct Situation {
-    /// Its name.
+    /// The name of the situation.
     pub(super) name: &'static str,
-    /// Its limit.
+    /// The limit that explain should name.
     pub(super) limit: Limit,
-    /// The ranges that its parameters are drawn from, in words.
+    /// The ranges that the parameters are drawn from, in words.
     pub(super) ranges: &'static str,
-    /// Draws one.
+    /// Draws the parameters, and makes the situation.
     pub(super) draw: Drawn,
 }
 
@@ -43,7 +43,7 @@ const fn situation(
     Situation { name, limit, ranges, draw: Drawn::World(draw) }
 }
 
-/// All of them.
+/// All situations.
 pub(crate) const SITUATIONS: &[Situation] = &[
     situation(
         "slow-writer",

@@ -1,5 +1,5 @@
-//! A quick look at the whole table: each situation is named right in at least one of two draws, and
-//! nearly all of them in both.
+//! A quick look at the whole table: explain names the limit of each situation in at least one of
+//! two draws, and of nearly all situations in both.
 
 use clap::ValueEnum;
 

@@ -1,4 +1,5 @@
-//! Runs a situation in virtual time, and looks at its connection as the control socket does.
+//! Runs a situation in virtual time, and reads the figures of its connection as the control socket
+//! does.
 //!
 //! Called by: `explained.rs`.
 
@@ -15,7 +16,7 @@ use super::draw::Draw;
 
 /// A situation with its parameters.
 pub(super) struct Setup {
-    /// From the host that connects, and back.
+    /// The link from the host that connects, and the link back.
     pub(super) links: (Settings, Settings),
     pub(super) ports: (PortSettings, PortSettings),
     pub(super) config: (Config, Config),
@@ -25,20 +26,20 @@ pub(super) struct Setup {
     pub(super) hook: Option<Hook>,
     /// When the port of the host that is explained loses its carrier.
     pub(super) unplugged: Option<Duration>,
-    /// When the looks begin, and for how long.
+    /// When the looks begin, and how long they are taken.
     pub(super) from: Duration,
     pub(super) length: Duration,
-    /// It is explained at the host that accepts.
+    /// The connection is explained at the host that accepts it.
     pub(super) at_acceptor: bool,
 }
 
-/// The looks at a draw.
+/// The looks at the connection of a draw.
 pub(super) fn looks(draw: fn(&mut Draw) -> Setup, seed: u64) -> Result<Vec<Look>, Violation> {
     let setup = draw(&mut Draw::new(seed));
     let mut world = World::new(seed, false, None);
     for (number, cost) in [(0, setup.costs.0), (1, setup.costs.1)] {
         let mut stack = StackConfig::new([seed, number]);
-        // Nothing is corrupted on these paths.
+        // Checksums are off, because these paths corrupt no packet.
         for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
             stack.switches = stack.switches.with(switch, false);
         }
@@ -68,7 +69,7 @@ pub(super) fn looks(draw: fn(&mut Draw) -> Setup, seed: u64) -> Result<Vec<Look>
     while now <= end {
         world.run_until(now)?;
         looks.extend(look(&world, host, now));
-        // A program that is busy answers twenty times a second.
+        // In real use a busy program answers about twenty times a second.
         now += explain::apart(looks.len()) + Duration::from_millis(30);
     }
     Ok(looks)

@@ -1,5 +1,5 @@
-//! The options of `lab fair` that choose which flows share a queue (`--pairs`) and by which path:
-//! parses them and makes a [`Contest`] of them.
+//! The options of `lab fair` that choose which flows share a queue (`--pairs`) and the path of the
+//! flows. The file parses these options and makes a [`Contest`] of them.
 //!
 //! Called by: `fair`.
 
@@ -36,7 +36,7 @@ pub(crate) struct Choice {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "kernel", conflicts_with = "pairs")]
     peer: Option<crate::wan::Peer>,
-    /// Time between the beginnings of one flow and the next
+    /// Time from the beginning of one flow to the beginning of the next
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = stagger)]
     pub(super) stagger: Duration,
     /// Rate of the bottleneck
@@ -114,8 +114,8 @@ impl Pairing {
 }
 
 impl Choice {
-    /// The pairings of the command line, or the default ones; of those with Linux only the first
-    /// two if `quick` is set.
+    /// The pairings of the command line, or the default ones; of the default pairs with Linux only
+    /// the first two if `quick` is set.
     pub(super) fn pairings(&self, quick: bool) -> Vec<Pairing> {
         if !self.pairs.is_empty() {
             return self.pairs.clone();

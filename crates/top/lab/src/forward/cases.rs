@@ -1,11 +1,11 @@
-//! The cases of `wirespeed lab forward`: one thing at a time, or all combinations of the values
-//! that are asked for.
+//! The cases of `wirespeed lab forward`: the default cases, which vary one thing at a time, or all
+//! combinations of the values that are asked for.
 //!
 //! Called by: `experiment.rs`.
 
 use super::{Direction, FULL, IMIX, SMALL, Shape};
 
-/// The devices that a router forwards between, and whose router it is.
+/// The devices between which a router forwards, and the router: ours or the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Over {
     /// Ours between two wires in memory.
@@ -61,20 +61,20 @@ impl Frame {
     }
 }
 
-/// With tags or without.
+/// Whether frames have VLAN tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Tags {
-    /// Without.
+    /// Without tags.
     No,
-    /// From one VLAN to another.
+    /// With tags, from one VLAN to another.
     Yes,
 }
 
 /// The choice of cases.
 #[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "What is forwarded: all combinations of what is named")]
+#[command(next_help_heading = "What is forwarded: all combinations of the values given")]
 pub(super) struct Choice {
-    /// Between what, and by whom [default: all that this machine permits]
+    /// The devices, and the router that forwards [default: all that this machine permits]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) over: Vec<Over>,
     /// Bytes of a frame without tag and check sequence
@@ -84,16 +84,16 @@ pub(super) struct Choice {
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u8).range(4..=6))]
     pub(super) ip: Vec<u8>,
-    /// Routes, as 1, 10k or 1M
+    /// Number of routes, as 1, 10k or 1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count)]
     pub(super) routes: Vec<u32>,
-    /// Flows, each to another host, as 1, 10k or 1M
+    /// Number of flows, each to another host, as 1, 10k or 1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count)]
     pub(super) flows: Vec<u32>,
-    /// With VLAN tags
+    /// Frames with VLAN tags or without
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) tags: Vec<Tags>,
-    /// From one host into the routes, the answers, or both
+    /// There (from one host to the prefixes), back (the answers), or both
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) direction: Vec<Direction>,
 }
@@ -123,7 +123,7 @@ fn or<T: Clone>(list: &[T], usual: T) -> Vec<T> {
 }
 
 impl Choice {
-    /// Do the options say nothing about the packets?
+    /// Are there no options about the packets?
     fn is_usual(&self) -> bool {
         let are_empty = [self.frame.is_empty(), self.ip.is_empty(), self.tags.is_empty()];
         let lists = [&self.routes, &self.flows];
@@ -136,7 +136,7 @@ impl Choice {
     pub(super) fn cases(&self, quick: bool) -> Vec<Case> {
         let over = if self.over.is_empty() { &Over::ALL[..] } else { &self.over };
         let shapes = if self.is_usual() { usual() } else { self.combinations() };
-        // A million routes take seconds to make, and for the kernel longer than a quick run may
+        // A million routes take seconds to make, and in the kernel longer than a quick run may
         // take.
         let is_wanted = |case: &Case| {
             let is_long = case.shape.routes > 100_000 && (case.over != Over::Mem || case.shape.v6);
@@ -170,7 +170,7 @@ impl Choice {
     }
 }
 
-/// One thing at a time.
+/// The default cases: they vary one thing at a time.
 fn usual() -> Vec<Shape> {
     let plain = Shape::default();
     let many = Shape { flows: 10_000, ..plain };

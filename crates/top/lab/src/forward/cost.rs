@@ -1,5 +1,5 @@
-//! The cost of a packet at a router: with the work of generator and sink, and the cost of that work
-//! alone.
+//! The cost of a packet at a router: the cost with generator and sink, and the cost of generator
+//! and sink alone.
 //!
 //! Called by: `wirespeed lab forward`, the benchmarks.
 
@@ -12,7 +12,7 @@ use filter::Published;
 use super::{Alone, ROUND, Rig, Shape};
 use crate::Error;
 
-/// Rounds between two looks at the clock.
+/// Rounds between two readings of the clock.
 const ROUNDS: usize = 16;
 
 /// The cost of a packet.
@@ -22,7 +22,7 @@ pub struct Cost {
     pub packets: u64,
     /// Processor time in ns a packet, generator and sink included.
     pub whole_ns: f64,
-    /// The same of generator and sink alone.
+    /// Processor time in ns a packet of generator and sink alone.
     pub alone_ns: f64,
 }
 
@@ -40,14 +40,14 @@ pub(crate) fn cpu_s() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// The time, in seconds: only Linux has the clock of a thread for us.
+/// Wall time so far, in seconds: only on Linux do we read a thread's CPU time.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn cpu_s() -> f64 {
     static BEGUN: std::sync::OnceLock<Clock> = std::sync::OnceLock::new();
     BEGUN.get_or_init(Clock::now).elapsed().as_secs_f64()
 }
 
-/// ns a packet of rounds for about `seconds`, and the packets; fewer if it is stopped.
+/// Do rounds for about `seconds`, or until `stop`. Returns ns a packet, and the number of packets.
 fn rounds(
     seconds: f64,
     stop: &dyn Fn() -> bool,
@@ -67,7 +67,7 @@ fn lost(what: impl std::fmt::Display) -> Error {
     Error::Failed(format!("{what}; please report this line"))
 }
 
-/// The router in memory, and generator and sink alone.
+/// The router in memory with its generator and sink, and another generator and sink alone.
 pub struct Memory {
     rig: Rig,
     alone: Alone,
@@ -75,7 +75,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A router of a shape.
+    /// A router for packets of a shape.
     ///
     /// # Errors
     /// If frames have no room for their headers.
@@ -84,7 +84,7 @@ impl Memory {
         Memory::around(rig, shape)
     }
 
-    /// A router that was made by this shape and changed then.
+    /// A router that was made for this shape and changed afterwards.
     ///
     /// # Errors
     /// If frames have no room for their headers.
@@ -111,7 +111,7 @@ impl Memory {
         rigs.into_iter().map(memory).collect()
     }
 
-    /// Measure for `seconds`, half of them without the router, or until `stop`.
+    /// Measure for `seconds` or until `stop`; half of the time is without the router.
     ///
     /// # Errors
     /// If a packet is lost.

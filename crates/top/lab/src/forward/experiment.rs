@@ -1,11 +1,11 @@
-//! `wirespeed lab forward`: what it costs a router to forward a packet, ours in memory, over TAP
-//! and AF_XDP, and the kernel's beside them.
+//! `wirespeed lab forward`: what it costs a router to forward a packet: our router in memory, over
+//! TAP and over AF_XDP, and the kernel's.
 //!
 //! Called by: the lab.
 //!
-//! Each row is a router of its own. Generator, router and sink share a thread, whose processor time
-//! is measured; the cost of generator and sink alone is measured as well, and subtracted. Packets a
-//! second are those of one core that does nothing but forward.
+//! Each row has a router of its own. Generator, router and sink share a thread, whose processor
+//! time is measured; the cost of generator and sink alone is measured as well, and subtracted.
+//! Packets a second are for one core that does nothing but forward.
 
 use clap::{ArgMatches, FromArgMatches};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::pool::Progress;
 use crate::report::{Column, Format, Notes, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
-/// More rows than this are a mistake.
+/// The most rows: more are taken for a mistake.
 const ROWS_MAX: usize = 2_000;
 
 /// The options.
@@ -51,7 +51,7 @@ const COLUMNS: &[Column] = &[
 pub(super) struct Row {
     pub(super) case: Case,
     pub(super) rounds: Vec<Cost>,
-    /// Why it was not measured.
+    /// Why the row was not measured.
     pub(super) trouble: Option<String>,
 }
 
@@ -78,7 +78,10 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     }
     let cases = options.choice.cases(quick);
     if cases.len() > ROWS_MAX {
-        let said = format!("these are {} rows: name less, {ROWS_MAX} at most", cases.len());
+        let said = format!(
+            "these options make {} rows, but {ROWS_MAX} is the most: give fewer values",
+            cases.len()
+        );
         return Err(Error::Usage(said));
     }
     let rounds = if quick { 3 } else { 7 };
@@ -88,14 +91,15 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         progress.at(rows.len());
         let mut row = Row { case, rounds: Vec::new(), trouble: None };
         let known = |other: &&Row| other.case.over == case.over && other.trouble.is_some();
-        // A machine may permit a medium and refuse one row of it, as tags without 8021q.
+        // A machine may permit a device and still refuse one of its rows, such as tags without the
+        // module 8021q.
         let works = |row: &Row| row.case.over == case.over && !row.rounds.is_empty();
         let first = rows.iter().find(known).filter(|_| !rows.iter().any(works));
         let trouble = first.and_then(|row: &Row| row.trouble.clone());
         if trouble.is_some() || run.is_stopped() {
             row.trouble = trouble;
         } else if let Err(error) = measure(&mut row, rounds, seconds, &|| run.is_stopped()) {
-            // A row that was asked for by name has to be measured.
+            // The device was asked for with `--over`: an error ends the experiment.
             if case.over == Over::Mem || !options.choice.over.is_empty() {
                 return Err(error);
             }
@@ -195,9 +199,9 @@ fn report(seconds: f64, rounds: usize, rows: &[Row]) -> Report {
 
 pub(super) fn notes(rows: &[Row]) -> Notes {
     let mut notes = vec![
-        "One thread has generator, router and sink; what generator and sink cost alone is \
-         subtracted, and packets/s are those of one core that does nothing but forward. Packets go \
-         there, from one host by the routes, or back, to it."
+        "One thread has generator, router and sink; the cost of generator and sink alone is \
+         subtracted, and packets/s are for one core that does nothing but forward. Direction \
+         'there' is from one host to the routes' prefixes, 'back' is to that host."
             .to_owned(),
     ];
     for over in Over::ALL {
@@ -209,8 +213,8 @@ pub(super) fn notes(rows: &[Row]) -> Notes {
     with_missing(notes, unmeasured, rows.len(), "rows")
 }
 
-/// The figures in two sentences: the least and the greatest cost of a packet for us, and our cost
-/// beside the kernel's. The second is left out if either side was not measured.
+/// The figures in two sentences: the lowest and the highest cost of a packet in our router, and our
+/// cost compared with the kernel's. The second is left out if one of the two was not measured.
 fn shows(rows: &[Row]) -> Vec<String> {
     let of = |row: &Row| Some((row.own()?.mid, row.case));
     let memory = rows.iter().filter(|row| row.case.over == Over::Mem).filter_map(of);
@@ -239,7 +243,7 @@ fn shows(rows: &[Row]) -> Vec<String> {
     said
 }
 
-/// A case in words, without what it goes over.
+/// A case in words, without its devices.
 fn words(case: &Case) -> String {
     let Case { shape, .. } = case;
     let version = if shape.v6 { "IPv6" } else { "IPv4" };

@@ -1,11 +1,12 @@
-//! A router between two interfaces of Linux: the kernel between two veth pairs, ours between the
-//! same over AF_XDP, or ours between two TAPs. One thread sends frames into the one side by
+//! A router between two interfaces of Linux: the kernel between two veth pairs, ours between two
+//! veth pairs over AF_XDP, or ours between two TAPs. One thread sends frames into one side with
 //! AF_PACKET, so that the softirqs of the interfaces, and of the kernel's forwarding between them,
-//! run in its system calls. The far end of the other side is another station than the frames are
-//! for, and drops them when it has their link header.
+//! run in the thread's system calls. The interface at the far end of the other side has another
+//! link address than the frames' destination, so that it drops them after it has read the link
+//! header.
 //!
 //! Called by: `wirespeed lab forward`, the benchmarks. Needs root: everything is in the network
-//! namespace of the calling thread, which is to be a new one.
+//! namespace of the calling thread, which should be a new one.
 
 use std::fmt::Write as _;
 use std::fs::{read_to_string, write};
@@ -26,10 +27,11 @@ use super::{MACS, Shape, VLANS, addr, mtu, network, prefix};
 use crate::Error;
 use crate::namespace::{ip, ip_batch, nft};
 
-/// Frames between two looks at the arrivals.
+/// Frames that are sent between two turns of the router.
 const ROUND: usize = 512;
 
-/// How often it is checked whether all have arrived, with a pause between two checks.
+/// How often, at the end, we check whether all frames have arrived, with a pause between two
+/// checks.
 const PATIENCE: usize = 50;
 
 /// Frames that a TAP holds for us: more than a round.
@@ -40,7 +42,7 @@ const TAP_QUEUE: u32 = 4 * ROUND as u32;
 pub enum Kind {
     /// The kernel between two veth pairs.
     Kernel,
-    /// Ours between the same, by AF_XDP.
+    /// Ours between two veth pairs, by AF_XDP.
     Xdp,
     /// Ours between two TAPs.
     Tap,
@@ -75,7 +77,7 @@ impl Sender {
         Ok(Sender { socket, pool: Pool::new(64 << 20), frames, next: 0 })
     }
 
-    /// Send all frames once; the last burst is filled with the first ones.
+    /// Send all frames once; the last burst is filled up with the first frames.
     fn send_all(&mut self) -> Result<(), Error> {
         self.send(self.frames.len().next_multiple_of(BURST))
     }
@@ -91,7 +93,7 @@ impl Sender {
             }
             self.socket.tx_burst(&mut self.pool, &mut burst);
             if !burst.is_empty() {
-                return Err(failed("an interface takes no burst: make its queue longer"));
+                return Err(failed("an interface accepts no frames: make its queue longer"));
             }
         }
         Ok(())
@@ -110,20 +112,20 @@ fn received(name: &str) -> Result<u64, Error> {
 pub struct Outside {
     /// For each side that has a source: its sender, and the interface where its packets arrive.
     ways: Vec<(Sender, &'static str)>,
-    /// The sender to an interface where frames end at once.
+    /// The sender to an interface that drops frames at once.
     alone: Sender,
-    /// `None`: the kernel's.
+    /// Our router; `None` if the kernel forwards.
     stack: Option<Box<Stack>>,
-    /// Keeps the TAP where frames end.
+    /// Keeps the TAP open that drops frames.
     _end: Option<Tap>,
     clock: Clock,
 }
 
 impl Outside {
-    /// A router of a shape, in the calling thread's namespace.
+    /// A router for packets of a shape, in the calling thread's namespace.
     ///
     /// # Errors
-    /// If the machine does not permit it; the text says what is missing.
+    /// If the machine does not permit such a router; the text says what is missing.
     pub fn new(kind: Kind, shape: Shape) -> Result<Outside, Error> {
         let (ports, end) = match kind {
             Kind::Tap => {
@@ -153,7 +155,8 @@ impl Outside {
         Ok(Outside { ways, alone, stack, _end: end, clock: Clock::now() })
     }
 
-    /// ns a packet with the sending, for about `seconds` or until `stop`, and the packets.
+    /// Send and forward for about `seconds` or until `stop`. Returns ns a packet, the sending
+    /// included, and the number of packets.
     ///
     /// # Errors
     /// If more than one of a hundred packets is lost.
@@ -173,7 +176,7 @@ impl Outside {
         }
         let (mut there, mut looks) = (arrived(&self.ways)? - before, 0);
         while there < count && looks < PATIENCE {
-            // The kernel may have deferred work, and does it when this thread sleeps.
+            // The kernel may have deferred work, which it does while this thread sleeps.
             std::thread::sleep(Duration::from_millis(2));
             self.turn();
             there = arrived(&self.ways)? - before;
@@ -183,19 +186,19 @@ impl Outside {
         if there * 100 < count * 99 {
             let lost = self.stack.as_ref().and_then(|stack| stack.drops().nonzero().next());
             return Err(failed(format!(
-                "{there} of {count} packets were forwarded ({lost:?}): stop what else uses this \
-                 machine"
+                "{there} of {count} packets were forwarded ({lost:?}): stop the other programs on \
+                 this machine"
             )));
         }
         Ok((cpu * 1e9 / there as f64, there))
     }
 
     /// ns a packet of sending alone: to a veth that drops what it receives, or into a TAP whose
-    /// queue is full. Both are in favour of the router that this is subtracted from: the softirq of
-    /// the first interface is less, or nothing.
+    /// queue is full. Both make the router look a little dearer: this cost is subtracted from the
+    /// router's, and has less of the first interface's softirq in it, or nothing.
     ///
     /// # Errors
-    /// If the interface takes nothing.
+    /// If the interface accepts nothing.
     pub fn alone(&mut self, seconds: f64, stop: &dyn Fn() -> bool) -> Result<f64, Error> {
         let (begun, cpu, mut count) = (Clock::now(), cpu_s(), 0);
         while count == 0 || (begun.elapsed().as_secs_f64() < seconds && !stop()) {
@@ -205,26 +208,26 @@ impl Outside {
         Ok((cpu_s() - cpu) * 1e9 / count as f64)
     }
 
-    /// Both, half of the time each.
+    /// Measure with the router and sending alone, each for half of the time.
     ///
     /// # Errors
-    /// As of [`Outside::whole`] and [`Outside::alone`].
+    /// Those of [`Outside::whole`] and [`Outside::alone`].
     pub fn measure(&mut self, seconds: f64, stop: &dyn Fn() -> bool) -> Result<Cost, Error> {
         let (whole_ns, packets) = self.whole(seconds / 2.0, stop)?;
         let alone_ns = self.alone(seconds / 2.0, stop)?;
         Ok(Cost { packets, whole_ns, alone_ns })
     }
 
-    /// Give the kernel's router these rules, in the words of `nft -f`.
+    /// Give the kernel's router these rules, in the syntax of `nft -f`.
     ///
     /// # Errors
-    /// What `nft` says.
+    /// If `nft` refuses the rules; the text is its message.
     pub fn set_rules(&mut self, rules: &str) -> Result<(), Error> {
         nft(rules)
     }
 
-    /// Let all flows of TCP shake hands through the kernel's router; with `is_masqueraded` it
-    /// replaces their source by the address of its second port, and keeps their ports.
+    /// Make the handshakes of all TCP flows through the kernel's router. With `is_masqueraded` the
+    /// router replaces their source by the address of its second port, and keeps their ports.
     ///
     /// # Errors
     /// If the answers do not pass.
@@ -274,7 +277,7 @@ fn open_xdp(name: &str) -> Result<Box<dyn Device>, Error> {
 fn open_tap(name: &str, shape: Shape) -> Result<Tap, Error> {
     let config = tap::Config { name: Some(name.to_owned()), ..tap::Config::default() };
     let mut tap = Tap::open(&config).map_err(failed)?;
-    // Only our frames pass: the kernel has no address there from which it would send.
+    // The kernel gets no address on this interface, so that it sends nothing of its own.
     run_ip(&format!("link set {name} addrgenmode none"))?;
     let (queue_frames, mtu) = (Some(TAP_QUEUE), Some(mtu(shape)));
     tap.configure(&tap::Setup { queue_frames, mtu, up: true, ..tap::Setup::default() })
@@ -282,8 +285,8 @@ fn open_tap(name: &str, shape: Shape) -> Result<Tap, Error> {
     Ok(tap)
 }
 
-/// Pairs `ga` and `ra`, `rb` and `sb`: from the generator to the router, from it to the sink; and
-/// `xa` and `xb`, where frames end at once.
+/// Make three veth pairs: `ga` and `ra` from the generator to the router, `rb` and `sb` from the
+/// router to the sink, and `xa` and `xb`, which drops frames at once.
 fn make_pairs(shape: Shape) -> Result<(), Error> {
     for (a, b) in [("ga", "ra"), ("rb", "sb"), ("xa", "xb")] {
         run_ip(&format!("link add {a} type veth peer name {b}"))?;

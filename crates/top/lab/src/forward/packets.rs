@@ -1,8 +1,8 @@
 //! The packets that generator and sink send: datagrams of UDP, or segments of TCP connections whose
 //! handshakes a router with a stateful filter has to see first.
 //!
-//! Called by: `forward.rs`, `outside.rs`. All checksums are right. A connection never moves on: its
-//! data is the same at every turn, within the window.
+//! Called by: `forward.rs`, `outside.rs`. All checksums are right. A connection never advances:
+//! every turn has the same data, within the window.
 
 use core::net::IpAddr;
 
@@ -42,8 +42,8 @@ struct Flow {
 }
 
 impl Flow {
-    /// The packets of flow `n` from `side`. Up to 60,000 flows have a source port each; more differ
-    /// by their hosts.
+    /// The packets of flow `n` from `side`. Up to 60,000 flows have a source port of their own;
+    /// more flows differ by their hosts.
     fn of(shape: Shape, side: usize, n: u32) -> Flow {
         let routes = shape.routes.max(1);
         let nth = n / routes;
@@ -151,7 +151,8 @@ pub fn segments(shape: Shape, side: usize, flows: &[u32], flags: Flags) -> Optio
     flows.iter().map(segment).collect()
 }
 
-/// The SYN-ACK of the far side to a SYN that has passed the router; `None` if the frame is none.
+/// The SYN-ACK of the far side to a SYN that has passed the router; `None` if the frame is not a
+/// TCP segment.
 pub fn answer(syn: &[u8]) -> Option<Vec<u8>> {
     let is_v6 = syn.get(ETHERNET)? >> 4 == 6;
     let at = ETHERNET + if is_v6 { 40 } else { 20 };
@@ -174,11 +175,11 @@ pub fn answer(syn: &[u8]) -> Option<Vec<u8>> {
 
 /// The numbers below `count` in another order, far from each other.
 pub fn shuffled(count: u32) -> impl Iterator<Item = u32> {
-    // A prime that divides no count here is a permutation.
+    // Multiplication by a prime that does not divide `count` permutes the numbers.
     (0..count).map(move |n| (u64::from(n) * 611_953 % u64::from(count.max(1))) as u32)
 }
 
-/// The SYN of flow `n` from another source: of another host, or as a router leaves it that has
+/// The SYN of flow `n` from another source: of another host, or as it is after a router has
 /// translated it.
 pub fn syn_from(shape: Shape, n: u32, source: IpAddr) -> Option<Vec<u8>> {
     let mut flow = Flow::of(shape, 0, n);

@@ -1,36 +1,37 @@
-//! Where a curve of throughput against size has its knee, how sure that is, and whether the samples
-//! support it.
+//! Finds the knee of a curve of throughput against size, the knee's confidence interval, and
+//! whether the samples support the conclusion.
 //!
 //! Called by: `knee.rs`. The knee is the smallest size with [`SHARE`] of the highest throughput,
-//! between two measured sizes by a straight line over the logarithm of the size. Its interval is
-//! the percentile bootstrap's (Efron, 1979): rounds are drawn with replacement, and each draw has a
-//! knee. `docs/decisions/0093-the-knee.md`.
+//! interpolated between two measured sizes by a straight line over the logarithm of the size. Its
+//! interval is that of the percentile bootstrap (Efron, 1979): rounds are drawn with replacement,
+//! and each draw has a knee. docs/decisions/0093-the-knee.md has the reasons.
 
 use device::fault::Rng;
 
 use crate::report::Span;
 
-/// The share of the highest throughput that is "just right of the knee".
+/// The share of the highest throughput that the knee has.
 pub(super) const SHARE: f64 = 0.95;
-/// The confidence of the interval.
+/// The confidence of the knee's interval.
 pub(super) const CONFIDENCE: f64 = 0.95;
 /// Draws of the bootstrap.
 const DRAWS: usize = 1_000;
-/// Fewer rounds support no conclusion.
+/// The least number of rounds: fewer support no conclusion.
 pub(super) const ROUNDS_MIN: usize = 5;
-/// An interval whose end is more than this many times its beginning supports no conclusion.
+/// The widest interval: if its end is more than this many times its beginning, there is no
+/// conclusion.
 pub(super) const WIDEST: f64 = 4.0;
 
 /// A measured curve.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
-    /// In ascending order.
+    /// The sizes, in ascending order.
     pub(super) sizes: Vec<usize>,
     /// Bytes a second of each round, for each size.
     pub(super) rounds: Vec<Vec<f64>>,
 }
 
-/// A knee and the interval that has it with [`CONFIDENCE`].
+/// A knee, and the interval that contains it with [`CONFIDENCE`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Knee {
     pub(super) at: f64,
@@ -43,9 +44,9 @@ pub(super) struct Knee {
 pub(super) enum Verdict {
     /// A knee.
     Found(Knee),
-    /// The smallest size may be as good as any: the knee, if there is one, is left of it.
+    /// The smallest size may be as good as any: the knee, if there is one, is below all sizes.
     LeftOfAll(Knee),
-    /// Throughput still rises at the largest size: the knee, if there is one, is right of it.
+    /// Throughput still rises at the largest size: the knee, if there is one, is above all sizes.
     RightOfAll(Knee),
     /// The interval is too wide.
     TooWide(Knee),
@@ -64,7 +65,7 @@ impl Verdict {
         }
     }
 
-    /// For the document.
+    /// The verdict's name in the document.
     pub(super) fn name(self) -> &'static str {
         match self {
             Verdict::Found(_) => "found",
@@ -77,7 +78,7 @@ impl Verdict {
 }
 
 impl Curve {
-    /// Rounds that all sizes have.
+    /// The number of rounds that all sizes have.
     pub(super) fn complete(&self) -> usize {
         self.rounds.iter().map(Vec::len).min().unwrap_or(0)
     }
@@ -90,7 +91,8 @@ impl Curve {
         self.rounds.iter().map(median).collect()
     }
 
-    /// The knee, with what can be said about it; the same seed gives the same interval.
+    /// The knee, its interval, and whether they support a conclusion. The same seed gives the same
+    /// interval.
     pub(super) fn verdict(&self, seed: u64) -> Verdict {
         let count = self.complete();
         let all: Vec<usize> = (0..count).collect();
@@ -122,7 +124,7 @@ impl Curve {
         }
     }
 
-    /// The smallest measured size right of a knee, its interval included.
+    /// The smallest measured size that is not below the end of a knee's interval.
     pub(super) fn right_of(&self, knee: Knee) -> Option<usize> {
         self.sizes.iter().copied().find(|&size| size as f64 >= knee.high)
     }
@@ -142,7 +144,7 @@ fn knee(sizes: &[usize], throughput: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A fixed cost of 1,000 and one of 1 a byte, with noise of this many percent.
+    /// A curve with a fixed cost of 1,000 and a cost of 1 a byte, with noise of this many percent.
     fn curve(percent: f64, rounds: usize, seed: u64) -> Curve {
         let sizes: Vec<usize> = (6..19).map(|bits| 1 << bits).collect();
         let mut rng = Rng::new(seed);
@@ -158,7 +160,7 @@ mod tests {
     #[test]
     fn without_noise_the_knee_is_where_the_fixed_cost_is_a_nineteenth() {
         let Verdict::Found(knee) = curve(0.0, 7, 1).verdict(1) else { panic!("no knee") };
-        // The highest throughput is at 256 KB, 0.4 % below that of a size without end.
+        // The highest throughput is at 256 KB, 0.4 % below the limit for an infinite size.
         assert!((16_000.0..19_500.0).contains(&knee.at), "{knee:?}");
         assert_eq!((knee.low, knee.high), (knee.at, knee.at));
         assert_eq!(curve(0.0, 7, 1).right_of(knee), Some(32_768));
@@ -175,13 +177,14 @@ mod tests {
         assert!(matches!(curve(60.0, 15, 3).verdict(1), Verdict::TooWide(_)));
     }
 
-    /// Worlds with noise: the interval has the true knee in about 95 of 100.
+    /// Noisy curves: the interval contains the true knee in about 95 of 100.
     #[test]
     fn the_interval_covers_the_knee_as_often_as_it_says() {
         let truth = curve(0.0, 5, 1).verdict(1).knee().expect("a knee").at;
         let covers = |seed: &u64| {
             let knee = curve(4.0, 15, 100 + seed).verdict(1).knee().expect("a knee");
-            // The highest of noisy medians is a little too high, and the knee right of the truth.
+            // The highest of noisy medians is a little too high, so that the knee found is a little
+            // too large.
             knee.low <= truth * 1.25 && truth * 0.8 <= knee.high
         };
         let covered = (0..30).filter(covers).count();

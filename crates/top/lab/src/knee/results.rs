@@ -13,7 +13,7 @@ use crate::tap::Line;
 
 const COLUMNS: &[Column] = &[
     column("varied", "", "", Format::Heading),
-    column("size", "size", "what the heading says", Format::Number(0)),
+    column("size", "size", "bytes or frames, as the heading says", Format::Number(0)),
     column("gbps", "Gb/s", "Gb/s of payload, median", Format::Number(2)),
     column("low_gbps", "least", "Gb/s, the slowest round", Format::Number(2)),
     column("high_gbps", "most", "Gb/s, the fastest round", Format::Number(2)),
@@ -21,7 +21,7 @@ const COLUMNS: &[Column] = &[
     column("knee", "", "", Format::Text),
 ];
 
-/// Gb/s.
+/// A throughput in Gb/s.
 fn gbps(bytes_per_s: f64) -> f64 {
     bytes_per_s * 8e-9
 }
@@ -62,8 +62,8 @@ impl Found {
         self.curve.sizes.iter().zip(self.spans()).map(row).collect()
     }
 
-    /// The knee, and the line of ns a byte over 1/size: its slope is the fixed cost of a unit, its
-    /// intercept the cost of a byte.
+    /// The knee, and the line that fits ns a byte over 1/size: the slope is the fixed cost of a
+    /// unit, the intercept the cost of a byte.
     fn fit(&self) -> Value {
         let knee = self.verdict.knee();
         let points: Vec<(f64, f64)> = self
@@ -74,7 +74,7 @@ impl Found {
             .filter_map(|(&size, span)| Some((1.0 / size as f64, 1e9 / span?.mid)))
             .collect();
         let line = match self.varied {
-            // A frame is not a byte.
+            // A burst's size is in frames, not in bytes.
             Varied::Burst => None,
             _ => Line::through(&points),
         };
@@ -103,7 +103,7 @@ impl Found {
         self.curve.sizes.iter().zip(&self.curve.rounds).map(sample).collect()
     }
 
-    /// A clause of the second sentence.
+    /// This curve's part of the first sentence.
     fn says(&self) -> String {
         let name = self.varied.name();
         match self.verdict {
@@ -131,8 +131,8 @@ pub(super) fn why_not(found: &Found) -> String {
         }
         Verdict::RightOfAll(_) => "throughput still rises at the largest size".to_owned(),
         Verdict::TooWide(knee) => format!(
-            "the samples support none: its interval goes from {} to {}, more than {WIDEST:.0} \
-             times as far; measure a quiet machine, with more --rounds",
+            "the samples support no knee: the interval goes from {} to {}, more than {WIDEST:.0} \
+             times as much; measure on a quiet machine, with more --rounds",
             number(knee.low),
             number(knee.high)
         ),
@@ -140,7 +140,7 @@ pub(super) fn why_not(found: &Found) -> String {
     }
 }
 
-/// 1,500, or 1.5 for small ones.
+/// A number such as 1,500, or 1.5 if it is small.
 fn number(value: f64) -> String {
     if value < 20.0 {
         return format!("{value:.1}");
@@ -148,7 +148,7 @@ fn number(value: f64) -> String {
     grouped(value.round() as usize)
 }
 
-/// 1,500.
+/// A number such as 1,500.
 fn grouped(value: usize) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -172,15 +172,15 @@ pub(super) fn report(
     let rows: Vec<Vec<Value>> = found.iter().flat_map(Found::rows).collect();
     let unmeasured = found.iter().flat_map(|f| &f.curve.rounds).filter(|r| r.is_empty()).count();
     let mut notes = vec![
-        "Two stacks on one thread joined in memory, bytes for a second of its processor time; both \
-         ends' work, copies and checksums in the figure. MTU 1,500 and writes of 64 KB where they \
-         are not varied, of 1 MB where the unit is."
+        "Two stacks joined in memory on one thread; Gb/s are by the thread's processor time, with \
+         the work of both ends, copies and checksums. MTU 1,500 and writes of 64 KB unless they \
+         are varied; writes of 1 MB if the unit is varied."
             .to_owned(),
         format!(
-            "The knee is the smallest size with {:.0} % of the best; its interval of {:.0} % is of \
-             1,000 draws of the rounds. It is no conclusion if it ends at more than {WIDEST:.0} \
-             times its beginning, begins at the smallest size or ends right of the largest but \
-             one.",
+            "The knee is the smallest size with {:.0} % of the best; its interval of {:.0} % is \
+             from 1,000 draws of the rounds. There is no conclusion if the interval ends at more \
+             than {WIDEST:.0} times its beginning, begins at the smallest size or ends above the \
+             largest but one.",
             SHARE * 100.0,
             CONFIDENCE * 100.0
         ),
@@ -188,7 +188,7 @@ pub(super) fn report(
     notes.extend(match applied {
         Applied::NotAsked => None,
         Applied::Stored { unit_bytes, path } => Some(format!(
-            "Stored: writes have a unit of {unit_bytes} bytes on this machine, by {path}."
+            "Stored in {path}: on this machine writes have a unit of {unit_bytes} bytes."
         )),
         Applied::Refused(why) => Some(format!("Nothing is stored: {why}.")),
     });
@@ -229,7 +229,7 @@ fn shows(found: &[Found]) -> Vec<String> {
     {
         shows.push(format!(
             "Writes of 64 bytes have {:.0} % of the best throughput and those of {} have {:.0} %: \
-             larger ones gain next to nothing.",
+             larger writes gain almost nothing.",
             small * 100.0,
             number(right as f64),
             share * 100.0

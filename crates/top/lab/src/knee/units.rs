@@ -2,8 +2,8 @@
 //! `~/.config/wirespeed/units.toml`. `lab knee --apply` writes it; the tools read it and give the
 //! unit to their stacks (`StackConfig::write_unit_bytes`).
 //!
-//! Called by: `knee.rs`, the tools. The file is written by the user, or by somebody else who has
-//! access to it: a file that cannot be used is reported in a sentence, and the default stays.
+//! Called by: `knee.rs`, the tools. The file may have been written by hand, or by somebody else: if
+//! it cannot be used, an error says so, and the default unit stays.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use stack::StackConfig;
 
 use crate::{Machine, replaced};
 
-/// A longer file is none of ours.
+/// The most bytes that are read: we write no longer file.
 const FILE_MAX_BYTES: u64 = 16 << 10;
 
 /// The contents of the file.
@@ -23,7 +23,7 @@ const FILE_MAX_BYTES: u64 = 16 << 10;
 pub struct Units {
     /// The unit of writing.
     pub write: Write,
-    /// Where it was measured.
+    /// The machine on which the unit was measured.
     pub machine: Measured,
 }
 
@@ -31,15 +31,15 @@ pub struct Units {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Write {
-    /// Just right of the knee.
+    /// The unit in bytes: the smallest measured size past the knee.
     pub unit_bytes: usize,
-    /// The knee.
+    /// The knee, in bytes.
     pub knee_bytes: f64,
-    /// The interval that has it with 95 %.
+    /// The interval that contains the knee with 95 %.
     pub knee_interval_bytes: [f64; 2],
 }
 
-/// Where and by what it was measured.
+/// The machine on which the unit was measured, and the version that measured it.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
@@ -49,7 +49,7 @@ pub struct Measured {
     pub version: String,
 }
 
-/// Where the file is. `None` without a home directory.
+/// The path of the file. `None` without a home directory.
 pub fn path() -> Option<PathBuf> {
     path_below(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))
 }
@@ -82,7 +82,7 @@ pub fn load(path: &Path) -> Result<Option<Units>, String> {
     let text = match read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // Somebody's `.config` is a file: then there is no file of ours.
+        // If `.config` is itself a file, our file does not exist.
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
         Err(error) => return Err(said(&error.to_string())),
     };
@@ -93,7 +93,7 @@ pub fn load(path: &Path) -> Result<Option<Units>, String> {
 fn read(path: &Path) -> io::Result<String> {
     let mut options = File::options();
     options.read(true);
-    // A FIFO would make us wait for a writer.
+    // Without O_NONBLOCK opening a FIFO would wait for a writer.
     #[cfg(target_os = "linux")]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
@@ -111,14 +111,14 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The text's meaning on a machine with this processor.
+/// Parse the file's text, for a machine with this processor.
 fn parse(text: &str, cpu_model: &str) -> Result<Units, String> {
     let units: Units = toml::from_str(text).map_err(|error| shown(error.message()))?;
     let possible = StackConfig::WRITE_UNIT_MIN_BYTES..=StackConfig::WRITE_UNIT_MAX_BYTES;
     let unit = units.write.unit_bytes;
     if !possible.contains(&unit) {
         let (least, most) = possible.into_inner();
-        return Err(format!("write.unit_bytes is {unit}, and a unit has {least} to {most} bytes"));
+        return Err(format!("write.unit_bytes is {unit}, but a unit has {least} to {most} bytes"));
     }
     if units.machine.cpu_model != cpu_model {
         return Err(format!(
@@ -129,15 +129,15 @@ fn parse(text: &str, cpu_model: &str) -> Result<Units, String> {
     Ok(units)
 }
 
-/// Text of the file, as a terminal may show it.
+/// Text of the file made safe for a terminal: control characters are replaced.
 fn shown(text: &str) -> String {
     text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Could the file be written? Asked before anything is measured, and makes nothing.
+/// Check that the file can be written, before anything is measured. Nothing is created.
 ///
 /// # Errors
-/// As of [`Units::store`].
+/// Those of [`Units::store`].
 pub fn can_store(path: &Path) -> Result<(), String> {
     let refused = |kind: io::ErrorKind| Err(cannot_write(path, &kind.into()));
     if path.is_dir() {
@@ -149,7 +149,7 @@ pub fn can_store(path: &Path) -> Result<(), String> {
     if !folder.is_dir() {
         return refused(io::ErrorKind::NotADirectory);
     }
-    // On other systems this is known only when the file is written.
+    // On other systems this is only known when the file is written.
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{Access, access};
@@ -167,7 +167,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> String {
 }
 
 impl Units {
-    /// Write the file, so that a reader finds the old one or the new one.
+    /// Write the file as a whole: a reader finds either the old file or the new one.
     ///
     /// # Errors
     /// The file system's error; the sentence says what to do.

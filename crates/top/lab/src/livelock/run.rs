@@ -32,9 +32,9 @@ const AT_ONCE: usize = 32;
 pub struct Load {
     /// Datagrams a second.
     pub pps: f64,
-    /// How long the application works on each.
+    /// How long the application works on each datagram.
     pub work: Duration,
-    /// Length of the run.
+    /// Length of the run, in seconds.
     pub seconds: f64,
 }
 
@@ -45,13 +45,13 @@ pub struct Outcome {
     pub offered: u64,
     /// Datagrams that reached the application.
     pub delivered: u64,
-    /// Wall time of the receiver.
+    /// Wall time of the receiver, in seconds.
     pub seconds: f64,
-    /// The fraction of that in which the application worked.
+    /// The fraction of this time in which the application worked.
     pub application_share: f64,
-    /// Dropped in the interface's ring.
+    /// Datagrams dropped in the interface's ring.
     pub lost_in_ring: u64,
-    /// Dropped later, by the stack.
+    /// Datagrams dropped later, by the stack.
     pub lost_later: u64,
 }
 
@@ -79,7 +79,7 @@ fn instant(clock: Clock) -> Instant {
     Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
 }
 
-/// Offer a load and measure.
+/// Offer a load, and measure how much is delivered.
 ///
 /// # Errors
 /// A link or a socket that could not be made.
@@ -113,8 +113,8 @@ pub fn measure(load: &Load) -> Result<Outcome, Error> {
     })
 }
 
-/// A frame with a datagram of 64 bytes, as the first end of a pair sends it to the second. It is
-/// taken from a link whose other end has no stack.
+/// A frame with a datagram of 64 bytes, as the first end of a pair sends it to the second. The
+/// frame is read from a link whose other end has no stack.
 pub fn datagram(config: &PairConfig, to: SocketAddr) -> Option<Vec<u8>> {
     let (inside, mut wire) = device::mem::pair(&device::mem::Config::default());
     let mut client = end(config, inside, 1);
@@ -130,7 +130,7 @@ pub fn datagram(config: &PairConfig, to: SocketAddr) -> Option<Vec<u8>> {
     burst.first().map(|frame| frame.as_slice().to_vec())
 }
 
-/// The sender's thread: sends frames at the load's rate; returns how many the link took.
+/// The sender's thread: it sends frames at the load's rate. Returns how many the link took.
 fn offer(mut nic: Nic, frame: &[u8], load: &Load, clock: Clock) -> u64 {
     let (mut pool, mut burst) = (Pool::new(64 << 20), Burst::new());
     let begun = clock.elapsed();
@@ -148,13 +148,14 @@ fn offer(mut nic: Nic, frame: &[u8], load: &Load, clock: Clock) -> u64 {
             burst.push(frame);
         }
         offered += nic.tx_burst(&mut pool, &mut burst) as u64;
-        // A full ring is the link's limit; the rest is offered again.
+        // If the link's ring is full, the rest of the burst is offered again later.
         burst.drain(..).for_each(|frame| pool.free(frame));
         pool.collect();
     }
 }
 
-/// The receiver's thread: polls the stack, then the application handles all that arrived.
+/// The receiver's thread: it polls the stack, then the application handles all datagrams that
+/// arrived.
 fn receive(
     stack: &mut Stack,
     socket: UdpHandle,
@@ -210,7 +211,7 @@ fn spin(steps: u64, bytes: &[u8]) -> u64 {
     state
 }
 
-/// The number of steps that take this long on this machine now.
+/// The number of steps that take this long on this machine at present.
 fn spins_for(work: Duration) -> u64 {
     const TRIED: u64 = 200_000;
     let begun = Clock::now();

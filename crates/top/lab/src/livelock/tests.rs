@@ -24,7 +24,7 @@ fn what_was_offered_stands_beside_the_load_and_a_note_says_where_it_is_less() {
     assert_eq!(report.rows[1][..2], [json!(10.0), json!(3.0)]);
     let said = [&report.shows, report.notes.lines()].concat().join("\n");
     assert!(said.contains("Offered 3.0 times what it can take"), "{said}");
-    assert!(said.contains("its peak: 3.0 for 10."), "{said}");
+    assert!(said.contains("the peak: 3.0 for 10."), "{said}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Dots with their spread: panels side by side, each with named rows, each row with a lane for each
-//! series; the value is printed beside it.
+//! Dots with their spread: panels side by side, each panel with named rows, each row with a lane
+//! for each series. The value is printed beside the dot.
 //!
 //! Called by: `plot`.
 
@@ -16,13 +16,13 @@ use crate::report::Span;
 pub struct Dots {
     /// The title.
     pub title: String,
-    /// How the values were measured.
+    /// How the values were measured, in a line below the title.
     pub subtitle: String,
     /// The quantity and its unit.
     pub axis: String,
     /// The heading of the rows.
     pub row_title: String,
-    /// The rows of each panel that has none of its own.
+    /// The rows of each panel without rows of its own.
     pub rows: Vec<String>,
     /// The lanes of each row.
     pub series: Vec<String>,
@@ -35,24 +35,24 @@ pub struct Dots {
 /// One panel.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// The property that its points have in common.
+    /// The property that the panel's points have in common.
     pub title: String,
-    /// Its own rows; if none, those of the plot.
+    /// The panel's own rows; if there are none, the plot's rows are used.
     pub rows: Vec<String>,
-    /// Its points.
+    /// The panel's points.
     pub points: Vec<Point>,
 }
 
 /// A value.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// Index of its row.
+    /// Index of the row.
     pub row: usize,
-    /// Index of its series.
+    /// Index of the series.
     pub series: usize,
-    /// Median, minimum and maximum; `None` if it was not measured.
+    /// Median, minimum and maximum; `None` if the point was not measured.
     pub span: Option<Span>,
-    /// A published value for the same.
+    /// A published value of the same quantity.
     pub quoted: Option<f64>,
 }
 
@@ -65,15 +65,16 @@ const ROW_GAP: i32 = 10;
 const PANEL_HEAD: i32 = 44;
 const PANEL_FOOT: i32 = 58;
 const FOOT: i32 = 30;
-/// Space between panels, and for the figures at the right of each.
+/// Space between panels, and space for the figures at the right of each panel.
 const GUTTER: i32 = 24;
 const FIGURES: i32 = 46;
-/// Panels side by side.
+/// The most panels side by side.
 const ABREAST: usize = 3;
 
 /// The computed layout.
 struct Layout {
-    /// Width for the names of rows: left of the panels, or of each that has its own.
+    /// Width for the names of rows: left of the first panel, or of each panel if panels have rows
+    /// of their own.
     names: i32,
     own_names: bool,
     panel_width: i32,

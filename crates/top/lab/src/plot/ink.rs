@@ -11,7 +11,7 @@ use plotters::style::{Color, FontDesc, FontFamily, FontStyle, IntoTextStyle, RGB
 
 use crate::Error;
 
-/// Text, secondary text, grid lines, every other row.
+/// Colours: of text, secondary text, grid lines, and the background of every other row.
 pub(super) const BLACK: RGBColor = RGBColor(0x1f, 0x24, 0x28);
 pub(super) const GREY: RGBColor = RGBColor(0x5f, 0x68, 0x70);
 pub(super) const LIGHT: RGBColor = RGBColor(0xd5, 0xda, 0xde);
@@ -28,7 +28,7 @@ pub(super) const SERIES: &[RGBColor] = &[
     RGBColor(0x60, 0x60, 0x60),
 ];
 
-/// The side of a text at which its point is.
+/// Which part of a text is at the given point.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Left,
@@ -72,7 +72,7 @@ impl<'a> Ink<'a> {
         self.styled(words, at, size, colour, anchor, FontStyle::Normal)
     }
 
-    /// The same in bold, anchored left.
+    /// Bold text, anchored left.
     pub(super) fn bold(&self, words: &str, at: (i32, i32), size: i32) -> Drawn {
         self.styled(words, at, size, BLACK, Anchor::Left, FontStyle::Bold)
     }
@@ -118,7 +118,7 @@ impl<'a> Ink<'a> {
         self.area.draw(&Circle::new(at, radius, colour.filled())).map_err(failed)
     }
 
-    /// The outline of a diamond; what is below it stays visible.
+    /// The outline of a diamond; marks below it stay visible.
     pub(super) fn diamond(&self, (x, y): (i32, i32), radius: i32, colour: RGBColor) -> Drawn {
         let corners = [(x - radius, y), (x, y - radius), (x + radius, y), (x, y + radius)];
         let around = corners.iter().copied().chain([corners[0], corners[1]]);

@@ -27,18 +27,18 @@ pub struct Lines {
 /// One strip.
 #[derive(Clone, Debug)]
 pub struct Strip {
-    /// The property that its lines have in common.
+    /// The property that the strip's lines have in common.
     pub title: String,
-    /// Its lines.
+    /// The strip's lines.
     pub series: Vec<Series>,
 }
 
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Its name.
+    /// The line's name.
     pub name: String,
-    /// From left to right.
+    /// The points, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 

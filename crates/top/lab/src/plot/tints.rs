@@ -1,12 +1,14 @@
-//! The colour of each series by its name, so that the same thing has the same colour in all plots.
+//! Chooses the colour of each series by its name, so that the same thing has the same colour in all
+//! plots.
 //!
-//! Called by: the page of `lab all`. Colours are those of the pages' theme, `--s1` to `--s8` and
-//! `--quiet` for what others are compared with. What is the second of two things that belong
-//! together (UDP beside TCP, Linux's control beside ours) is dashed or hollow in the same colour.
+//! Called by: the page of `lab all`. Colours are those of the pages' theme: `--s1` to `--s8`, and
+//! `--quiet` for a series that others are compared with. The second of two things that belong
+//! together (UDP with TCP, Linux's congestion control with ours) is dashed or hollow in the same
+//! colour.
 
 use std::collections::BTreeMap;
 
-/// A colour of the theme, and whether lines are dashed and dots hollow.
+/// A colour of the theme, and whether lines are dashed and dots are hollow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tint {
     pub(crate) colour: &'static str,
@@ -21,8 +23,8 @@ const fn hollow(colour: &'static str) -> Tint {
     Tint { colour, hollow: true }
 }
 
-/// Our stack as it is, the kernel's, and hosts of the past have a colour each; so have congestion
-/// controls, of which the usual one has that of our stack.
+/// Our stack with its default settings, the kernel's, and hosts of the past each have a colour.
+/// Congestion controls have colours too; CUBIC, the default, has that of our stack.
 const THINGS: &[(&str, Tint)] = &[
     ("ours", full("--s1")),
     ("TCP", full("--s1")),
@@ -67,16 +69,16 @@ const THINGS: &[(&str, Tint)] = &[
     ("linux-bbr", hollow("--s2")),
 ];
 
-/// For names that are not in [`THINGS`], the colours first that few of these have: a name keeps its
-/// colour in later plots.
+/// Colours for names that are not in [`THINGS`], in the order in which they are used: colours that
+/// few things have come first.
 const OTHERS: [&str; 8] = ["--s6", "--s4", "--s8", "--s7", "--s3", "--s5", "--s2", "--s1"];
 
-/// The tints of a page: a name that was given one keeps it.
+/// The tints that names on a page were given: a name keeps its tint in later plots.
 #[derive(Default)]
 pub(crate) struct Tints(BTreeMap<String, Tint>);
 
 impl Tints {
-    /// A tint for each of the series of a plot, no two alike while there are colours.
+    /// A tint for each series of a plot. No two of them are alike until all colours are used.
     pub(crate) fn of<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Vec<Tint> {
         let mut taken: Vec<Tint> = Vec::new();
         for name in names {
@@ -99,7 +101,8 @@ impl Tints {
     }
 }
 
-/// The tint of a thing, of which a name may also say where it is (`wire: ours TCP`).
+/// The tint of a name in [`THINGS`]. The name may also say where the thing is, or the transport
+/// (`wire: ours TCP`).
 fn known(name: &str) -> Option<Tint> {
     let name = name.split_once(": ").map_or(name, |(_, rest)| rest);
     let of = |name: &str| THINGS.iter().find(|(thing, _)| *thing == name).map(|(_, tint)| *tint);

@@ -60,7 +60,8 @@ fn once(contest: &Contest, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Ou
     let received: Vec<AtomicU64> = contest.flows.iter().map(|_| AtomicU64::new(0)).collect();
     thread::scope(|scope| {
         let carrier = scope.spawn(|| carry(bridge, &over));
-        // A closure, so that `over` is set after an error too: else the threads would never end.
+        // In a closure, so that `over` is set after an error too: otherwise the threads would never
+        // end.
         let looks = (|| {
             let starts = contest.starts();
             let ports = PORT..;

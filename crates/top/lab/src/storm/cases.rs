@@ -1,8 +1,8 @@
-//! The cases: a wire with legacy hosts, the same with hosts of ours, two wires with a router of
-//! ours between them, and two hosts of ours that talk beside a storm.
+//! The cases: a wire with legacy hosts, a wire with hosts of ours, two wires with a router of ours
+//! between them, and two hosts of ours with a connection on the wire of a storm.
 //!
-//! Called by: `storm.rs`, the benchmarks, tests. All in virtual time: the same seed gives the same
-//! figures.
+//! Called by: `storm.rs`, the benchmarks, tests. All cases are in virtual time: the same seed gives
+//! the same figures.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ use super::ours::Ours;
 use super::segment::{Station, World};
 use super::{Clock, Form};
 
-/// How long a quiet network is watched: every program sends twice at least.
+/// How long a network without a storm is watched: every program sends at least twice.
 const QUIET: Duration = Duration::from_secs(120);
 
 /// The size of an experiment.
@@ -26,12 +26,12 @@ pub struct Settings {
     pub frames_max: u64,
     /// Seconds of virtual time that a connection is watched, before a storm and in it.
     pub seconds: u64,
-    /// When the hosts' programs begin.
+    /// The seed of the times at which the hosts' programs begin.
     pub seed: u64,
 }
 
 impl Settings {
-    /// Twenty hosts.
+    /// The default size: twenty hosts.
     pub fn new(is_quick: bool) -> Settings {
         let (frames_max, seconds) = if is_quick { (20_000, 5) } else { (200_000, 30) };
         Settings { hosts: 20, frames_max, seconds, seed: 1 }
@@ -43,8 +43,8 @@ impl Settings {
 pub struct Storm {
     /// Datagrams that programs sent to all.
     pub originals: u64,
-    /// Frames on the wire because of them, theirs included; behind a router: frames that it put on
-    /// the other wire.
+    /// All frames on the wire that these datagrams caused, and their own frames; behind a router:
+    /// frames that the router sent on the other wire.
     pub frames: u64,
     /// Virtual time until the end, in seconds.
     pub seconds: f64,
@@ -70,8 +70,8 @@ pub struct Behind {
     pub storm: Storm,
     /// Frames on the wire that storms.
     pub storming_frames: u64,
-    /// Datagrams to one host that were sent across, and those that arrived: nothing else shows that
-    /// the router passes anything.
+    /// Datagrams that were sent to a single host on the other wire, and those that arrived: they
+    /// show that the router does forward.
     pub unicasts: (u64, u64),
 }
 
@@ -86,13 +86,13 @@ pub struct Bystander {
     pub storm: Storm,
     /// Both ends are established at the end.
     pub is_connected: bool,
-    /// Both know the other's link address at the end.
+    /// Each end knows the other's link address at the end.
     pub knows_peer: bool,
     /// Neighbours that the writer has in its table.
     pub neighbours: usize,
-    /// Segments sent again.
+    /// Segments that were retransmitted.
     pub retransmits: u32,
-    /// The reader's report of neighbours that are configured otherwise.
+    /// The reader's reports about neighbours with another configuration.
     pub names: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ fn address(wire: u8, host: usize) -> (Ipv4Addr, MacAddr) {
     (Ipv4Addr::new(192, 0, wire, number), MacAddr([8, 0, 0x20, 0, wire, number]))
 }
 
-/// The router's place on each wire.
+/// The router's number as a host on each wire.
 const GATEWAY: usize = 250;
 
 fn legacy(wire: u8, host: usize, clock: Clock) -> Legacy {
@@ -161,7 +161,7 @@ impl Station for Host {
     }
 }
 
-/// The counts of a wire, and of the programs of its hosts.
+/// The counts of a wire and of the programs on its hosts.
 fn storm(world: &World<Host>, wire: usize, settings: &Settings) -> Storm {
     let carried = world.carried(wire);
     let counts = world.stations.iter().map(Host::counts);
@@ -177,7 +177,7 @@ fn storm(world: &World<Host>, wire: usize, settings: &Settings) -> Storm {
     }
 }
 
-/// Hosts of one kind on a wire, until the storm's end or for a while.
+/// Run hosts of one kind on a wire until the storm is ended, or for [`QUIET`] if there is no storm.
 fn one_wire(settings: &Settings, make: impl Fn(usize, Clock) -> Host) -> Storm {
     let (mut world, mut rng) = (World::new(), Rng::new(settings.seed));
     let wire = world.add_wire();
@@ -211,8 +211,8 @@ pub fn our_hosts(settings: &Settings) -> Storm {
 
 /// Legacy hosts on two wires with a router of ours between them. The hosts of the first wire
 /// broadcast, on their own wire and, by way of the router, to the other wire's network. The hosts
-/// of the second wire are silent, so that all frames on their wire came across. At the end single
-/// datagrams cross.
+/// of the second wire are silent, so that all frames on their wire have crossed the router. At the
+/// end datagrams are sent to a single host across the router.
 pub fn behind_router(settings: &Settings) -> Behind {
     const UNICASTS: u64 = 10;
     const TRIES: usize = 2_000;
@@ -244,7 +244,8 @@ pub fn behind_router(settings: &Settings) -> Behind {
     let before = world.stations[first_far].counts().1;
     found.frames = world.carried(wires[1]).frames;
     let mut sent = 0;
-    // The host's queue is nearly always full of the storm: it tries again, as programs do.
+    // The storm nearly always fills the host's queue, so that the datagram is sent again until
+    // there is room.
     for _ in 0..TRIES {
         if let Some(Host::Legacy(host)) = world.stations.get_mut(0) {
             sent += u64::from(sent < UNICASTS && host.send(address(3, 0).0, 520, b"to you"));
@@ -265,7 +266,7 @@ pub fn bystander(settings: &Settings) -> Bystander {
         let ours = Ours::new(&[end], Form::Ones, Clock::SILENT);
         world.add(Host::Ours(Box::new(ours)), &[wire])
     });
-    // The first program sends a tenth of a period after the quiet time at the latest, on average.
+    // Programs begin to broadcast after the quiet time, at random times within a period.
     for host in 0..settings.hosts {
         let clock = Clock::new(Instant::ZERO + span, &mut rng);
         world.add(Host::Legacy(Box::new(legacy(2, host, clock))), &[wire]);

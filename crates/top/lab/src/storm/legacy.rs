@@ -1,11 +1,11 @@
-//! A model of a host as of 1984 (4.2BSD and systems made from it), as far as broadcasts go: it
-//! knows one form of broadcast address, and forwards packets that it takes for somebody else's.
+//! A model of how a host of 1984 (4.2BSD and systems made from it) treats broadcasts: it knows one
+//! form of broadcast address, and forwards packets that seem to be for other hosts.
 //!
 //! Called by: `cases.rs`. The faults are those that RFC 1122 sections 2.3.2.1, 3.2.2 and 3.3.6
-//! forbid today: a packet that came by a link-level broadcast is forwarded; its destination is
-//! asked for by ARP, once for each packet; it goes out again to all stations, since the link layer
-//! knows both forms of broadcast where the IP layer knows one; its source is sent redirects and
-//! errors. The transmit queue is 4.2BSD's: 50 frames.
+//! forbid today: a packet that arrived as a link-level broadcast is forwarded; the host sends an
+//! ARP request for its destination, for each such packet; the packet is sent to all stations again,
+//! since the link layer knows both forms of the broadcast address and the IP layer only one;
+//! redirects and errors are sent to its source. The transmit queue has 4.2BSD's length, 50 frames.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -20,22 +20,23 @@ use super::{Clock, Form, HOPS, PORTS, prefix};
 const QUEUE_MAX: usize = 50;
 /// Packets that wait for a link address, one for each host, and entries of the ARP table.
 const ARP_MAX: usize = 64;
-/// RFC 792: a redirect for the host.
+/// The ICMP type and code of a redirect for a host (RFC 792).
 const REDIRECT: (u8, u8) = (5, 1);
 
-/// Which of its faults a host has.
+/// The faults that a host has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Faults {
-    /// It forwards packets that are not for it, also on a single wire ("ipforwarding" is on).
+    /// The host forwards packets for other hosts, even with a single interface ("ipforwarding" is
+    /// on).
     pub(super) forwards: bool,
-    /// It asks by ARP for the destination of each of them.
+    /// The host sends an ARP request for the destination of each forwarded packet.
     pub(super) asks: bool,
-    /// It sends redirects and errors about packets that were sent to all.
+    /// The host sends redirects and errors about packets that were broadcast.
     pub(super) answers: bool,
 }
 
 impl Faults {
-    /// All faults, as delivered.
+    /// All faults, like the systems of 1984 as delivered.
     pub(super) const ALL: Faults = Faults { forwards: true, asks: true, answers: true };
 }
 
@@ -50,9 +51,9 @@ pub(super) struct Legacy {
     held: BTreeMap<Ipv4Addr, Vec<u8>>,
     queue: VecDeque<Vec<u8>>,
     pub(super) clock: Clock,
-    /// Datagrams of its own programs that it sent to all.
+    /// Datagrams of its own programs that the host broadcast.
     pub(super) originals: u64,
-    /// Datagrams that its programs received.
+    /// Datagrams that the host's programs received.
     pub(super) received: u64,
     id: u16,
 }
@@ -120,8 +121,8 @@ impl Legacy {
         packet
     }
 
-    /// ip_output, and the link layer below it: both forms of its network's broadcast address are
-    /// sent to the link's broadcast address, whichever form the IP layer uses.
+    /// ip_output, and the link layer below it: packets to both forms of its network's broadcast
+    /// address are sent to the link's broadcast address, whichever form the IP layer uses.
     fn output(&mut self, dst: Ipv4Addr, packet: Vec<u8>, is_forwarded: bool) {
         let is_near = prefix(dst) == prefix(self.addr);
         let next = if is_near { dst } else { self.gateway };
@@ -171,7 +172,8 @@ impl Legacy {
         self.queue.push_back(frame);
     }
 
-    /// in_arpinput: the sender is learnt if it is known or asks for us.
+    /// in_arpinput: the sender's address is stored if the sender is in the table already, or asks
+    /// for us.
     fn arp_input(&mut self, bytes: &[u8]) {
         let Ok(header) = arp::Header::parse(bytes) else { return };
         let (sender, is_for_us) = (header.sender_ip, header.target_ip == self.addr);
@@ -186,7 +188,7 @@ impl Legacy {
         }
     }
 
-    /// ipintr: ours, or to be forwarded.
+    /// ipintr: the packet is for us, or is forwarded.
     fn ip_input(&mut self, packet: &[u8]) {
         let Ok(header) = ipv4::Header::parse(packet) else { return };
         if header.dst == self.addr || header.dst == self.form.address(self.addr) {
@@ -201,7 +203,7 @@ impl Legacy {
         }
     }
 
-    /// ip_forward.
+    /// ip_forward: forward a packet, with a redirect to its source.
     fn forward(&mut self, header: &ipv4::Header, packet: &[u8]) {
         let mut packet = packet.get(..usize::from(header.total_len)).unwrap_or_default().to_vec();
         if header.ttl <= 1 {
@@ -216,7 +218,7 @@ impl Legacy {
         self.output(header.dst, packet, true);
     }
 
-    /// icmp_error: not about ICMP.
+    /// icmp_error: send an ICMP message about a packet, unless the packet is ICMP itself.
     fn answer(&mut self, header: &ipv4::Header, packet: &[u8], (kind, code): (u8, u8)) {
         if !self.faults.answers || header.protocol == protocol::ICMP || header.src == self.addr {
             return;

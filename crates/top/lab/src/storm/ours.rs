@@ -15,18 +15,18 @@ use stack::{
 use super::segment::Station;
 use super::{Clock, Form, PORTS};
 
-/// Frames that a port takes out of the stack before the wire asks for them.
+/// The most frames that a port takes from the stack before the wire is free for them.
 const QUEUE_MAX: usize = 8;
 /// Buffers of the wire's own side.
 const POOL_BYTES: usize = 16 << 20;
 const TCP_PORT: u16 = 5001;
-/// More neighbours than there are hosts.
+/// The most neighbours that are counted, more than there are hosts.
 const ENTRIES_MAX: usize = 4_096;
 
-/// The work of its program beside its broadcasts.
+/// What the host's program does besides its broadcasts.
 enum Program {
     None,
-    /// Writes for ever.
+    /// Writes without end.
     Writes(TcpHandle),
     Listens(ListenerHandle),
     Reads(TcpHandle),
@@ -46,15 +46,15 @@ pub(super) struct Ours {
     sockets: Vec<UdpHandle>,
     pub(super) clock: Clock,
     program: Program,
-    /// Datagrams that its programs sent to all, and received.
+    /// Datagrams that the host's programs broadcast, and datagrams that they received.
     pub(super) originals: u64,
     pub(super) received: u64,
-    /// Bytes that its TCP program has read.
+    /// Bytes that the host's TCP program has read.
     pub(super) read: u64,
 }
 
 impl Ours {
-    /// A stack with a port for each address, whose networks have 24 bits.
+    /// A stack with a port for each address; the networks' prefixes have 24 bits.
     pub(super) fn new(addrs: &[(Ipv4Addr, MacAddr)], form: Form, clock: Clock) -> Ours {
         let seed = addrs.iter().map(|(addr, _)| u64::from(addr.to_bits())).sum();
         let mut stack = Stack::new(StackConfig::new([seed, 7]));
@@ -88,7 +88,7 @@ impl Ours {
         }
     }
 
-    /// Accept a connection, and read all that comes by it.
+    /// Accept a connection, and read all its data.
     pub(super) fn listen(&mut self) {
         let local = SocketAddr::new(self.addr.into(), TCP_PORT);
         let listener = self.stack.tcp_listen(local, ListenConfig::default());
@@ -109,7 +109,7 @@ impl Ours {
         state.is_some_and(|(state, error)| state == tcp::State::Established && error.is_none())
     }
 
-    /// Segments that it sent again.
+    /// Segments that the connection retransmitted.
     pub(super) fn retransmits(&self) -> u32 {
         let (Program::Writes(handle) | Program::Reads(handle)) = self.program else { return 0 };
         self.stack.tcp_info(handle).map_or(0, |info| info.retransmits)
@@ -121,7 +121,7 @@ impl Ours {
         rows.iter().any(|row| row.ip == IpAddr::V4(neighbour) && row.mac == Some(mac))
     }
 
-    /// Neighbours in its table whose link address is known.
+    /// The number of neighbours whose link address is known.
     pub(super) fn neighbours(&self) -> usize {
         self.stack.neighbours_page(0, ENTRIES_MAX).rows.iter().filter(|r| r.mac.is_some()).count()
     }
@@ -167,7 +167,7 @@ impl Station for Ours {
         let Some(m) = self.pool.copy_of(frame) else { return };
         let mut burst = Burst::new();
         burst.push(m);
-        // A full ring loses the frame, as an interface's does.
+        // A full ring drops the frame, as the ring of an interface does.
         self.ports[port].wire.tx_burst(&mut self.pool, &mut burst);
     }
 

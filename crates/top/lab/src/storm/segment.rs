@@ -1,29 +1,30 @@
-//! Stations on shared Ethernets in virtual time. One station sends at a time, in turn if several
-//! want to, and all others hear it: a hub without collisions, which would only cost time.
+//! Stations on shared Ethernets in virtual time. One station sends at a time; if several want to
+//! send, they take turns; all other stations receive the frame. This is a hub without collisions,
+//! which would only take time.
 //!
-//! Called by: `cases.rs`. IEEE 802.3: 10 Mb/s, 64 bytes at least, 9.6 us between frames.
+//! Called by: `cases.rs`. IEEE 802.3: 10 Mb/s, frames of at least 64 bytes, 9.6 us between frames.
 
 use base::{Duration, Instant};
 
-/// A bit takes 100 ns.
+/// 10 Mb/s: a bit takes 100 ns.
 const NS_PER_BYTE: u64 = 800;
 const MIN_BYTES: usize = 64;
-/// Preamble, frame check sequence, and the gap behind a frame in bytes' time.
+/// Bytes of preamble and frame check sequence, and the gap after a frame.
 const EXTRA_BYTES: usize = 8 + 4;
 const GAP_NS: u64 = 9_600;
 
 /// A host or router, with one or more ports.
 pub(super) trait Station {
-    /// A frame on the wire of a port, whoever it is for.
+    /// Receive a frame from the wire of a port, whatever its destination.
     fn receive(&mut self, port: usize, frame: &[u8], now: Instant);
 
-    /// Act on what was received and on what is due.
+    /// Process received frames and expired timers.
     fn run(&mut self, now: Instant);
 
-    /// The next frame to send by a port.
+    /// The next frame that a port sends.
     fn next_frame(&mut self, port: usize) -> Option<Vec<u8>>;
 
-    /// When to run next, if nothing is received.
+    /// When the station has to run next, even if nothing is received.
     fn next_deadline(&self) -> Instant;
 }
 
@@ -32,16 +33,16 @@ pub(super) trait Station {
 pub(super) struct Carried {
     /// Frames.
     pub(super) frames: u64,
-    /// Time that they took.
+    /// Time that the frames took.
     pub(super) busy: Duration,
 }
 
 struct Wire {
-    /// Station and port.
+    /// The stations on the wire, each with its port.
     members: Vec<(usize, usize)>,
-    /// The member that has the next turn.
+    /// The member whose turn to send is next.
     turn: usize,
-    /// The frame on the wire, the member that sends it, and when it is over.
+    /// The frame on the wire, the member that sends it, and when the frame ends.
     frame: Option<(Vec<u8>, usize, Instant)>,
     carried: Carried,
 }
@@ -83,7 +84,7 @@ impl<S: Station> World<S> {
         self.wires[wire].carried
     }
 
-    /// Run until `end`, or until `is_over`, which is asked after each event.
+    /// Run until `end`, or until `is_over` returns true; it is called after each event.
     pub(super) fn run_until(&mut self, end: Instant, mut is_over: impl FnMut(&World<S>) -> bool) {
         self.start_frames();
         while !is_over(self) {
@@ -104,7 +105,7 @@ impl<S: Station> World<S> {
         }
     }
 
-    /// Frames that have ended reach all stations but their sender, and these stations run.
+    /// Deliver frames that have ended to all stations but their sender, and run these stations.
     fn deliver(&mut self) {
         let World { now, stations, wires } = self;
         for wire in wires {
@@ -120,7 +121,7 @@ impl<S: Station> World<S> {
         }
     }
 
-    /// On each idle wire the next station that has a frame begins to send it.
+    /// On each idle wire, let the next station that has a frame begin to send.
     fn start_frames(&mut self) {
         let World { now, stations, wires } = self;
         for wire in wires.iter_mut().filter(|wire| wire.frame.is_none()) {

@@ -26,20 +26,22 @@ pub struct Line {
     pub intercept: f64,
     /// Half the width of its interval.
     pub intercept_off: f64,
-    /// The change of y for each x.
+    /// The change of y for each unit of x.
     pub slope: f64,
     /// Half the width of its interval.
     pub slope_off: f64,
 }
 
 impl Line {
-    /// Fit to these points; `None` for fewer than three points, or all at one x.
+    /// Fit a line to these points. `None` if there are fewer than three points, or all have the
+    /// same x.
     pub(crate) fn through(points: &[(f64, f64)]) -> Option<Line> {
         let alike: Vec<_> = points.iter().map(|&(x, y)| (x, y, 1.0)).collect();
         Line::weighted(&alike)
     }
 
-    /// Fit to points that each have a weight: one over the square of its error, up to a factor.
+    /// Fit a line to points that each have a weight, which is proportional to one over the square
+    /// of the point's error.
     pub(crate) fn weighted(points: &[(f64, f64, f64)]) -> Option<Line> {
         let n: f64 = points.iter().map(|(_, _, w)| w).sum();
         if points.len() < 3 {
@@ -95,7 +97,7 @@ mod tests {
         assert!((line.slope_off - 2.262 * 0.1179).abs() < 0.001);
     }
 
-    /// Two points of weight three are as good as each of them three times.
+    /// Points of weight three give the same line as points that are there three times.
     #[test]
     fn a_weight_is_as_many_points() {
         let (a, b, c) = ((1.0, 2.0), (4.0, 9.0), (6.0, 3.0));

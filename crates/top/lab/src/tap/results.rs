@@ -1,5 +1,5 @@
-//! The report of the experiment: a row for each method and size, the lines through them, and what
-//! they show.
+//! The report of the experiment: a row for each method and size, the lines that fit them, and
+//! sentences about them.
 //!
 //! Called by: `tap.rs`.
 
@@ -47,7 +47,8 @@ fn as_json(measured: &Measured) -> Value {
     json!({ "method": measured.name, "rounds_ns": measured.times })
 }
 
-/// The line through a method's medians, and the one through their differences to those of a copy.
+/// The line that fits a method's medians, and the line that fits their differences to the medians
+/// of a copy.
 fn fit(measured: &Measured, copy: Option<&Measured>) -> Value {
     let copy = copy.filter(|copy| copy.method != measured.method);
     let above = copy.and_then(|copy| measured.above(copy));
@@ -69,7 +70,8 @@ fn fitted(line: Line) -> Value {
     })
 }
 
-/// Sentences on the figures: the linkage of our tap beside those of the others, and a byte's cost.
+/// Sentences on the figures: the cost of the linkage, ours compared with the others, and the cost
+/// of a byte.
 fn shows(measured: &[Measured]) -> Vec<String> {
     let [copy, ours, others @ ..] = measured else { return Vec::new() };
     let (Some(above), Some(line)) = (ours.above(copy), ours.line()) else { return Vec::new() };
@@ -81,16 +83,16 @@ fn shows(measured: &[Measured]) -> Vec<String> {
     let mut lines = others.iter().chain([ours]).filter_map(Measured::line);
     let byte = match lines.all(|line| line.slope > line.slope_off) {
         true => format!(
-            "A byte costs {:.3} ns with ours and {:.3} to {:.3} ns with the others: the difference \
-             is the linkage, not the copy, where these are alike.",
+            "A byte costs {:.3} ns with ours and {:.3} to {:.3} ns with the others: if these are \
+             alike, the taps differ in the linkage, not in the copy.",
             line.slope, slopes.low, slopes.high
         ),
-        false => "The times vary too much for a word on what a byte costs.".to_owned(),
+        false => "The times vary too much to say what a byte costs.".to_owned(),
     };
     vec![
         format!(
-            "Beyond copying it, showing a packet to our tap costs {:.1} ns (within {:.1}), and to \
-             those in the manner of STREAMS {:.1} to {:.1} ns.",
+            "Apart from the copy, showing a packet to our tap costs {:.1} ns (within {:.1}), and \
+             to the models of STREAMS {:.1} to {:.1} ns.",
             above.intercept, above.intercept_off, linkage.low, linkage.high
         ),
         byte,
@@ -125,7 +127,7 @@ fn notes(measured: &[Measured]) -> Vec<String> {
     notes.push(format!(
         "Bytes touched to describe a packet: STREAMS {} with three allocations, {} with one, \
          written and then read; ours {}, written in front of the copy of a packet that matched, \
-         and none for one that did not.",
+         and none for a packet that did not match.",
         describing_bytes(Allocation::Apart),
         describing_bytes(Allocation::Together),
         bpf::RECORD_HEADER_BYTES

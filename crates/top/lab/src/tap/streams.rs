@@ -1,8 +1,8 @@
-//! The STREAMS way of tapping, as a model: packets are messages that go from queue to queue.
+//! A model of a tap in STREAMS: packets are messages that go from queue to queue.
 //!
 //! Called by: `tap.rs` alone; nothing else in wirespeed works like this. Sources: UNIX System V
-//! Release 4, Programmer's Guide: STREAMS; the network interface tap of SunOS 4, whose steps it
-//! follows:
+//! Release 4, Programmer's Guide: STREAMS; the network interface tap of SunOS 4, whose steps the
+//! model follows:
 //!
 //! 1. The driver asks for a message: a data block of six fields that describes a buffer, a message
 //!    block of six that points at it, and the buffer, each from an allocator of its own. The newer
@@ -13,15 +13,15 @@
 //! 4. The put procedure checks the message's type, runs the filter and frees the message, or links
 //!    it to the queue of the stream's head.
 //!
-//! With one processor, as SunOS 4 had, nothing is locked; with several, as in System V Release 4 MP
-//! and Solaris 2, allocators and queues are. Both are modelled ([`Processors`]).
+//! With one processor, as in SunOS 4, there are no locks; with several, as in System V Release 4 MP
+//! and Solaris 2, allocators and queues have locks. Both are modelled ([`Processors`]).
 
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
 use bpf::{Filter, Packet};
 
-/// The type of a message; a tap sees data only.
+/// The type of a message; a tap gets only data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(dead_code, reason = "a tap sees data alone, and asks every time")]
@@ -57,7 +57,7 @@ struct MessageBlock {
     data: Option<Box<DataBlock>>,
 }
 
-/// The blocks of a message in one allocation; the buffer stays with it.
+/// The blocks of a message in one allocation, which keeps its buffer when it is free.
 #[derive(Default)]
 #[expect(dead_code, reason = "written for each packet, as it is there")]
 struct Whole {
@@ -134,7 +134,7 @@ struct Allocators {
     messages: Cache<MessageBlock>,
     data: Cache<DataBlock>,
     buffers: Vec<Shared<Vec<Vec<u8>>>>,
-    /// By the class of their buffers.
+    /// Allocators of whole messages, by the class of their buffers.
     wholes: Vec<Cache<Whole>>,
 }
 
@@ -153,7 +153,7 @@ impl Allocators {
         free.unwrap_or_else(|| Vec::with_capacity(1 << class))
     }
 
-    /// Three allocations; each block is written.
+    /// Allocate a message in three allocations, and write each block.
     fn apart(&self, len: usize) -> Message {
         let class = class_of(len);
         let mut data = self.data.take();
@@ -163,7 +163,7 @@ impl Allocators {
         Message::Apart(message)
     }
 
-    /// One allocation for the blocks, with its buffer kept; written the same way.
+    /// Allocate a message in one allocation, which has kept its buffer, and write the same blocks.
     fn together(&self, len: usize) -> Message {
         let class = class_of(len);
         let mut whole = self.wholes[class].take();
@@ -229,7 +229,7 @@ impl Message {
     }
 }
 
-/// A put procedure, which the queue determines at run time.
+/// A put procedure; the queue has a pointer to it.
 type Put = fn(&Stream, &mut Queue, Message);
 
 /// A queue: of a module, or of the stream's head.
@@ -312,8 +312,8 @@ fn head_put(_: &Stream, queue: &mut Queue, message: Message) {
     queue.waiting.push(message);
 }
 
-/// Bytes touched to describe a packet, apart from its own: the blocks, and the free-list entries
-/// that they came from.
+/// Bytes that are touched to describe a packet, without the packet's own bytes: the blocks, and
+/// their entries in the free lists.
 pub(super) const fn describing_bytes(allocation: Allocation) -> usize {
     let blocks = size_of::<DataBlock>() + size_of::<MessageBlock>();
     let free = match allocation {

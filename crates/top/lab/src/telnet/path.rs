@@ -1,5 +1,5 @@
-//! Two stacks with a path between them: a client of TELNET on one, a server with a terminal on the
-//! other.
+//! Two stacks with a path between them: a TELNET client on one, a TELNET server with a terminal on
+//! the other.
 //!
 //! Called by: `telnet.rs`.
 
@@ -19,13 +19,13 @@ const PORT: u16 = 23;
 const SETTLE: Duration = Duration::from_secs(60);
 /// More steps than a line of 4,000 characters takes.
 const STEPS_MAX: usize = 1_000_000;
-/// A terminal as a program finds it.
+/// The usual mode of a terminal when a program starts: it edits lines.
 const COOKED: Mode = Mode { edit: true, trapsig: true, soft_tab: false, lit_echo: false };
 
 /// The typing, the program, and the path.
 pub(super) struct Typing {
     pub(super) one_way: Duration,
-    /// From key to key.
+    /// The time from one key to the next.
     pub(super) between: Duration,
     pub(super) characters: usize,
     /// The program prints the line that it reads.
@@ -36,7 +36,7 @@ pub(super) struct Typing {
 
 /// The traffic from the first key on.
 pub(super) struct Outcome {
-    /// Packets to the server, and to the client.
+    /// Packets to the server; `down` has those to the client.
     pub(super) up: u64,
     pub(super) down: u64,
     pub(super) bytes: u64,
@@ -50,7 +50,7 @@ impl Outcome {
     }
 }
 
-/// A stack, and the path from it.
+/// A stack, and the packets on the path from it.
 struct Host {
     stack: Stack,
     wire: mem::Mem,
@@ -90,7 +90,7 @@ impl Host {
         }
     }
 
-    /// Put the packets that leave on the path.
+    /// Put the packets that the stack sends on the path.
     fn depart(&mut self, arrives: Instant) {
         self.stack.flush();
         loop {
@@ -156,7 +156,7 @@ struct World {
     listener: ListenerHandle,
     client: Client,
     server: Server,
-    /// The terminal's line, where it edits.
+    /// The line that the server's terminal edits.
     line: Vec<u8>,
     prints: bool,
     /// Bytes shown to the user.
@@ -197,7 +197,7 @@ impl World {
         })
     }
 
-    /// Do all that is to be done now.
+    /// Do everything that is due now.
     fn step(&mut self) {
         while let Some(frame) = self.near.arrived(self.now) {
             self.far.receive(&frame);
@@ -228,8 +228,8 @@ impl World {
         self.far.depart(arrives);
     }
 
-    /// The server's terminal: shows typed characters if the client does not, and gives lines to the
-    /// program.
+    /// The server's terminal: it echoes typed characters unless the client does, and gives lines to
+    /// the program.
     fn terminal(&mut self, byte: u8) {
         let shows = !self.server.is_linemode();
         if byte == b'\r' {
@@ -252,7 +252,8 @@ impl World {
         self.near.next_event().min(self.far.next_event())
     }
 
-    /// Run until `until`; `after` gets the time and the bytes shown so far after each step.
+    /// Run until `until`. After each step `after` gets the time, and the number of bytes shown so
+    /// far.
     fn run(&mut self, until: Instant, steps: &mut usize, mut after: impl FnMut(Instant, usize)) {
         while *steps < STEPS_MAX {
             *steps += 1;

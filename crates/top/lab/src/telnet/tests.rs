@@ -1,5 +1,5 @@
-//! A line edited by the client is one packet each way and an ACK; a character takes as much by
-//! itself.
+//! A line that the client edits takes one packet each way and an ACK; without line mode each
+//! character takes as many.
 
 use base::Duration;
 

@@ -16,7 +16,7 @@ use crate::table::{bytes, three};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Path {
     pub(crate) rate_bps: u64,
-    /// One way.
+    /// The delay one way.
     pub(crate) delay: Duration,
     /// The bottleneck's queue in bandwidth-delay products.
     pub(crate) queue_bdp: f64,
@@ -54,7 +54,7 @@ const QUEUE_BYTES_MAX: f64 = 1e9;
 
 /// The part of the grid to run.
 #[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Part of the grid (lists: A,B,C; values as tc(8) has them)")]
+#[command(next_help_heading = "Part of the grid (lists: A,B,C; values in the syntax of tc(8))")]
 pub(crate) struct Choice {
     /// Rate of the bottleneck: 20Mbit,100Mbit,1Gbit; a bare number is bits a second
     #[arg(long, value_name = "RATE", action = Set, value_delimiter = ',', value_parser = rate)]
@@ -65,11 +65,11 @@ pub(crate) struct Choice {
     /// Size of the bottleneck's queue, in bandwidth-delay products (rate times round trip): 0.25,1
     #[arg(long, value_name = "N", action = Set, value_delimiter = ',', value_parser = queue)]
     pub(super) queue_bdp: Vec<f64>,
-    /// Shares of data that are lost behind the queue: 0,0.01%,1%
+    /// Shares of data that is lost behind the queue: 0,0.01%,1%
     #[arg(long, value_name = "SHARE", action = Set, value_delimiter = ',',
           value_parser = units::share)]
     pub(super) loss: Vec<f64>,
-    /// Shares of data that come late, and how late: 1%:10ms,1%:40ms
+    /// Shares of data that is late, and how late: 1%:10ms,1%:40ms
     #[arg(long, value_name = "SHARE:TIME", action = Set, value_delimiter = ',',
           value_parser = late)]
     pub(super) late: Vec<(f64, Duration)>,
@@ -136,7 +136,7 @@ impl Choice {
         Ok(cells)
     }
 
-    /// All combinations of the command line's values; without any, [`PATHS`].
+    /// All combinations of the command line's values; if it has none, [`PATHS`].
     fn paths(&self, quick: bool) -> Result<Vec<Path>, Error> {
         let flows = self.flows as usize;
         if self.rate.is_empty() && self.delay.is_empty() && self.queue_bdp.is_empty() {
@@ -176,7 +176,7 @@ impl Choice {
         Ok(paths)
     }
 
-    /// The impairments of the command line; without any, all.
+    /// The impairments of the command line; if it has none, all of them.
     fn impairments(&self, quick: bool) -> Vec<Impairment> {
         let loss = |&share: &f64| match share {
             0.0 => Impairment::Clean,
@@ -198,7 +198,7 @@ impl Choice {
 }
 
 impl Path {
-    /// Bandwidth-delay product.
+    /// The bandwidth-delay product, in bytes.
     fn bdp_bytes(&self) -> f64 {
         self.rate_bps as f64 / 8.0 * 2.0 * self.delay.as_secs_f64()
     }
@@ -207,7 +207,7 @@ impl Path {
         self.delay.as_secs_f64() * 2e3
     }
 
-    /// Such as "100 Mb/s, 100 ms round trip, queue 1 BDP (1.25 MB)".
+    /// The path's name, such as "100 Mb/s, 100 ms round trip, queue 1 BDP (1.25 MB)".
     pub(crate) fn name(&self) -> String {
         let rate = match self.rate_bps as f64 {
             rate if rate >= 1e9 => format!("{} Gb/s", three(rate / 1e9)),
@@ -231,7 +231,7 @@ fn percent(share: f64) -> String {
 }
 
 impl Impairment {
-    /// Such as "1 % 10 ms late".
+    /// The impairment's name, such as "1 % 10 ms late".
     pub(super) fn name(&self) -> String {
         match *self {
             Impairment::Clean => "nothing".to_owned(),
@@ -253,7 +253,7 @@ impl Impairment {
 }
 
 impl Cell {
-    /// The simulator's settings.
+    /// The simulator's settings for a run of this cell.
     pub(super) fn goodput(&self, seconds: u64, seed: u64) -> Goodput {
         let mut path = Goodput::new(self.path.rate_bps, self.path.delay);
         path.queue_bytes = path.bdp_bytes(self.path.queue_bdp);

@@ -1,6 +1,7 @@
-//! `lab wan --peer kernel`: runs each cell in real time with Linux at both ends, ours at one, and
-//! ours at both, one after the other with the same seed. The ratio within such a pair counts,
-//! because the machine affects all of them alike.
+//! `lab wan --peer kernel`: runs each cell in real time with Linux at both ends, with our stack at
+//! one end, and with our stack at both ends, one after the other with the same seed. The three runs
+//! of a seed are a pair; the ratios within a pair count, because the machine affects its runs
+//! alike.
 //!
 //! Called by: `wan`. `real` makes a run.
 
@@ -14,9 +15,10 @@ use crate::{Error, Run};
 
 /// Length of a run in seconds, usually and with `--quick`.
 const SECONDS: (u64, u64) = (20, 5);
-/// Pairs of a cell: of a clean one, and of one with loss or lateness; one with `--quick`.
+/// The number of pairs: of a cell without impairment, and of a cell with loss or late packets. With
+/// `--quick` it is one.
 const PAIRS: (u64, u64) = (6, 10);
-/// Faster paths in real time are too much for the machine.
+/// The highest rate of a path: faster paths in real time are too much for the machine.
 const RATE_MAX_BPS: u64 = 200_000_000;
 
 const COLUMNS: &[Column] = &[
@@ -33,7 +35,7 @@ const COLUMNS: &[Column] = &[
     column("fairness", "", "Jain's index of the flows, median", Format::Hidden),
     column("queue_drops", "queue drops", "packets, median", Format::Number(0)),
     column("pause_ms", "", "ms, the longest pause of the emulator", Format::Hidden),
-    column("void", "void", "runs made again for a pause", Format::Number(0)),
+    column("void", "void", "runs that were repeated because of a pause", Format::Number(0)),
     column("pairs", "pairs", "", Format::Number(0)),
 ];
 
@@ -47,7 +49,7 @@ struct Pair<'a> {
 /// Measure the cells that Linux supports.
 pub(super) fn run(options: &Options, cells: &[Cell], run: &Run<'_>) -> Result<Report, Error> {
     if run.common.plot.is_some() {
-        let what = "there is no picture of --peer kernel: leave --plot out";
+        let what = "--peer kernel has no plot: leave --plot out";
         return Err(Error::Usage(what.to_owned()));
     }
     let known = |cell: &&Cell| linux_has(cell.cc) && cell.path.rate_bps <= RATE_MAX_BPS;
@@ -93,19 +95,19 @@ fn report(cells: &[&Cell], pairs: &[Pair<'_>], seconds: u64, run: &Run<'_>) -> R
         (0..Ends::ALL.len()).map(move |end| row(cell, end, &pairs)).collect::<Vec<_>>()
     });
     let notes = vec![format!(
-        "Share: what programs read within {seconds} s of the first connect, of rate x 1448/1500. \
-         MTU 1500, no offload, default buffers; losses and delays meet data alone, behind the \
-         queue. Linux sends through a TAP in a namespace, ours by blocking sockets over memory; \
-         the same emulator between, the same seed for a pair. Linux's reno stands beside our \
-         newreno, its BBR is version 1.",
+        "Share: the bytes that programs read within {seconds} s of the first connect, as a share \
+         of rate x 1448/1500. MTU 1500, no offload, default buffers; only data is lost or delayed, \
+         behind the queue. Linux sends through a TAP in a namespace, our stack with blocking \
+         sockets over a link in memory; the emulator between the ends is the same, and so is the \
+         seed within a pair. Linux's reno is compared with our newreno; its BBR is version 1.",
     )];
     let unmeasured = cells.iter().filter(|cell| of(cell).is_empty()).count();
     let mut notes = with_missing(notes, unmeasured, cells.len(), "cells");
     let loud = pairs.iter().flat_map(|p| &p.outcomes).filter(|o| o.pause_ms > 5.0).count();
     if loud > 0 {
         notes.push(format!(
-            "{loud} runs had a pause of the emulator above 5 ms each time they were made, and \
-             count as they are: fewer --jobs, or a quieter machine."
+            "In {loud} runs the emulator paused for more than 5 ms each time they were repeated; \
+             they count nevertheless. Use fewer --jobs, or a quieter machine."
         ));
     }
     Report {

@@ -1,4 +1,4 @@
-//! Options made by hand; the words are tcpdump's.
+//! Options made by hand; the expected texts are those of tcpdump.
 
 use super::*;
 use crate::tests::printed_by;

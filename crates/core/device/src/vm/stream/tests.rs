@@ -73,11 +73,11 @@ fn bytes_that_wait_below_the_limit_leave_when_the_machine_reads() {
     read_all(&mut machine, &mut read);
     assert!(read < taken * SENT, "the last bytes wait");
     let lent = port.as_fd().expect("the machine is there");
-    assert!(is_ready(&lent, PollFlags::IN), "whoever sleeps there hears of room");
+    assert!(is_ready(&lent, PollFlags::IN), "a driver that sleeps there is woken for room");
     assert!(port.rx_ready());
     let mut burst = Burst::new();
     assert_eq!(port.rx_burst(&mut pool, &mut burst), 0);
     read_all(&mut machine, &mut read);
     assert_eq!(read, taken * SENT);
-    assert!(!port.rx_ready(), "and does not hear of it again");
+    assert!(!port.rx_ready(), "and is not woken again");
 }

@@ -1,5 +1,5 @@
-//! Merged and cut again, segments are what they were; whatever differs in more than its place is
-//! not merged.
+//! Segments that are merged and cut again are unchanged; a segment that differs in more than its
+//! place is not merged.
 
 use super::*;
 use crate::forward::{SuperSegment, finish_checksum};

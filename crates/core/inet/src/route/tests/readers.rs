@@ -98,7 +98,7 @@ fn a_burst_without_end_stops_the_writer_and_not_the_memory() {
     // Removing always works.
     assert_eq!((routes.remove(|_| true), routes.add(by_gateway(0))), (1, false));
     drop(view);
-    assert!(routes.add(by_gateway(0)), "what was held is free once the burst is over");
+    assert!(routes.add(by_gateway(0)), "held records are free once the burst is over");
 }
 
 #[test]

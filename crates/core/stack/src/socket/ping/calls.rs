@@ -72,7 +72,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Set the mark of its packets, which rules select by ([`IpSettings::mark`]).
+    /// Set the mark of a socket's packets, by which rules select ([`IpSettings::mark`]).
     ///
     /// # Errors
     /// [`UdpError::Closed`].

@@ -18,10 +18,10 @@ use crate::handles::UdpHandle;
 /// An address that sockets are bound to: the port first, which tells most apart.
 type Local = (u16, Option<IpAddr>);
 
-/// The flow of the datagram before: mostly that of the next one as well.
+/// The flow of the last datagram; the next one is mostly of the same flow.
 struct Recent {
     key: FlowKey,
-    /// It was received there, for an address of that port.
+    /// The port that received the last datagram, which was for an address of that port.
     in_port: u16,
     /// [`crate::Stack::flow_epoch`] at that time.
     epoch: u64,
@@ -44,7 +44,7 @@ pub(crate) struct UdpSockets {
     slots: SlotMap<UdpHandle, Socket>,
     /// Sockets that were bound without a peer, whether connected later or not.
     by_local: BTreeMap<Local, UdpHandle>,
-    /// The connected ones.
+    /// The connected sockets.
     by_pair: BTreeMap<(u16, Option<IpAddr>, SocketAddr), UdpHandle>,
     recent: Recent,
     /// The last socket that was found for an address, while no socket is connected.

@@ -1,7 +1,7 @@
 //! UDP datagrams that arrive: checked, given to their socket's queue, or refused.
 //!
-//! Called by: `rx.rs`. Datagrams of one flow often come one after the other: the lookup of the one
-//! before is used again (switch `flow-cache`). RFC 768, RFC 1122 section 4.1.3, RFC 6935.
+//! Called by: `rx.rs`. Datagrams of one flow often come one after the other: the result of the last
+//! lookup is used again (switch `flow-cache`). RFC 768, RFC 1122 section 4.1.3, RFC 6935.
 
 use core::net::SocketAddr;
 

@@ -112,7 +112,7 @@ pub(crate) struct Socket {
     pub(crate) owner: Owner,
     ip: IpSettings,
     options: UdpOptions,
-    /// It may send to broadcast addresses.
+    /// The socket may send to broadcast addresses.
     may_broadcast: bool,
     pub(crate) queue: VecDeque<Datagram>,
     pub(crate) queued_bytes: usize,
@@ -163,7 +163,7 @@ pub(super) struct Flow {
     /// The source that was asked for; `None`: that of the route.
     asked: Option<IpAddr>,
     local_port: u16,
-    /// [`crate::Stack::flow_epoch`] when it was looked up.
+    /// [`crate::Stack::flow_epoch`] when the flow was looked up.
     epoch: u64,
     until: Instant,
     pub(super) egress: Egress,
@@ -242,8 +242,8 @@ pub(super) struct Errors {
     /// The last error, and the destination.
     pending: Option<(SocketAddr, Unreachable)>,
     queue: VecDeque<UdpErrorReport>,
-    /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
-    /// socket uses it.
+    /// The path MTU reported last, and until when it is used. The report cannot be verified, so
+    /// only this socket uses it.
     narrow: Option<(IpAddr, Mtu, Instant)>,
 }
 

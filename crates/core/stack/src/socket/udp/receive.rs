@@ -2,7 +2,7 @@
 //! of equal length in one buffer, as with Linux's UDP_GRO.
 //!
 //! Called by: `input.rs` and `groups`, programs. Datagrams are joined here, where they are copied
-//! anyway; the packet path knows nothing of it. Counter: `udp_coalesced`.
+//! anyway; the packet path does not join any. Counter: `udp_coalesced`.
 
 use core::net::SocketAddr;
 

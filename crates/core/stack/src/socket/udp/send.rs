@@ -1,9 +1,9 @@
 //! Sending UDP datagrams: one, or many in a call.
 //!
 //! Called by: programs. A socket remembers how its last datagram left (its **flow**: route,
-//! neighbour, headers), for a second at most and until anything of that changes; switch
-//! `flow-cache`. A datagram that is larger than its path, or has no link address yet, goes through
-//! `send_unusual`. RFC 768, RFC 1122 section 4.1.3.5, RFC 8900 (fragmentation is fragile).
+//! neighbour, headers), for a second at most and until any of these changes; switch `flow-cache`. A
+//! datagram that is larger than its path, or has no link address yet, goes through `send_unusual`.
+//! RFC 768, RFC 1122 section 4.1.3.5, RFC 8900 (fragmentation is fragile).
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -67,8 +67,8 @@ impl Stack {
     /// [`Stack::udp_send`] from this address of ours, for example the one that received the
     /// datagram that this one answers (Linux's IP_PKTINFO, RFC 1122 section 4.1.3.5).
     ///
-    /// # Errors
-    /// [`UdpError::NoAddress`] if it is not ours, or the socket is bound to another.
+    /// # Errors [`UdpError::NoAddress`] if the address is not ours, or the socket is bound to
+    /// another.
     pub fn udp_send_from(
         &mut self,
         handle: UdpHandle,
@@ -88,8 +88,7 @@ impl Stack {
     }
 
     /// Send a probe of the path's MTU: as with [`MtuDiscovery::Probe`], whatever the socket's
-    /// option says. `inet::dplpmtud` says how large it is, and has to be told the result.
-    /// RFC 8899 3-b.
+    /// option says. `inet::dplpmtud` determines its size, and needs the result. RFC 8899 3-b.
     ///
     /// # Errors
     /// As [`Stack::udp_send`]; [`UdpError::Group`] for a group, [`UdpError::TooBig`] if the port

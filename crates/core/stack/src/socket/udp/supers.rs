@@ -21,7 +21,8 @@ use crate::stack::Stack;
 const PACKET_MAX: usize = 65_535;
 
 /// How many datagrams of `segment_size` bytes go into one frame of the socket's flow; `None` if its
-/// device takes no super-datagrams, or the socket has no checksums: a device that cuts makes them.
+/// device takes no super-datagrams, or the socket sends without checksums: a device that cuts would
+/// add them.
 pub(super) fn segments_max(stack: &Stack, handle: UdpHandle, segment_size: usize) -> Option<usize> {
     let socket = stack.udp.get(handle)?;
     let flow = socket.flow.as_deref()?;

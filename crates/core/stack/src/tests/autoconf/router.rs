@@ -18,7 +18,7 @@ fn routers_are_solicited_until_one_answers() {
     assert!(gaps.windows(2).all(|pair| pair[1] > pair[0] || pair[1] > secs(3_200)));
     assert!(gaps.iter().all(|gap| *gap <= secs(3_960)), "{gaps:?}");
     assert!((15..25).contains(&times.len()), "{}", times.len());
-    // A router that is no default router does not end it.
+    // A router that is no default router does not end soliciting.
     link.hear("fe80::1", &advertisement(0, &[]));
     assert_eq!(link.pass(secs(8_000)).len(), 2);
     link.hear("fe80::1", &advertisement(1_800, &[]));

@@ -88,7 +88,7 @@ fn offer(router: &mut Router, frames: &[Vec<u8>]) {
     assert!(burst.is_empty(), "the wire has room");
 }
 
-/// Routers that merge and do not, each of which has forwarded a packet of either version.
+/// A router that merges and one that does not; each has forwarded a packet of either version.
 fn twins() -> [Router; 2] {
     [true, false].map(|merges| {
         let mut router = Router::between(1_500, [Offloads::default(), GRO]);

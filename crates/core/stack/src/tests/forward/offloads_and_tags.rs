@@ -5,7 +5,7 @@ use mbuf::Flags;
 use super::*;
 use crate::tests::craft;
 
-/// What a device of the kernel does.
+/// The offloads of a device of the kernel.
 const KERNEL: Offloads = Offloads {
     tx_checksum: true,
     rx_checksum: true,
@@ -246,7 +246,7 @@ fn a_super_segment_to_a_destination_with_a_gap_is_cut() {
     assert_eq!(router.stack.counters().of(Counter::SuperSegmentsCut), 1);
 }
 
-/// It waits whole, and the packets behind an error about it are those that it would have been.
+/// A super-segment that waits for a link address is not cut.
 #[test]
 fn a_super_segment_waits_for_a_link_address() {
     let mut router = Router::between(1_500, [KERNEL, KERNEL]);

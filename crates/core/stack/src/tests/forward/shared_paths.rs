@@ -1,5 +1,5 @@
-//! Prefixes that several next hops share (ECMP): an ICMP error goes the way of the flow that it is
-//! about, one that is forwarded and one of the router's own. RFC 7690.
+//! Prefixes that several next hops share (ECMP): an ICMP error, forwarded or the router's own, goes
+//! the way of the flow that it is about. RFC 7690.
 
 use base::Switch;
 use core::num::NonZeroU8;
@@ -79,7 +79,7 @@ fn an_error_takes_the_next_hop_of_its_flow() {
     }
 }
 
-/// The router's own error to a server goes the way of packets to it from where the client is.
+/// The router's own error to a server goes the way of packets from the client to the server.
 #[test]
 fn an_error_of_our_own_takes_the_next_hop_of_its_flow_too() {
     let mut router = router(true);

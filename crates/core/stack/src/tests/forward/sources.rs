@@ -74,7 +74,7 @@ fn nothing_is_reported_to_a_forged_source() {
     assert_eq!(out.len(), 1, "the error");
 }
 
-/// These are no sources by any port, whatever the check.
+/// Addresses that are no valid source at any port, whatever the check.
 #[test]
 fn a_broadcast_of_any_port_and_the_destination_itself_are_no_sources() {
     for in_bursts in [false, true] {

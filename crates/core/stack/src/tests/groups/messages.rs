@@ -128,7 +128,7 @@ fn queries_are_answered_once_within_their_time() {
         }
         let answers = run(&mut bench, after(60_000));
         let times: Vec<Instant> = answers.iter().map(|&(at, _)| at).collect();
-        // The general one and, if that was drawn sooner, the one for the group.
+        // The answer to the general query and, if it was drawn sooner, the answer for the group.
         assert!((1..=2).contains(&answers.len()), "{times:?}");
         for (at, frame) in &answers {
             assert!(*at > begin && *at <= after(12_000), "{times:?}");
@@ -186,7 +186,7 @@ fn hostile_queries_change_nothing() {
         bench.exchange(&query(version, Some(other), second), after(60_000));
         assert_eq!(drops(&bench, DropReason::GroupNotJoined), 1);
         assert_eq!(bench.stack.counters().of(Counter::GroupQueriesIn), 0);
-        // The good one is answered, so that the others were not ignored for another reason.
+        // The valid query is answered, so the others were not ignored for another reason.
         bench.exchange(&good, after(70_000));
         let answers = run(&mut bench, after(90_000));
         assert_eq!(records(&answers[0].1), [(RecordKind::IsExclude, group, vec![])]);
@@ -207,7 +207,7 @@ fn reports_are_limited_in_a_second() {
         assert_eq!(sent, Limit::GroupReportsPerSecond.default_value());
         let hits = bench.stack.budget().hits(Limit::GroupReportsPerSecond);
         assert!(hits > 0 && bench.stack.next_deadline() <= after(11_000), "later");
-        // The one that waited, and one for all that were asked since it was made.
+        // The answer that waited, and one answer to all queries since that was made.
         assert_eq!(run(&mut bench, after(20_000)).len(), 2);
         assert_eq!(bench.peers_buffers_out(), 0);
     }
@@ -231,7 +231,7 @@ fn floods_of_reports_are_nothing_for_a_host() {
                 }
             }
         }
-        // A host that waits with its own report takes those of the older version to the group.
+        // A host whose own report is pending takes reports of the older version for the group.
         let taken = bench.stack.counters().of(Counter::GroupReportsIn);
         assert_eq!((taken, taken + drops(&bench, DropReason::GroupUnhandled)), (200, heard));
         assert_eq!(run(&mut bench, after(60_000)), []);
@@ -297,7 +297,7 @@ fn solicited_node_groups_of_addresses_are_reported() {
     assert_eq!(kinds(frames), [(RecordKind::ToExclude, new); 2]);
     bench.stack.add_address(PORT, Address::fixed(link_local)).expect("preferred");
     assert_eq!(run(&mut bench, after(20_000)), [], "nothing new");
-    // Another of the same group changes nothing; the group goes with the last.
+    // Another address of the same group changes nothing; the group is left with the last one.
     let twin: Cidr = "2001:db8:9::aa:bbcc/64".parse().expect("a network");
     bench.stack.add_address(PORT, Address::fixed(twin)).expect("added");
     assert!(bench.stack.remove_address(PORT, twin.addr));

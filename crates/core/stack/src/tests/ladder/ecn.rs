@@ -172,7 +172,7 @@ fn a_mark_is_echoed_until_cwr_comes() {
     t.send(seg().seq(101).ack(1).data(100).ce());
     // At once, without a delayed ACK.
     t.expect(seg().ack(201).ece().not_ect());
-    // Data carries it as well, and so does each ACK.
+    // Data carries the echo as well, and so does each ACK.
     t.write(1000);
     t.expect(seg().seq(1).ack(201).data(1000).ece().ect());
     t.send(seg().seq(201).ack(1001).data(1000).ect());

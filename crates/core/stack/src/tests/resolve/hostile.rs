@@ -57,7 +57,7 @@ fn floods_are_bounded() {
 }
 
 /// A look-up in the middle of sending evicts an entry, and leaves the packets that waited there to
-/// the next turn, which is due at once.
+/// the next poll, which is due at once.
 #[test]
 fn what_a_look_up_evicts_is_acted_on_by_the_next_turn() {
     let mut config = of(IpVersion::V4);
@@ -79,7 +79,7 @@ fn what_a_look_up_evicts_is_acted_on_by_the_next_turn() {
     assert!(bench.stack.next_deadline() > NOW);
 }
 
-/// A neighbour that was evicted and asked again in the same turn is not given up.
+/// A neighbour that was evicted and asked again in the same poll is not given up.
 #[test]
 fn connections_wait_for_a_neighbour_that_is_asked_again() {
     let mut config = of(IpVersion::V4);

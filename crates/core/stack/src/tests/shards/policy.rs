@@ -38,7 +38,7 @@ fn a_forwarded_packet_to_a_restricted_route_goes_where_the_first_shard_would_sen
     assert_eq!(
         forward(&mut world, from, far),
         [0, 1],
-        "plain: by the shard whose queue brought it"
+        "plain: by the shard whose queue received it"
     );
     // A route for a group alone: a forwarded packet takes the next shorter prefix.
     let access = Some(Arc::new(Access::Include(Arc::from([7]))));

@@ -1,4 +1,4 @@
-//! A router of two shards: each forwards what its queue brings, whichever shard the flow belongs
+//! A router of two shards: each forwards the frames of its queue, whichever shard the flow belongs
 //! to; packets for the router itself come to the shard of their flow.
 
 use base::{Counter, DropReason, Owner, Switch, WallTime};

@@ -40,7 +40,7 @@ enum State {
 }
 
 impl State {
-    /// One of the four of ProbeBW?
+    /// Is it one of the four states of ProbeBW?
     fn is_probe_bw(self) -> bool {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }

@@ -36,9 +36,9 @@ pub(super) struct Sample {
     pub(super) delivered: u64,
     /// What had been delivered when the segment was sent; `None` without a sample.
     pub(super) prior_delivered: Option<u64>,
-    /// Bytes in flight when it was sent, itself included.
+    /// Bytes in flight when the segment was sent, the segment included.
     pub(super) tx_in_flight: u64,
-    /// Bytes deemed lost since it was sent.
+    /// Bytes deemed lost since the segment was sent.
     pub(super) lost: u64,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Sample {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampler {
     records: VecDeque<Record>,
-    /// Bytes delivered so far, and when the last of them were.
+    /// Bytes delivered so far, and when the last of them were delivered.
     pub(super) delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,

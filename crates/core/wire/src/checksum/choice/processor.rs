@@ -1,8 +1,8 @@
 //! What the processor says of itself (CPUID), and what follows for its clock.
 //!
-//! Called by: `choice`, once in a process. Hypervisors name models that a machine is not, and hide
-//! features. So features decide first, because a core cannot have those that it lacks; the model
-//! decides where a hypervisor hides them all.
+//! Called by: `choice`, once in a process. A hypervisor may name another model than the machine's,
+//! and may hide features, but cannot add one. So features decide first; the model decides where a
+//! hypervisor hides them all.
 //!
 //! Sources: AMD64 manual volume 3, appendix E; Intel's manual volume 2, CPUID. The C library takes
 //! AVX-VNNI beside AVX-512 as the sign that 512-bit loads and stores keep the clock
@@ -30,7 +30,7 @@ pub(super) enum Clock {
     Keeps(Evidence),
     /// Some cores with these features lower it, some do not, or nobody measured all of them.
     Varies,
-    /// They lower it.
+    /// 512-bit vectors lower it.
     Falls,
     /// The vendor is not known to make cores with AVX-512.
     Unknown,
@@ -48,7 +48,7 @@ const AMD_FAMILIES: &[u32] = &[0x19, 0x1a];
 const INTEL_MODELS: &[u32] = &[0x8f, 0xcf];
 
 impl Processor {
-    /// This machine's, or what a hypervisor says of it.
+    /// The processor of this machine, as a hypervisor may present it.
     pub(super) fn this() -> Processor {
         let (first, word) = (__cpuid(0), __cpuid(1).eax);
         let mut p = Processor { model: family_and_model(word), ..Processor::default() };
@@ -60,7 +60,7 @@ impl Processor {
             let leaf = __cpuid_count(7, part);
             [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx]
         };
-        // A leaf or part past the last one has the data of another.
+        // For a leaf or part past the last one CPUID returns the data of another.
         if first.eax >= 7 {
             p.leaf_7[0] = registers(0);
             if p.leaf_7[0][0] >= 1 {

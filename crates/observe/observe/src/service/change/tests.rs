@@ -1,4 +1,4 @@
-//! Changes of a stack: each verb when the thing is there and when it is not, and invalid requests.
+//! Tests of changes: each verb when the object exists and when it does not, and invalid requests.
 
 use device::mem;
 use stack::{PortConfig, StackConfig};
@@ -39,7 +39,7 @@ fn routes_follow_the_verbs_of_ip() {
     assert_eq!(route(Verb::Del, &first), Err(Refusal::Missing));
     assert_eq!(route(Verb::Add, &first), Ok(()));
     assert_eq!(route(Verb::Add, &first), Err(Refusal::Exists));
-    // The stack would replace the first one.
+    // The stack would replace the first route.
     let worse = spec("10.0.0.0/8", Some("192.0.2.2"), 6);
     assert_eq!(route(Verb::Add, &worse), Err(Refusal::Exists));
     let second = spec("10.0.0.0/8", Some("192.0.2.3"), 5);

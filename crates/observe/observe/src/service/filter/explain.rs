@@ -1,8 +1,9 @@
-//! What rules make of a packet: the destination that NAT gives it, its route, the rules up to the
-//! one that matches, the source that NAT gives it.
+//! What rules do with a packet: the destination that NAT gives it, its route, the rules up to the
+//! one that matches, and the source that NAT gives it.
 //!
-//! Called by: `filter.rs` for the rules of a stack; `wirespeed filter explain --file` for those of
-//! a file. The plain list of rules is asked, which is the oracle of the compiled program.
+//! Called by: `filter.rs` for the rules of a stack; `wirespeed filter explain --file` for the rules
+//! of a file. The answer comes from the plain list of rules, which is also the test oracle of the
+//! compiled program.
 
 use core::net::IpAddr;
 
@@ -18,10 +19,10 @@ use stack::{FibQuery, FibResult, PortId, Stack};
 use super::{Refused, cut, named, number};
 use control::protocol::{Explained, Refusal, Step};
 
-const NO_RULES: &str = "No such file or directory: the program has no rules: every packet passes; \
-                        [filter] of the router's file has them";
+const NO_RULES: &str = "No such file or directory: the program has no rules, so every packet \
+                        passes; they belong under [filter] in the router's file";
 
-/// What the rules of a stack say of a packet.
+/// What the rules of a stack decide about a packet.
 ///
 /// # Errors
 /// There are no rules, or the question is not understood.
@@ -65,9 +66,10 @@ fn destination(
     Some((found.0, found.1, found.2))
 }
 
-/// What `rules` say of the packet that is `asked` about, in the words of `filter explain`. `ports`
-/// are the router's; `is_own` says whether an address is the router's, and `out_port` which port a
-/// packet to a destination leaves by, from a source and by a port in.
+/// What `rules` decide about the packet that `asked` describes, in the language of `filter
+/// explain`. `ports` are the router's ports. `is_own` says whether an address is the router's.
+/// `out_port` says which port a packet leaves by, from its destination, its source and the port
+/// where it arrived.
 ///
 /// # Errors
 /// The question is not understood.

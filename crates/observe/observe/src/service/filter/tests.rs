@@ -1,4 +1,4 @@
-//! Rules on trial and their end, rows of rules, questions that are refused.
+//! Tests of rules on trial and their end, of rows of rules, and of refused questions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn router() -> Stack {
     let mut stack = Stack::new(StackConfig::new([1, 2]));
     for (name, address) in [("wan", "192.0.2.2/24"), ("lan", "10.0.0.1/24")] {
         let (device, end) = mem::pair(&mem::Config::default());
-        // A wire without its other end is a link that is down.
+        // If the other end of a wire is dropped, the link is down; so it is kept.
         core::mem::forget(end);
         let addresses = vec![address.parse().expect("a network")];
         let id = stack.add_port(Box::new(device), PortConfig { mac: MacAddr([2; 6]), addresses });
@@ -51,7 +51,7 @@ fn rules_on_trial_go_by_themselves() {
     assert_eq!(refusal(&trial.answer(&mut stack, &apply("pass in wan", 60), at(5))), None);
     assert_eq!(run(&stack), ["pass in wan", "default block"]);
     assert_eq!(trial.next_deadline(), at(65));
-    // A second trial goes back to the rules before the first one: to none.
+    // A second trial goes back to the rules before the first trial: to none.
     assert_eq!(refusal(&trial.answer(&mut stack, &apply("pass in lan", 10), at(6))), None);
     trial.end_if_due(&mut stack, at(15));
     assert_eq!(run(&stack), ["pass in lan", "default block"]);

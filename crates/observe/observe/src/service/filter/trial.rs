@@ -1,8 +1,8 @@
-//! Rules on trial: they go by themselves unless they are confirmed.
+//! Rules on trial, which are removed automatically unless they are confirmed.
 //!
-//! Called by: `service.rs`, which keeps the trial of the first stack; its shards follow it. Others
-//! that publish rules meanwhile, as the router does when it reads its file again, end the trial.
-//! docs/decisions/0134-the-firewall.md.
+//! Called by: `service.rs`, which keeps the trial of the first stack; the other shards follow that
+//! stack. Rules that are published meanwhile end the trial, for example when the router reads its
+//! file again. docs/decisions/0134-the-firewall.md.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use control::protocol::{Answer, FilterCall, OnTrial, Refusal, RuleText};
 /// The longest trial.
 const TRIAL_MAX_S: u32 = 86_400;
 
-/// Rules that go by themselves unless they are confirmed.
+/// The trial, if there is one.
 #[derive(Default)]
 pub(in super::super) struct Trial(Option<Trying>);
 
@@ -29,7 +29,8 @@ struct Trying {
 }
 
 impl Trying {
-    /// Are they still those of the stack? Others that were published meanwhile end the trial.
+    /// Does the stack still have the rules on trial? Other rules that were published meanwhile end
+    /// the trial.
     fn runs(&self, stack: &Stack) -> bool {
         stack.filter().is_some_and(|firewall| Arc::ptr_eq(firewall.published(), &self.tried))
     }
@@ -45,7 +46,7 @@ impl Trial {
         self.0.as_ref().map_or(Instant::NEVER, |trying| trying.until)
     }
 
-    /// Go back to the rules before, if the time is over.
+    /// Go back to the rules before the trial, if its time is over.
     pub(in super::super) fn end_if_due(&mut self, stack: &mut Stack, now: Instant) {
         if let Some(trying) = self.0.take_if(|trying| trying.until <= now)
             && trying.runs(stack)
@@ -92,7 +93,7 @@ impl Trial {
         let names = named(stack);
         let ports: Vec<(&str, u16)> = names.iter().map(|(name, at)| (name.as_str(), *at)).collect();
         let RuleText { default, rules, nat, sets, files } = text;
-        let file = |name: &str| files.get(name).cloned().ok_or("it was not sent".to_owned());
+        let file = |name: &str| files.get(name).cloned().ok_or("the file was not sent".to_owned());
         let most = Most {
             rules: stack.budget().of(Limit::FilterRules),
             networks: stack.budget().of(Limit::FilterSetNetworks),
@@ -108,14 +109,14 @@ impl Trial {
             return Err(mistakes(misfits));
         }
         if !stack.forwarding() {
-            return Err(wrong("rules are asked while packets are forwarded".to_owned()));
+            return Err(wrong("rules are used only while packets are forwarded".to_owned()));
         }
         let has = stack.filter().map(|firewall| Arc::clone(firewall.published()));
         let generation = has.as_ref().map_or(0, |has| has.generation).saturating_add(1);
         let tried = Published::compile(rules, Timeouts::default(), generation);
         let tried = tried.map_err(|why| wrong(why.to_string()))?;
         stack.set_filter(Some(Arc::clone(&tried)));
-        // A second trial goes back to the rules before the first one.
+        // A second trial goes back to the rules before the first trial.
         let first = self
             .0
             .take()

@@ -1,5 +1,4 @@
-//! The calls of clients' sockets, carried out on the stack, and their answers, or an error that
-//! says what to do.
+//! Carries out the calls on clients' sockets. The answer is a result, or an error with advice.
 //!
 //! Called by: `sockets.rs`, which knows whose socket it is.
 
@@ -16,13 +15,13 @@ use tcp::{Config, State};
 
 use control::protocol::{Call, Called, Datagram, Echo, Kind, Refusal};
 
-/// The longest time that an answer waits: less than a client waits for it.
+/// The longest time that an answer waits; it is shorter than the client's timeout.
 const WAIT_MS: u32 = 2_000;
 /// The most bytes of a stream in an answer.
 const STREAM_BYTES: usize = 256 << 10;
-/// Ports below are root's, as on other Unixes.
+/// Lower ports are reserved for root, as on Unix.
 const FIRST_FREE_PORT: u16 = 1024;
-/// Connections that wait until a client takes them.
+/// The most connections that wait until a client accepts them.
 const BACKLOG: usize = 8;
 
 /// The most datagrams, echoes or connections in an answer.
@@ -31,7 +30,7 @@ pub(super) const BATCH: usize = 8;
 /// The answer to a call.
 pub(super) type Done = Result<Called, (Refusal, String)>;
 
-/// The socket that a client's number stands for; for echoes and datagrams, with the peer.
+/// The socket that belongs to a client's number; for echoes and datagrams, with the peer.
 #[derive(Clone, Copy)]
 pub(super) enum Handle {
     Ping(PingHandle, IpAddr),
@@ -40,13 +39,14 @@ pub(super) enum Handle {
     Listener(ListenerHandle),
 }
 
-/// How long the answer to a call may wait: nothing came.
+/// How long the answer to a call may wait, if nothing came.
 pub(super) fn later(call: &Call, called: &Called) -> Option<u32> {
     let Call::Receive { wait: Some(wait), .. } = call else { return None };
     (called.is_empty() && called.state == wait.seen).then(|| wait.ms.min(WAIT_MS))
 }
 
-/// The port of a name, as behind the `%` of a link-local address, or of a scope identifier.
+/// The port with a name or a scope identifier, which is the text after the `%` of a link-local
+/// address.
 fn port_of(stack: &Stack, link: &str) -> Result<PortId, (Refusal, String)> {
     let is_it = |id: &PortId| stack.port_name(*id) == link || id.scope_id().to_string() == link;
     stack.port_ids().into_iter().find(is_it).ok_or_else(|| {
@@ -56,7 +56,7 @@ fn port_of(stack: &Stack, link: &str) -> Result<PortId, (Refusal, String)> {
     })
 }
 
-/// The address, with the given link.
+/// The address with the given link.
 fn on_link(
     stack: &Stack,
     to: SocketAddr,
@@ -131,7 +131,7 @@ pub(super) fn send(
     data: &str,
 ) -> Done {
     let Ok(data) = STANDARD.decode(data) else {
-        let why = "Invalid argument: the data is no base64; use tools of the program's version";
+        let why = "Invalid argument: the data is not base64; use tools of the program's version";
         return Err((Refusal::Wrong, why.to_owned()));
     };
     let now = stack.now();
@@ -142,7 +142,8 @@ pub(super) fn send(
         }
         Handle::Udp(handle, peer) => {
             let Some(to) = peer.or(to) else {
-                let why = "Destination address required: the socket is not connected; give one";
+                let why = "Destination address required: the socket is not connected; give an \
+                           address";
                 return Err((Refusal::Wrong, why.to_owned()));
             };
             stack.udp_send(handle, to, &data, now).map_err(of_udp)?;
@@ -154,7 +155,8 @@ pub(super) fn send(
             Err(why) => return Err((Refusal::Gone, ended(&why))),
         },
         Handle::Listener(_) => {
-            let why = "Transport endpoint is not connected: send on what it accepted";
+            let why = "Transport endpoint is not connected: send on a connection that the listener \
+                       accepted";
             return Err((Refusal::Wrong, why.to_owned()));
         }
     };
@@ -197,10 +199,11 @@ pub(super) fn receive(stack: &mut Stack, handle: Handle) -> Called {
     called
 }
 
-/// The data that a connection has to read, and its state.
+/// The data that waits in a connection, and the connection's state.
 fn stream(stack: &mut Stack, handle: TcpHandle, called: &mut Called) {
     let waiting = stack.tcp_readable(handle).map_or(0, |(count, _)| count);
-    // If there is nothing to read, a read of one byte shows whether the connection is over.
+    // If there is nothing to read, an attempt to read one byte shows whether the connection is
+    // over.
     let mut room = vec![0; waiting.clamp(1, STREAM_BYTES)];
     let (count, error) = match stack.tcp_read(handle, &mut room) {
         Ok(count) => (count, None),
@@ -227,10 +230,11 @@ fn ended(why: &CallError) -> String {
     format!("{why}: connect again")
 }
 
-/// A client of the control socket never sends in another host's name: `udp_bind_transparent` is for
-/// the program itself.
+/// The error for an address that is not the stack's. A client of the control socket never sends
+/// from another host's address: `udp_bind_transparent` is for the program itself.
 fn not_ours(local: SocketAddr) -> (Refusal, String) {
-    let what = "none of the stack's ports has it; give one that `wirespeed ip addr` shows";
+    let what = "none of the stack's ports has this address; give one that `wirespeed ip addr` \
+                shows";
     (Refusal::Wrong, format!("Cannot assign requested address: {}: {what}", local.ip()))
 }
 
@@ -246,7 +250,7 @@ fn full() -> (Refusal, String) {
 }
 
 fn unreachable(why: &str) -> (Refusal, String) {
-    let what = "see the routes for this user by `wirespeed ip route get ADDRESS uid N`";
+    let what = "see the routes for this user with `wirespeed ip route get ADDRESS uid N`";
     (Refusal::Unreachable, format!("Network is unreachable: {why}; {what}"))
 }
 

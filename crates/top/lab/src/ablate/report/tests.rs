@@ -52,7 +52,8 @@ fn what_adds_up_is_not_warned_of() {
 
 #[test]
 fn switches_that_need_each_other_are_warned_of_with_their_runs() {
-    // The first two save nothing but together; the third turns around beside the others.
+    // The first two switches save only if both are on. The third helps alone and hurts beside the
+    // others.
     let cost = |point: u32| {
         let pair = if point & 3 == 3 { 100.0 } else { 0.0 };
         let third = if point & 4 == 0 {

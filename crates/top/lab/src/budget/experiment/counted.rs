@@ -1,5 +1,5 @@
 //! Instructions by stage, counted one by one by a simulator (valgrind's callgrind), for machines
-//! whose processor does not count them for us. The program runs itself under it.
+//! whose processor does not count them for us. The program starts itself again under the simulator.
 //!
 //! Called by: `experiment.rs`. Source: the Callgrind Format Specification of the valgrind manual.
 
@@ -31,8 +31,8 @@ const SIZES_FROM: &str = "WIRESPEED_BUDGET_SIZES";
 /// How long the simulator may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The child's work: that of each role and size, and between them functions that the simulator
-/// knows by their names.
+/// The child's work, for each role and size. The simulator is told the names of the functions at
+/// which it resets and writes its counts.
 pub(super) fn work() -> Result<(), Error> {
     let sizes = std::env::var(SIZES_FROM).unwrap_or_default();
     let sizes: Vec<usize> = sizes.split(',').filter_map(|size| size.parse().ok()).collect();
@@ -52,13 +52,13 @@ pub(super) fn work() -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts begin anew before it.
+/// The simulator sets its counts to zero when this function is called.
 #[inline(never)]
 fn budget_zero() {
     std::hint::black_box(0);
 }
 
-/// Counts are written before it.
+/// The simulator writes its counts to a file when this function is called.
 #[inline(never)]
 fn budget_dump() {
     std::hint::black_box(1);
@@ -94,7 +94,7 @@ pub(super) fn count(sizes: &[usize], stop: &dyn Fn() -> bool) -> Result<Vec<Coun
                 std::thread::sleep(Duration::from_millis(20));
             }
             _ => {
-                // It may have ended meanwhile.
+                // The child may have ended meanwhile.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(failed("valgrind was stopped".to_owned()));
@@ -149,7 +149,8 @@ fn by_stage(
         } else if let Some(name) = line.strip_prefix("fn=") {
             function = name;
         } else if line.starts_with("calls=") {
-            // The next line has the cost of the called function, which has lines of its own.
+            // The next line has the cost of the called function. It is not added: the function's
+            // own lines have it.
             is_call = true;
         } else if let Some(positions) = line.strip_prefix("positions:") {
             (positions.trim() == "instr line").then_some(())?;
@@ -181,7 +182,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing more can be done about a folder that stays.
+        // If this fails, the folder stays: nothing more can be done.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

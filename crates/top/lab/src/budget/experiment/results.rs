@@ -1,5 +1,5 @@
-//! The report of the experiment: a row for each role and stage, its line over the sizes, and the
-//! conclusions (`conclusions`).
+//! The report of the experiment: a row for each role and stage, with the line that fits its cost
+//! over the sizes, and the conclusions (`conclusions`).
 //!
 //! Called by: `experiment.rs`.
 
@@ -45,7 +45,7 @@ pub(super) fn report(measured: &Measured) -> Report {
     let rows = Role::ALL.iter().flat_map(|&role| What::all().map(move |what| (role, what)));
     let rows: Vec<Vec<Value>> = rows.map(|(role, what)| row(measured, role, what)).collect();
     let unmeasured = rows.iter().filter(|row| row[2].is_null()).count();
-    // A run that was refused has a note with the reason.
+    // If sampling was refused, a note has the reason.
     let unmeasured = if measured.refused.is_none() { unmeasured } else { 0 };
     let notes = with_missing(notes(measured), unmeasured, rows.len(), "rows");
     Report {
@@ -92,7 +92,7 @@ fn row(measured: &Measured, role: Role, what: What) -> Vec<Value> {
     ]
 }
 
-/// The lines of stages that cost anything.
+/// The fitted lines of stages whose cost is not zero.
 fn fits(measured: &Measured) -> Vec<Value> {
     let mut fits = Vec::new();
     for role in Role::ALL {

@@ -1,8 +1,9 @@
-//! One round: a fraction of a second of work, timed by the clock alone or with samples taken. Both
-//! write down when a role begins, so that they differ in nothing but the samples.
+//! One round: a fraction of a second of work, with or without samples. Both kinds of round record
+//! when each role begins, so that only the samples differ.
 //!
-//! Two clocks: the thread's processor time says what the round cost, whatever else ran meanwhile;
-//! it is a system call, so the roles' shares of it are by a clock that is read without one.
+//! There are two clocks. The thread's processor time says what the round cost, whatever else ran
+//! meanwhile. Reading it is a system call, so the roles' shares of it are by the monotonic clock,
+//! which is read without one.
 //!
 //! Called by: `experiment.rs`.
 
@@ -14,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::work::{Role, Work};
 use crate::Error;
 
-/// Cost by event and stage.
+/// Costs by event and stage.
 pub(super) type Costs = [[f64; Stage::ALL.len()]; Event::ALL.len()];
 
 /// The cost of a role, for each packet.
@@ -22,26 +23,26 @@ pub(super) type Costs = [[f64; Stage::ALL.len()]; Event::ALL.len()];
 pub(super) struct Cost {
     /// The thread's processor time, in ns.
     pub(super) clock_ns: f64,
-    /// By samples; zeros without.
+    /// Costs from samples; zeros in a round without samples.
     pub(super) stages: Costs,
 }
 
 /// A round.
 pub(super) struct Round {
-    /// By role, those that took part.
+    /// The costs of the roles that took part.
     pub(super) costs: [Option<Cost>; Role::ALL.len()],
-    /// Samples of roles.
+    /// Samples that fell into the part of a role.
     pub(super) samples: u64,
 }
 
 /// The most marks of a round.
 const MARKS_MAX: usize = 1 << 20;
-/// Turns between two looks at the clock.
+/// Turns between two readings of the clock.
 const TURNS: usize = 64;
 /// A part that takes this many times as long as 99 of 100 parts was interrupted by another thread.
 const INTERRUPTED: u64 = 10;
 
-/// The same clock as that of the samples.
+/// The clock that the samples' times are from.
 fn now_ns() -> u64 {
     ns(ClockId::Monotonic)
 }
@@ -51,7 +52,7 @@ fn ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Work for this long, sampled if there is a sampler.
+/// Work for `length`, and take samples if there is a sampler.
 pub(super) fn round(
     work: &mut Work,
     length: Duration,
@@ -92,7 +93,7 @@ pub(super) fn round(
     Ok(Round { costs, samples })
 }
 
-/// The share of each role in the time of all of them and of the work between them.
+/// The share of each role in the whole time: that of all roles and of the work between them.
 fn shares(marks: &[(u64, Option<Role>)]) -> [Option<f64>; Role::ALL.len()] {
     let of_roles = Role::ALL.map(|role| spent(marks, Some(role)));
     let between = spent(marks, None).unwrap_or(0.0);
@@ -100,9 +101,9 @@ fn shares(marks: &[(u64, Option<Role>)]) -> [Option<f64>; Role::ALL.len()] {
     of_roles.map(|ns| Some(ns? / all.max(1.0)))
 }
 
-/// The time that a role took, or the work between roles, in ns, without interruptions of the
-/// thread: an interrupted part counts as much as the others do on average. `None` if it had no
-/// part.
+/// The time in ns that a role took, or with `None` the work between roles. Interruptions of the
+/// thread are taken out: an interrupted part counts as much as the other parts do on average. The
+/// result is `None` if there are no parts of that role.
 fn spent(marks: &[(u64, Option<Role>)], role: Option<Role>) -> Option<f64> {
     let parts = marks.windows(2).filter(|pair| pair[0].1 == role);
     let mut parts: Vec<u64> = parts.map(|pair| pair[1].0.saturating_sub(pair[0].0)).collect();
@@ -113,7 +114,7 @@ fn spent(marks: &[(u64, Option<Role>)], role: Option<Role>) -> Option<f64> {
     Some(mean * parts.len() as f64)
 }
 
-/// The profiler says what helps.
+/// The profiler's message says what to do.
 pub(super) fn failed(error: profile::Error) -> Error {
     Error::Failed(error.to_string())
 }

@@ -1,6 +1,6 @@
-//! The work that is measured: a sender and a receiver in memory, and a router in memory, each on
-//! this thread, one burst after the other. Every turn writes down when its part begins and ends, so
-//! that a sample's time says to which role it belongs.
+//! The work that is measured: a sender and a receiver in memory, and a router in memory, all on
+//! this thread, one burst after the other. Every turn records when a role's part begins and ends,
+//! so that the time of a sample says to which role the sample belongs.
 //!
 //! Called by: `round.rs` and `counted.rs`.
 
@@ -14,7 +14,7 @@ use stack::{CallError, ListenConfig, ListenerHandle, TcpHandle};
 use crate::Error;
 use crate::forward::{Rig, Shape};
 
-/// Packets of a turn: a burst.
+/// Packets in a turn: one burst.
 const BURST: usize = 32;
 
 /// Bytes of IPv4 and TCP headers with timestamps.
@@ -24,15 +24,15 @@ const ETHER_HEADER: usize = 14;
 
 const PORT: u16 = 5001;
 
-/// Packets until windows are open: the first wait for ACKs that are delayed.
+/// Packets until windows are open. At the start the sender waits for delayed ACKs.
 const WARM_PACKETS: f64 = 4_000.0;
-/// They take milliseconds; under a simulator more.
+/// The most time for these packets. They take milliseconds, and more under a simulator.
 const WARM_UP: Duration = Duration::from_secs(10);
 
-/// The role whose cost it is.
+/// The role whose cost is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Writes, sends, takes the ACKs.
+    /// Writes data, sends it, processes the ACKs.
     Sender,
     /// Receives, reads, acknowledges.
     Receiver,
@@ -54,15 +54,15 @@ impl Role {
     }
 }
 
-/// Something that takes turns.
+/// Work that is done in turns.
 pub(super) enum Work {
     Ends(Box<Ends>),
     Router(Box<Router>),
 }
 
 impl Work {
-    /// The work of one role with packets of a size in bytes, IP header included. Sender and
-    /// receiver come together.
+    /// The work of a role with packets of `size` bytes, IP header included. The sender's and the
+    /// receiver's work are the same: a connection has both.
     pub(super) fn new(role: Role, size: usize) -> Result<Work, Error> {
         Ok(match role {
             Role::Sender | Role::Receiver => Work::Ends(Box::new(Ends::new(size)?)),
@@ -70,7 +70,7 @@ impl Work {
         })
     }
 
-    /// Work until windows are open and caches warm, which is bounded in time.
+    /// Work until windows are open and caches are warm, or return an error after [`WARM_UP`].
     pub(super) fn warm_up(&mut self) -> Result<(), Error> {
         let (begun, mut packets) = (Clock::now(), 0.0);
         while packets < WARM_PACKETS {
@@ -82,8 +82,8 @@ impl Work {
         Ok(())
     }
 
-    /// One turn; `mark` is called when a role begins (`Some`) or something else does (`None`).
-    /// Returns the packets that were moved.
+    /// Do one turn. `mark` is called with `Some` when the part of a role begins, and with `None`
+    /// when it ends. Returns the number of packets that were moved.
     pub(super) fn turn(&mut self, mark: &mut impl FnMut(Option<Role>)) -> Result<f64, Error> {
         match self {
             Work::Ends(ends) => ends.turn(mark),
@@ -91,7 +91,7 @@ impl Work {
         }
     }
 
-    /// One turn, in which the part of one role is within [`budget_counted_part`].
+    /// Do one turn, with the part of one role inside [`budget_counted_part`].
     pub(super) fn counted_turn(&mut self, role: Role) -> Result<f64, Error> {
         let now = |clock: &Clock| Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1);
         match self {
@@ -120,7 +120,7 @@ impl Work {
     }
 }
 
-/// Counted by its name in `counted.rs`.
+/// The simulator counts this function by its name (`counted.rs`).
 #[inline(never)]
 fn budget_counted_part(part: &mut dyn FnMut()) {
     part();
@@ -181,7 +181,7 @@ fn sender_turn(ends: &mut Ends, now: Instant) {
     let stack = &mut ends.client.stack;
     stack.poll(now);
     while stack.next_event().is_some() {}
-    // Data that does not fit stays here; all data is the same.
+    // A write may take only a part of the data: all data is the same, so nothing is lost.
     let _ = stack.tcp_write(ends.stream, &ends.data);
     stack.flush();
 }
@@ -226,7 +226,7 @@ impl Router {
         self.drained(offered)
     }
 
-    /// Check that all packets passed.
+    /// Take the packets that the router forwarded; an error if any of those offered is missing.
     fn drained(&mut self, offered: usize) -> Result<f64, Error> {
         let passed = self.rig.drain();
         match passed == offered && offered > 0 {
@@ -261,7 +261,8 @@ mod tests {
         for role in [Role::Sender, Role::Forwarder] {
             for size in SIZES {
                 let mut work = Work::new(role, size).expect("made");
-                // 400 turns may take less time than the first ACK, which is delayed.
+                // Without a warm-up, 400 turns may end before the first ACK arrives, which is
+                // delayed.
                 work.warm_up().expect("warm");
                 let (mut marks, mut packets) = (Vec::new(), 0.0);
                 for _ in 0..400 {

@@ -3,10 +3,10 @@
 //! `ttcp` runs on the first TAP, and a thread of this program uses the kernel's TCP at the second.
 //! `wirespeed explain` asks ttcp, by its control socket, what limits the connection.
 //!
-//! Called by: `explained.rs`. Linux only, and needs root. Nothing is left behind: the namespace has
-//! no name, and it and the TAPs are gone when the last process is. The processes are killed at the
-//! end of a draw, and a Ctrl-C at the terminal reaches them too. The wire ends after two minutes in
-//! any case.
+//! Called by: `explained.rs`. It runs only on Linux, and needs root. Nothing is left behind: the
+//! namespace has no name, and ends with the TAPs in it when its last process ends. The processes
+//! are killed at the end of a draw, and a Ctrl-C at the terminal reaches them too. The wire ends
+//! after two minutes in any case.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -208,7 +208,7 @@ impl Bench {
     fn explain(&self, stop: &dyn Fn() -> bool) -> Result<Option<(Option<Limit>, String)>, Error> {
         let mut command = self.tool(&["explain", "--json", "--seconds", LOOKS]);
         let mut explain = self.start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-        // Its output fits into the pipe, so that it can end before the output is read.
+        // Its output fits into the pipe, so that `explain` can end before the output is read.
         while matches!(explain.0.try_wait(), Ok(None)) {
             if stop() {
                 return Ok(None);

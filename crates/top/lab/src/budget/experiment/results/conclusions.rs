@@ -66,13 +66,14 @@ fn next(measured: &Measured, role: Role) -> String {
 
 pub(super) fn notes(measured: &Measured) -> Vec<String> {
     let mut notes = vec![format!(
-        "The stages are from {} samples of the thread, {} a second, by whose code they are in; {} \
-         had no room. 'by the clock' is the processor time of the thread in the same rounds, 'no \
-         samples' that in rounds without any, in turn with those.",
+        "The stages are from {} samples of the thread, {} a second, each counted for the stage \
+         whose code it is in; {} had no room. 'by the clock' is the thread's processor time in the \
+         same rounds; 'no samples' is its processor time in rounds without samples, which \
+         alternate with those.",
         measured.samples, measured.hz, measured.lost
     )];
     if let Some(why) = &measured.refused {
-        notes.push(format!("Only figures without samples are there: {why}."));
+        notes.push(format!("There are only figures without samples: {why}."));
     }
     let ratios = measured.cases.iter().filter(|case| case.size == SIZE);
     let ratios = ratios.filter_map(|case| {
@@ -91,15 +92,15 @@ pub(super) fn notes(measured: &Measured) -> Vec<String> {
     notes.extend(counters(measured));
     notes.extend(noise(measured));
     notes.push(
-        "The sum is made while the sender copies: that pass is 'copy'; 'checksum' are passes that \
-         only sum. In memory there is no system call, so that 'driver' is the rings and no \
-         wake-ups are paid: `wirespeed show budget` has those of a running program."
+        "The sender computes the checksum while it copies: that pass is 'copy'; 'checksum' is \
+         passes that only sum. In memory there are no system calls and no wake-ups, so that \
+         'driver' is the rings alone: `wirespeed show budget` has the costs of a running program."
             .to_owned(),
     );
     notes
 }
 
-/// The kinds of work of both ends, beside those of 1988.
+/// The shares of four kinds of work at both ends, compared with those of 1988.
 fn shares(measured: &Measured) -> Option<String> {
     let mut kinds = [0.0; 4];
     for role in [Role::Sender, Role::Receiver] {
@@ -143,8 +144,8 @@ fn counters(measured: &Measured) -> Vec<String> {
     }
     match &measured.counted {
         Some(Ok(_)) => notes.push(
-            "Instructions are counted one by one by valgrind's callgrind, of the same work: exact, \
-             the same in every run, of a processor without AVX-512."
+            "valgrind's callgrind counts the instructions of the same work one by one: exact, the \
+             same in every run, for a processor without AVX-512."
                 .to_owned(),
         ),
         Some(Err(why)) => notes.push(format!("No instructions: {why}.")),
@@ -153,7 +154,7 @@ fn counters(measured: &Measured) -> Vec<String> {
     notes
 }
 
-/// How far apart equal rounds are.
+/// A warning if rounds of the same work differ by much.
 fn noise(measured: &Measured) -> Option<String> {
     let spread = |case: &Case| {
         let span = Span::of(case.unsampled_ns.iter().copied())?;

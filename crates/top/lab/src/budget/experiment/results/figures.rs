@@ -1,4 +1,5 @@
-//! The figures of a row: of a stage, of all, or by the clock, with their lines over the sizes.
+//! The figures of a row (a stage, the sum of all stages, or the clock), and the lines that fit them
+//! over the sizes.
 //!
 //! Called by: `results.rs`, `conclusions`.
 
@@ -8,7 +9,7 @@ use crate::budget::experiment::work::Role;
 use crate::budget::experiment::{Case, Measured};
 use crate::tap::Line;
 
-/// The size that the table is about: Ethernet's.
+/// The size of packet that the table is about, in bytes: Ethernet's MTU.
 pub(super) const SIZE: usize = 1_500;
 
 /// The subject of a row.
@@ -67,8 +68,8 @@ impl Measured {
         super::super::of(&self.case(role, size)?.figures(what, event))
     }
 
-    /// The line over all sizes. Errors grow with the whole cost of a size, so weights fall with its
-    /// square.
+    /// The line that fits the figures of all sizes. Errors are proportional to the whole cost at a
+    /// size, so each size has a weight of one over the square of that cost.
     pub(super) fn line(&self, role: Role, what: What, event: Event) -> Option<Line> {
         if what != What::Unsampled && !self.has(event) {
             return None;
@@ -83,7 +84,7 @@ impl Measured {
         Line::weighted(&points)
     }
 
-    /// Instructions: sampled, or counted by the simulator, with their line.
+    /// Instructions a packet, sampled or counted by the simulator, and the line that fits them.
     pub(super) fn instructions(&self, role: Role, what: What) -> Option<(f64, Option<Line>)> {
         if self.has(Event::Instructions) {
             let mean = self.mean(role, SIZE, what, Event::Instructions)?;
