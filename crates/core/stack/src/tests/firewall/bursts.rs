@@ -121,3 +121,30 @@ fn with_rules_and_nat_bursts_are_forwarded_as_single_packets_are() {
     println!("{forwarded} of {} packets were forwarded", 2 * PACKETS);
     assert!(forwarded > PACKETS as u64 / 4, "only {forwarded}");
 }
+
+/// The connection was reset and its tuple is used again: the segment behind the SYN is one of the
+/// new connection, whatever it would be in the old one.
+#[test]
+fn a_packet_behind_one_that_begins_its_flow_again_is_of_the_new_flow() {
+    let (near, far) = (("192.0.2.9", 4_000), (B, 80));
+    let there = |seq, ack, flags| frame(0, &packets::tcp(near, far, seq, ack, flags));
+    let answer = frame(1, &packets::tcp(far, near, 5_000, 1_001, Flags::SYN | Flags::ACK));
+    let (syn, rst) = (there(1_000, 0, Flags::SYN), there(1_001, 5_001, Flags::RST));
+    let bursts = [
+        (0, vec![syn]),
+        (1, vec![answer]),
+        (0, vec![there(1_001, 5_001, Flags::ACK), rst.clone()]),
+        (0, vec![there(900_000, 0, Flags::SYN), rst]),
+    ];
+    let [on, off] = [true, false].map(|in_bursts| {
+        let mut router = super::router("pass in lan out wan", "");
+        router.stack.set_switch(Switch::ForwardBurst, in_bursts);
+        let mut now = Instant::from_nanos(5_000_000_000);
+        let left = bursts.each_ref().map(|(port, frames)| {
+            now += Duration::from_millis(1);
+            router.exchange_burst(*port, frames, now)
+        });
+        (left, visible(&router))
+    });
+    assert_eq!(on, off);
+}
