@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use base::{Budget, Duration, Instant, KeyedHash};
 
-pub use arrive::{Arrival, Beginning, Known, Local, redirected};
+pub use arrive::{Arrival, Beginning, Known, Local};
 pub use change::Change;
 pub use counts::Counts;
 pub use decide::{Passed, Refusal, Route};
@@ -34,51 +34,18 @@ pub use export::{Event, Exported, RefusedFlow, Shortage};
 pub use log::Line;
 pub use quick::{Flow, Tally};
 
+pub use crate::exchange::redirected;
 pub use crate::states::Guess;
 
-use crate::homes::{Homes, OfRules};
+use crate::homes::Homes;
 use crate::nat::{Mappings, PoolUse, Shards};
-use crate::program::{Program, TooLarge};
-use crate::rules::Rules;
-use crate::states::{self, Cursor, Fragments, States, Timeouts};
-use counts::{Counters, Names};
+use crate::published::Published;
+use crate::states::{self, Cursor, Fragments, States};
+use counts::Counters;
 use export::Export;
 use log::Log;
 use nats::Nats;
-pub(crate) use nats::inbound;
 use opened::Opened;
-
-/// Rules with what they were compiled to, for all shards.
-#[derive(Debug)]
-pub struct Published {
-    /// As the operator wrote them.
-    pub rules: Rules,
-    /// As packets ask them.
-    pub program: Program,
-    /// Timeouts of states.
-    pub timeouts: Timeouts,
-    /// Larger than that of any rules before.
-    pub generation: u32,
-    /// What pairs rules with those before, whose counters they continue.
-    names: Names,
-    pub(crate) homes: Option<OfRules>,
-}
-
-impl Published {
-    /// Compile rules; this takes time, so it happens off the packet's path.
-    ///
-    /// # Errors
-    /// As [`Program::compile`].
-    pub fn compile(
-        rules: Rules,
-        timeouts: Timeouts,
-        generation: u32,
-    ) -> Result<Arc<Published>, TooLarge> {
-        let program = Program::compile(&rules)?;
-        let (names, homes) = (Names::of(&rules), OfRules::new(&rules));
-        Ok(Arc::new(Published { rules, program, timeouts, generation, names, homes }))
-    }
-}
 
 /// Rules, states and mappings of one shard.
 pub struct Firewall {

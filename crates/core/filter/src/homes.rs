@@ -9,7 +9,7 @@
 //! another home. docs/decisions/0135, RFC 4787 REQ-1, REQ-2.
 
 mod fits;
-mod of_rules;
+pub(crate) mod of_rules;
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -17,11 +17,13 @@ use std::sync::Arc;
 use base::Cidr;
 use wire::protocol::{ICMP, ICMPV6, TCP, UDP};
 
+use crate::Set;
+use crate::exchange::redirected;
 use crate::nat::Shards;
 use crate::packet::{Packet, ROUTER, Tuple};
-use crate::{Published, Set};
+use crate::published::Published;
 pub use fits::misfits;
-pub(crate) use of_rules::OfRules;
+use of_rules::OfRules;
 
 /// An address of a port of the router, with its network.
 pub type Own = (u16, Cidr);
@@ -143,7 +145,7 @@ impl Homes {
         let packet = Packet { tuple: *tuple, in_port, out_port, icmp, tcp_flags: 0 };
         let rule = self.published.program.judge_dest(&packet)?;
         let nat = &self.published.rules.nat.get(usize::from(rule))?.nat;
-        crate::firewall::redirected(nat, tuple).map(|(addr, _)| addr)
+        redirected(nat, tuple).map(|(addr, _)| addr)
     }
 
     fn of_addr(&self, addr: IpAddr) -> usize {

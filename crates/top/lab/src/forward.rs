@@ -18,7 +18,7 @@ mod tests;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use base::{Cidr, DropReason, Instant, Limit, LinkKind, MacAddr, Mtu};
+use base::{Cidr, DropReason, Instant, Limit, MacAddr, Mtu};
 use device::mem::{self, Mem};
 use device::{Burst, Device, vlan};
 use filter::Published;

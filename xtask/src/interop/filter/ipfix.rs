@@ -84,7 +84,7 @@ impl<'a> Collector<'a> {
 fn is(flow: &Value, fields: &[(&str, &str)]) -> bool {
     fields.iter().all(|(name, value)| match &flow[*name] {
         Value::String(text) => text == value,
-        other => other.to_string() == *value,
+        other => format!("{other}") == *value,
     })
 }
 

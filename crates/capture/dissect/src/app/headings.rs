@@ -153,8 +153,8 @@ pub(super) fn babel(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Print the names of TLVs. If a TLV is longer than the rest of the packet, prints that, and returns
-/// false.
+/// Print the names of TLVs. Prints a message and returns false if a TLV is longer than the rest of
+/// the packet.
 fn babel_tlvs(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
     let mut rest = data;
     while rest.len > 0 {

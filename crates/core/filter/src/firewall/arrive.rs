@@ -11,10 +11,9 @@ use base::{Budget, DropReason, Instant};
 
 use super::Firewall;
 use super::change::Change;
-use super::nats::inbound;
+use crate::exchange::redirected;
 use crate::nat::MappingId;
 use crate::packet::{Packet, ROUTER, Tuple};
-use crate::rules::Nat;
 use crate::states::{
     Datagram, Direction, FirstFragment, Kind, Later, Parsed, Pass, Segment, StateId, Transport,
     Verdict, parse,
@@ -286,16 +285,4 @@ impl Firewall {
         }
         new
     }
-}
-
-/// The destination, with its port, that a rule of NAT gives to a packet from outside.
-#[must_use]
-pub fn redirected(nat: &Nat, tuple: &Tuple) -> Option<(IpAddr, u16)> {
-    Some(match nat {
-        Nat::Dest { addr, port } => {
-            (*addr, port.map_or(tuple.dst_port, |ports| ports.map(tuple.dst_port)))
-        }
-        Nat::Both { .. } | Nat::Prefix { .. } => (inbound(nat, tuple.dst)?, tuple.dst_port),
-        Nat::Source { .. } | Nat::Keep => return None,
-    })
 }

@@ -10,8 +10,8 @@ use base::{Budget, DropReason, Instant};
 
 use super::arrive::{Beginning, Known};
 use super::change::Change;
-use super::nats::outbound;
 use super::{Firewall, log};
+use crate::exchange::outbound;
 use crate::nat::{Mapped, MappingId, PoolId, Request, Sockets, SourceReport};
 use crate::packet::{Packet, ROUTER, Tuple, query_dst_port};
 use crate::program::{Verdict, passes_always};

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use base::{Budget, DropReason, Instant};
 
 use super::Firewall;
-use super::arrive::{Beginning, redirected};
+use super::arrive::Beginning;
+use crate::exchange::redirected;
 use crate::homes::Homes;
 use crate::packet::{Packet, ROUTER, Tuple};
 use crate::rules::Nat;

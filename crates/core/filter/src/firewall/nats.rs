@@ -2,11 +2,9 @@
 //!
 //! Called by: the firewall. RFC 4787 sections 4.1 and 6.
 
-use core::net::IpAddr;
-
 use base::Cidr;
 
-use crate::nat::{Addresses, Filtering, MappingId, Mappings, OneToOne, Pool, PoolId, Prefix};
+use crate::nat::{Addresses, Filtering, MappingId, Mappings, Pool, PoolId};
 use crate::rules::{self, Nat, NatRule, Ports, Rules, Target};
 
 #[derive(Default)]
@@ -144,26 +142,4 @@ fn pool(rule: &NatRule, before: Option<PoolId>, mappings: &mut Mappings) -> Opti
 /// Are the addresses not the router's own, so that ports below 1024 are free for mappings?
 fn is_spare(target: Target) -> bool {
     matches!(target, Target::Network(Cidr { .. }))
-}
-
-/// The inside address behind an outside one, by a rule that exchanges networks.
-pub(crate) fn inbound(nat: &Nat, addr: IpAddr) -> Option<IpAddr> {
-    match (nat, addr) {
-        (Nat::Both { inside, outside }, _) => OneToOne::new(*inside, *outside).ok()?.inbound(addr),
-        (Nat::Prefix { inside, outside }, IpAddr::V6(addr)) => {
-            Prefix::new(*inside, *outside).ok()?.inbound(addr).map(IpAddr::V6)
-        }
-        _ => None,
-    }
-}
-
-/// The outside address of an inside one, by a rule that exchanges networks.
-pub(super) fn outbound(nat: &Nat, addr: IpAddr) -> Option<IpAddr> {
-    match (nat, addr) {
-        (Nat::Both { inside, outside }, _) => OneToOne::new(*inside, *outside).ok()?.outbound(addr),
-        (Nat::Prefix { inside, outside }, IpAddr::V6(addr)) => {
-            Prefix::new(*inside, *outside).ok()?.outbound(addr).map(IpAddr::V6)
-        }
-        _ => None,
-    }
 }

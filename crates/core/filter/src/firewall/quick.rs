@@ -107,9 +107,9 @@ impl Firewall {
         self.states.ended()
     }
 
-    /// Pass an IPv4 packet of `len` bytes, which [`Firewall::look`] found plain, if the present rules
-    /// have judged its flow and `accepts` the destination that it leaves with. `None`, with nothing
-    /// changed, if it does not pass as a packet of a known flow.
+    /// Pass an IPv4 packet of `len` bytes, which [`Firewall::look`] found plain, if the present
+    /// rules have judged its flow and `accepts` takes the destination that it leaves with. `None`,
+    /// with nothing changed, if it does not pass as a packet of a known flow.
     #[inline(always)]
     pub fn pass_v4(
         &mut self,

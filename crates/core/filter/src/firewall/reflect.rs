@@ -12,9 +12,10 @@ use core::net::IpAddr;
 
 use base::{Budget, DropReason, Instant};
 
-use super::arrive::{Beginning, Local, redirected};
+use super::Firewall;
+use super::arrive::{Beginning, Local};
 use super::decide::{Refusal, Route};
-use super::{Firewall, nats};
+use crate::exchange::{outbound, redirected};
 use crate::nat::Filtering;
 use crate::packet::Packet;
 use crate::rules::{Action, Nat};
@@ -89,7 +90,7 @@ impl Firewall {
                     let address = (local.address_of)(*port, tuple.src);
                     self.mappings.address_of(pool, tuple.src, address)
                 }),
-                Nat::Both { .. } | Nat::Prefix { .. } => Some(nats::outbound(&nat, tuple.src)?),
+                Nat::Both { .. } | Nat::Prefix { .. } => Some(outbound(&nat, tuple.src)?),
                 Nat::Keep | Nat::Dest { .. } => return None,
             };
             Some(Sender { port: *port, addr })

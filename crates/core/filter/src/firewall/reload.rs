@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use base::{Budget, DropReason, Instant, Limit};
 
-use super::{Firewall, Published};
+use super::Firewall;
 use crate::packet::Packet;
 use crate::program::Verdict;
+use crate::published::Published;
 use crate::rules::Action;
 use crate::states::{Cursor, State, StateId, Why};
 use wire::protocol;

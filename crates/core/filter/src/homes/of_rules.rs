@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use base::{Cidr, IpVersion};
 use wire::protocol::{ICMP, ICMPV6, TCP, UDP};
 
-use crate::firewall::inbound;
+use crate::exchange::inbound;
 use crate::rules::{Hosts, Match, NAT_PORTS, Nat, Ports, Rules, Target};
 use crate::sets::private;
 use crate::{ROUTER, Set};

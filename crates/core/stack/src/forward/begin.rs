@@ -1,10 +1,10 @@
-//! Flows that begin in a burst, and those that other rules have judged: once the destinations of the
-//! burst are looked up, the firewall is asked about their packets, in order.
+//! Flows that begin in a burst, and flows that other rules have judged: after the destinations of
+//! the burst were looked up, the firewall is asked about their packets, in order.
 //!
 //! Called by: `burst.rs`. It does what the long way does (`plain.rs`, `firewall.rs`) before the
-//! packet is sent, and the packet then leaves with its burst. Left to the long way are packets
-//! whose destination is translated, since they have another route, flows that may be another shard's, and
-//! all packets behind one that takes the long way. docs/decisions/0134, 0135.
+//! packet is sent, and the packet then leaves with its burst. Three kinds of packets take the long
+//! way: those with a translated destination, which have another route; those that another shard may
+//! have to judge; and all packets behind one that takes the long way. docs/decisions/0134, 0135.
 
 use core::ops::Range;
 

@@ -1,10 +1,10 @@
 //! Looking at a burst while there are rules: packets of known flows are passed and their translated
 //! destinations noted, each step for the whole burst.
 //!
-//! Called by: `burst.rs`, instead of `look.rs`'s own way. A plain packet that does not pass at
-//! once asks when its destination was looked up (`begin.rs`). All that is unusual is refused and takes
-//! the long way (`plain.rs`, `firewall.rs`), which does the same one by one. A packet that is passed
-//! here and goes the long way for another reason is not judged again.
+//! Called by: `burst.rs`, instead of `look.rs`'s own way. The firewall is asked about a plain packet
+//! that does not pass at once after its destination was looked up (`begin.rs`). Unusual packets
+//! are refused here and take the long way (`plain.rs`, `firewall.rs`), which does the same one by one.
+//! A packet that passes here and takes the long way for another reason is not judged again.
 //! docs/decisions/0134.
 
 use arrayvec::ArrayVec;
@@ -92,7 +92,7 @@ impl Seens {
         Verdicts { said, asks: asked != 0, ended: firewall.ended() }
     }
 
-    /// A plain packet that does not pass at once, since it has no state or one that other rules have
+    /// A plain packet that does not pass at once: it has no state, or a state that other rules have
     /// judged: its destination is looked up, and then the firewall is asked.
     #[cold]
     #[inline(never)]

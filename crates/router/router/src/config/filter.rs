@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use base::Limit;
 use control::protocol::RuleText;
-use filter::firewall::Published;
+use filter::Published;
 use filter::rules::{Action, Match, Ports};
 use filter::states::Timeouts;
 use filter::text::{Location, Mistake, Most, Source};
@@ -113,7 +113,7 @@ pub(super) fn read(
             return None;
         }
     };
-    let misfits = filter::homes::misfits(&rules, shards);
+    let misfits = filter::homes::misfits(&rules, process.shards);
     misfits.iter().for_each(|mistake| places.note(mistake, file.log));
     if machine.is_asked()
         && let Err(why) = Program::compile(&rules)

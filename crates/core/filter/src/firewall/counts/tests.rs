@@ -1,6 +1,7 @@
 //! Counters over a reload, against a plain search by name.
 
-use super::{Counters, Counts, Names, name};
+use super::{Counters, Counts};
+use crate::names::{Names, name};
 use crate::rules::Rules;
 use crate::text::{self, Source};
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ::filter::firewall::Published;
+use ::filter::Published;
 use ::filter::states::Timeouts;
 use ::filter::text::{self, Most, Source};
 use base::{Duration, Instant, Limit};
