@@ -1,5 +1,5 @@
-//! What pairs rules with those before a reload, whose counters they continue: a rule is known by its
-//! label, or without one by its text.
+//! What pairs rules with those before a reload, whose counters they continue: a rule is known by
+//! its label, or without one by its text.
 //!
 //! Called by: `published.rs`, when rules are compiled, so that the forwarding thread reads no text;
 //! `firewall/counts.rs` walks two lists of them.

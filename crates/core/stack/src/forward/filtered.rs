@@ -1,10 +1,10 @@
 //! Looking at a burst while there are rules: packets of known flows are passed and their translated
 //! destinations noted, each step for the whole burst.
 //!
-//! Called by: `burst.rs`, instead of `look.rs`'s own way. The firewall is asked about a plain packet
-//! that does not pass at once after its destination was looked up (`begin.rs`). Unusual packets
-//! are refused here and take the long way (`plain.rs`, `firewall.rs`), which does the same one by one.
-//! A packet that passes here and takes the long way for another reason is not judged again.
+//! Called by: `burst.rs`, instead of `look.rs`'s own way. The firewall is asked about a plain
+//! packet that does not pass at once after its destination was looked up (`begin.rs`). Unusual
+//! packets are refused here and take the long way (`plain.rs`, `firewall.rs`), which does the same
+//! one by one. A packet that passes here and takes the long way for another reason is not judged again.
 //! docs/decisions/0134.
 
 use arrayvec::ArrayVec;
