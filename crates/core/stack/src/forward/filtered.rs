@@ -3,8 +3,9 @@
 //!
 //! Called by: `burst.rs`, instead of `look.rs`'s own way. The firewall is asked about a plain
 //! packet that does not pass at once after its destination was looked up (`begin.rs`). Unusual
-//! packets are refused here and take the long way (`plain.rs`, `firewall.rs`), which does the same
-//! one by one. A packet that passes here and takes the long way for another reason is not judged again.
+//! packets are refused here and take the long way (`plain.rs`, `firewall.rs`), which does the
+//! same one by one. A packet that passes here and takes the long way for another reason is not
+//! judged again.
 //! docs/decisions/0134.
 
 use arrayvec::ArrayVec;
