@@ -1,7 +1,17 @@
 //! wirespeed is a TCP/IP stack that runs inside your process. This is the crate to depend on: it
 //! has no code of its own and re-exports what programs need from the other crates.
 //!
-//! Called by: programs.
+//! Called by: programs. There are two ways in:
+#![cfg_attr(
+    feature = "net",
+    doc = "- **Sockets**, blocking or async, with a driver that polls for you: [`net`]. The [`guide`] \
+           begins with them, and has routes, DHCP, DNS, hyper and a graceful end."
+)]
+#![cfg_attr(
+    not(feature = "net"),
+    doc = "- **Sockets**, blocking or async, with a driver that polls for you: feature `net`."
+)]
+//! - **A stack that you poll**, in a loop of your own: below.
 //!
 //! # A stack is polled
 //! A [`Stack`] is one shard with its own connections, buffers, timers and counters. It has no lock
