@@ -195,8 +195,8 @@ impl Firewall {
 
     /// Mappings of states that ended.
     fn give_back_mappings(&mut self, now: Instant) {
-        while let Some((tag, remote)) = self.states.next_freed() {
-            if let Some(id) = self.nats.give_back(tag) {
+        while let Some(tag) = self.states.next_freed() {
+            if let Some((id, remote)) = self.nats.give_back(tag) {
                 self.mappings.release(id, remote, now);
             }
         }

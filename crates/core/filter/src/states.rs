@@ -28,8 +28,6 @@ mod timeouts;
 mod walk;
 mod wheel;
 
-use core::net::IpAddr;
-
 use base::{Budget, Instant, Limit};
 use wire::checksum::Sum;
 
@@ -115,8 +113,8 @@ pub struct States {
     hand: u64,
     hand_ticks: u32,
     hand_rest: usize,
-    /// Numbers of the caller's that ended states had, with the address that the flow went to.
-    freed: Vec<(u32, IpAddr)>,
+    /// Numbers of the caller's that ended states had.
+    freed: Vec<u32>,
 }
 
 impl States {
@@ -301,7 +299,7 @@ impl States {
         }
         let tag = self.records.at(slot).tag;
         if tag != 0 {
-            self.freed.push((tag, self.records.key(slot, 1).tuple().src));
+            self.freed.push(tag);
         }
         self.wheel.unlink(&mut self.records, slot);
         self.waiting.remove(&mut self.records, slot);
@@ -311,9 +309,8 @@ impl States {
         self.ended += 1;
     }
 
-    /// The number that the caller gave to a state which has ended, and the address that its flow
-    /// went to. A caller with numbers other than 0 takes them after each call that may end states.
-    pub fn next_freed(&mut self) -> Option<(u32, IpAddr)> {
+    /// The number that the caller gave to a state which has ended. A caller with numbers other than 0 takes them after each call that may end states.
+    pub fn next_freed(&mut self) -> Option<u32> {
         self.freed.pop()
     }
 }

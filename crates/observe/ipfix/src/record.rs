@@ -133,8 +133,10 @@ pub(crate) fn flow(
         Direction::Original => [state.in_port, state.out_port],
         Direction::Reply => [state.out_port, state.in_port],
     };
-    fields.u64(clock.millis(event.reported.at.unwrap_or(state.created)));
-    fields.u64(clock.millis(state.seen));
+    // Late packets and ICMP errors count, but do not make the state live longer.
+    let start = event.reported.at.unwrap_or(state.created);
+    fields.u64(clock.millis(start));
+    fields.u64(clock.millis(state.seen.max(start)));
     fields.u64(bytes);
     fields.u64(packets);
     fields.u32(interface(in_port));

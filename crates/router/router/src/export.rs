@@ -137,6 +137,7 @@ impl Running {
             self.interfaces = rows.into_iter().map(name).collect();
         }
         for (number, (stack, shard)) in stacks.iter_mut().zip(&mut self.shards).enumerate() {
+            let now = stack.now();
             let Some(firewall) = stack.filter_mut() else { continue };
             firewall.note_exported(shard.exported);
             if !is_full {
@@ -215,7 +216,7 @@ impl Running {
         let is_due = now >= self.templates_at;
         for shard in &mut self.shards {
             shard.exporter.set_clock(self.clock);
-            if is_due {
+            if is_due && shard.exporter.waiting() == 0 {
                 shard.exporter.templates(&self.interfaces);
             }
         }

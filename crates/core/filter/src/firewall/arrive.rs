@@ -111,6 +111,12 @@ impl Beginning {
         self.is_redirected
     }
 
+    /// Is it for a mapping of an inside host, which does not let its sender in?
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Is it the first fragment of a datagram?
     #[must_use]
     pub fn is_fragment(&self) -> bool {

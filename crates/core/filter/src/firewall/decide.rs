@@ -94,11 +94,13 @@ impl Firewall {
             return self.judge_error(new, route.out_port, budget, now);
         }
         if route.is_own_flow || passes_always(&packet) {
+            self.first_fragment(&new.parsed, states::Verdict::PassAlone, budget, now)?;
             return Ok(Passed::unchanged());
         }
         if new.is_closed
             && let Some(port) = new.reflects_at
         {
+            self.first_fragment(&new.parsed, states::Verdict::Drop, budget, now)?;
             return Err(self.refuse_reflected(new, (port, route), budget, now));
         }
         // RFC 5382 REQ-4a: the default is to drop in silence.
@@ -148,14 +150,16 @@ impl Firewall {
             self.unmap(source.as_ref(), &new.tuple, now);
             return Err(DropReason::NatLoop.into());
         }
-        let used = source.as_ref().and_then(|source| source.mapping).or(self.retained(new));
-        let tag = used.map_or(0, |id| self.nats.take(id));
+        let tag = match source.as_ref().and_then(|source| source.mapping) {
+            Some(id) => self.nats.take(id, new.tuple.dst),
+            None => self.retained(new).map_or(0, |id| self.nats.take(id, new.tuple.src)),
+        };
         let outcome = self.insert(new, route, verdict, (&leaves, tag), budget, now);
         self.give_back_mappings(now);
         let id = outcome.inspect_err(|reason| {
             self.note_stateless(*reason, (&new.parsed.key.tuple(), &leaves), budget, now);
-            if let Some(id) = self.nats.give_back(tag) {
-                self.mappings.release(id, new.tuple.dst, now);
+            if let Some((id, remote)) = self.nats.give_back(tag) {
+                self.mappings.release(id, remote, now);
             }
         })?;
         self.counters.begins(verdict.rule);
@@ -227,7 +231,7 @@ impl Firewall {
             None => (*packet, route.port_address),
         };
         let Some(rule) = self.published.program.judge_source(&packet) else {
-            return self.hairpin(new, route, budget, now);
+            return self.hairpin(new, tuple, route, budget, now);
         };
         let Some(nat) = self.published.rules.nat.get(usize::from(rule)) else { return Ok(None) };
         match &nat.nat {
@@ -237,23 +241,27 @@ impl Firewall {
             }
             nat @ (Nat::Both { .. } | Nat::Prefix { .. }) => {
                 let addr = outbound(nat, tuple.src).ok_or(DropReason::NatNoPort)?;
-                Ok(Some(Source { addr, port: tuple.src_port, mapping: None }))
+                let leaves = Tuple { src: addr, ..*tuple };
+                let source = Source { addr, port: tuple.src_port, mapping: None };
+                let hairpin = self.hairpin(new, &leaves, route, budget, now)?;
+                Ok(Some(hairpin.unwrap_or(source)))
             }
-            Nat::Keep | Nat::Dest { .. } => self.hairpin(new, route, budget, now),
+            Nat::Keep | Nat::Dest { .. } => self.hairpin(new, tuple, route, budget, now),
         }
     }
 
-    /// The source of a flow that no rule translates: another one if its answers would come to
-    /// another shard. Between two hosts of the inside an outside address is what RFC 4787 REQ-9
-    /// asks for.
+    /// The source of a flow that would leave with the tuple `leaves`, without a mapping: another
+    /// one if its answers would come to another shard. Between two hosts of the inside an outside
+    /// address is what RFC 4787 REQ-9 asks for.
     fn hairpin(
         &mut self,
         new: &Beginning,
+        leaves: &Tuple,
         route: &Route<'_>,
         budget: &mut Budget,
         now: Instant,
     ) -> Result<Option<Source>, Refusal> {
-        if !new.is_redirected || self.has_answers(&new.tuple, route.out_port, new) {
+        if !new.is_redirected || self.has_answers(leaves, route.out_port, new) {
             return Ok(None);
         }
         let pool = self.nats.hairpin(&mut self.mappings).ok_or(DropReason::NatNoPort)?;

@@ -2,6 +2,8 @@
 //!
 //! Called by: the firewall. RFC 4787 sections 4.1 and 6.
 
+use core::net::IpAddr;
+
 use base::Cidr;
 
 use crate::nat::{Addresses, Filtering, MappingId, Mappings, Pool, PoolId};
@@ -16,8 +18,9 @@ pub(super) struct Nats {
     outsides: Vec<u16>,
     exchanges: Vec<u16>,
     hairpin: Option<PoolId>,
-    /// Mappings that states use; a state has the index plus 1.
-    used: Vec<Option<MappingId>>,
+    /// Mappings that states use, each with the remote address that the mapping has noted for the
+    /// state; a state has the index plus 1.
+    used: Vec<Option<(MappingId, IpAddr)>>,
     free: Vec<u32>,
 }
 
@@ -78,28 +81,29 @@ impl Nats {
     }
 
     /// A number for a mapping that a state uses, from 1.
-    pub(super) fn take(&mut self, id: MappingId) -> u32 {
+    pub(super) fn take(&mut self, id: MappingId, remote: IpAddr) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.used.push(None);
             self.used.len() as u32 - 1
         });
         if let Some(place) = self.used.get_mut(at as usize) {
-            *place = Some(id);
+            *place = Some((id, remote));
         }
         at + 1
     }
 
-    /// The mapping with a number, which is free again.
-    pub(super) fn give_back(&mut self, number: u32) -> Option<MappingId> {
+    /// The mapping and the remote address with a number, which is free again.
+    pub(super) fn give_back(&mut self, number: u32) -> Option<(MappingId, IpAddr)> {
         let at = number.checked_sub(1)?;
-        let id = self.used.get_mut(at as usize)?.take()?;
+        let used = self.used.get_mut(at as usize)?.take()?;
         self.free.push(at);
-        Some(id)
+        Some(used)
     }
 
     /// The mapping with a number.
     pub(super) fn mapping(&self, number: u32) -> Option<MappingId> {
-        *self.used.get(number.checked_sub(1)? as usize)?
+        let used = self.used.get(number.checked_sub(1)? as usize)?;
+        used.map(|(id, _)| id)
     }
 }
 

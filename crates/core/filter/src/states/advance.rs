@@ -102,7 +102,8 @@ impl States {
 
     /// The time of a tick that is not later than `now`.
     pub(super) fn time_of(tick: u32, now: Instant) -> Instant {
-        let ago = tick_of(now).wrapping_sub(tick);
-        now - span_of(ago)
+        // Another shard's clock may be a tick ahead.
+        let ago = (tick_of(now).wrapping_sub(tick) as i32).max(0);
+        now - span_of(ago as u32)
     }
 }

@@ -110,7 +110,7 @@ impl States {
             let since = reported.map_or(common.created, |reported| reported.tick);
             let is_over = common.phase.is_over()
                 && tick.wrapping_sub(common.seen) as i32 >= OVER_TICKS as i32;
-            let is_due = is_over || tick.wrapping_sub(since) >= active;
+            let is_due = is_over || tick.wrapping_sub(since) as i32 >= active as i32;
             if !is_due || reported.is_some_and(|reported| reported.packets == common.packets) {
                 continue;
             }

@@ -118,7 +118,7 @@ pub(super) fn of_host(stack: &Stack, m: &Mbuf, step: Step, arrived: &Arrived) ->
     let Some(Arrival::Begins(new)) = arrived.as_ref().filter(|_| step != Step::Last) else {
         return None;
     };
-    let is_as_it_came = !new.is_redirected() && !new.is_fragment();
+    let is_as_it_came = !new.is_redirected() && !new.is_closed() && !new.is_fragment();
     let has_homes = stack.firewall.as_ref().is_some_and(|firewall| firewall.homes().is_some());
     let may_go = is_as_it_came && has_homes;
     may_go.then(|| homes::of_host(stack, m.in_port(), m.as_slice()))?

@@ -117,7 +117,8 @@ fn of_frame(
     let found = packet.filter(|packet| !is_to_group(packet)).and_then(|packet| {
         let (tuple, icmp) = flow(packet)?;
         let is_for_link = match (tuple.protocol, icmp) {
-            (protocol::UDP, _) => [tuple.src_port, tuple.dst_port].iter().any(is_dhcp),
+            // Answers from these ports are of flows like others.
+            (protocol::UDP, _) => is_dhcp(&tuple.dst_port),
             (protocol::ICMP, Some((5, _))) => true,
             (protocol::ICMPV6, Some((kind, _))) => matches!(kind, 130..=137 | 143),
             _ => false,

@@ -65,7 +65,7 @@ fn what_cannot_be_meant_is_refused_with_what_to_write() {
         ("--late 1%", "1%:10ms"),
         ("--queue-bdp -1", "--help"),
         ("--queue-bdp nan", "0.25"),
-        ("--loss 300%", "more than all"),
+        ("--loss 300%", "more than 100%"),
         ("--seeds 0", "1..=10000"),
         ("--jobs 0", "1..=256"),
         ("--seconds 0", "1..=3600"),

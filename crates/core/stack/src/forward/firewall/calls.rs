@@ -23,7 +23,11 @@ impl Stack {
         let (index, count) = (self.shard_index(), self.steering().count());
         let shards = Shards::of_count(index, count).unwrap_or(Shards::ALONE);
         match (rules, &mut self.firewall) {
-            (None, firewall) => *firewall = None,
+            (None, firewall) => {
+                *firewall = None;
+                let (drops, pool) = (&mut self.core.drops, &mut self.core.cx.pool);
+                self.forwarding.held.expire(Instant::NEVER, drops, pool);
+            }
             (Some(rules), Some(firewall)) => firewall.publish(rules),
             (Some(rules), firewall @ None) => {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|n| self.core.secret.hash([PURPOSE, n]));

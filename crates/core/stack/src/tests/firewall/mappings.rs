@@ -118,3 +118,53 @@ fn mappings_end_with_their_port_of_the_router() {
     assert!(router.stack.remove_port(PortId(1)).is_some());
     assert!(router.stack.filter().expect("rules").mappings().is_empty());
 }
+
+/// End the flows between an inside host and `remote`.
+fn end_flows_with(router: &mut Router, remote: &str) {
+    let (now, remote) = (router.stack.now(), ip(remote));
+    let firewall = router.stack.filter_mut().expect("rules are set");
+    firewall.kill_states(filter::states::Cursor::default(), 1_000, now, |state| {
+        [state.original.src, state.original.dst].contains(&remote)
+    });
+}
+
+/// RFC 4787 REQ-8.
+#[test]
+fn a_mapping_forgets_a_remote_host_with_its_last_flow() {
+    let far = "198.51.100.10";
+    let mut router = router("pass in lan\npass in wan", MASQUERADE);
+    router.stack.add_neighbour(PortId(1), ip(far), HOSTS[1]);
+    for to in [THERE, (far, 443)] {
+        one(cross(&mut router, 0, &udp(HERE, to)), 1);
+    }
+    let from_another_port = udp((B, 999), (WAN, 40_000));
+    one(cross(&mut router, 1, &from_another_port), 0);
+    end_flows_with(&mut router, B);
+    assert!(cross(&mut router, 1, &from_another_port)[0].is_empty(), "no flow with it is left");
+    one(cross(&mut router, 1, &udp((far, 999), (WAN, 40_000))), 0);
+}
+
+#[test]
+fn a_hairpinned_flow_uses_the_mapping_of_its_sender_alone() {
+    let c = "192.0.2.10";
+    let rules = "pass in lan\npass in wan";
+    let mut router = router(rules, &format!("{MASQUERADE} filtering independent"));
+    router.stack.add_neighbour(PortId(0), ip(c), HOSTS[0]);
+    one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    one(cross(&mut router, 0, &udp((c, 5_000), (WAN, 40_000))), 0);
+    for remote in [B, c] {
+        end_flows_with(&mut router, remote);
+    }
+    assert!(cross(&mut router, 1, &udp(THERE, (WAN, 40_000)))[0].is_empty(), "no flow is left");
+}
+
+#[test]
+fn fragments_reach_the_sockets_of_the_router_without_a_rule() {
+    let mut router = router("block in wan", "");
+    let handle = router.stack.udp_bind(local(WAN, 5_000), Owner::program()).expect("free");
+    router.stack.udp_connect(handle, local(B, 443)).expect("there is a route");
+    for piece in packets::fragments(&packets::udp(THERE, (WAN, 5_000), &[7; 2_000]), 1_000) {
+        cross(&mut router, 1, &piece);
+    }
+    assert!(router.stack.udp_readable(handle), "it is whole");
+}

@@ -262,13 +262,14 @@ mod tests {
             for size in SIZES {
                 let mut work = Work::new(role, size).expect("made");
                 // Without a warm-up, 400 turns may end before the first ACK arrives, which is
-                // delayed.
+                // delayed. A busy machine may stop them for the length of a delayed ACK, too.
                 work.warm_up().expect("warm");
-                let (mut marks, mut packets) = (Vec::new(), 0.0);
-                for _ in 0..400 {
+                let (mut marks, mut packets, mut turns) = (Vec::new(), 0.0, 0);
+                while packets <= 2_000.0 && turns < 400_000 {
                     packets += work.turn(&mut |role| marks.push(role)).expect("a turn");
+                    turns += 1;
                 }
-                assert!(packets > 2_000.0, "{role:?} {size}: {packets}");
+                assert!(packets > 2_000.0, "{role:?} {size}: {packets} in {turns} turns");
                 let expected: &[Option<Role>] = match role {
                     Role::Forwarder => &[Some(Role::Forwarder), None],
                     _ => &[Some(Role::Sender), Some(Role::Receiver), None],
