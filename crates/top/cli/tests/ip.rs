@@ -62,7 +62,7 @@ fn routes_neighbours_and_addresses_are_changed_and_shown() {
             ("rule del priority 8", 2, "No such file or directory"),
             ("rule add priority 32766 prohibit", 2, "the main table's"),
             ("rule add", 1, "requires arguments"),
-            ("rule add bogus", 1, "no keyword"),
+            ("rule add bogus", 1, "not a keyword"),
         ] {
             let (code, _, error) = ip(&running, words);
             assert!(code == wanted && error.contains(says), "{words}: {code} {error}");

@@ -76,6 +76,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("nfs/", Some(Other)),
         ("telnet/", Some(Other)),
         ("router/", Some(Other)),
+        ("ipfix/", Some(Other)),
         ("page/", Some(Other)),
         ("live/", Some(Other)),
         ("profile/", Some(Other)),

@@ -26,7 +26,7 @@ impl Stack {
             (None, firewall) => {
                 *firewall = None;
                 let (drops, pool) = (&mut self.core.drops, &mut self.core.cx.pool);
-                self.forwarding.held.expire(Instant::NEVER, drops, pool);
+                self.forwarding.held.clear(drops, pool);
             }
             (Some(rules), Some(firewall)) => firewall.publish(rules),
             (Some(rules), firewall @ None) => {

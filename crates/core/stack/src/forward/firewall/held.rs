@@ -79,6 +79,13 @@ impl Held {
         }
     }
 
+    /// Drop all fragments.
+    pub(crate) fn clear(&mut self, drops: &mut Drops, pool: &mut Pool) {
+        while !self.is_empty() {
+            self.drop_first(drops, pool);
+        }
+    }
+
     fn drop_first(&mut self, drops: &mut Drops, pool: &mut Pool) {
         if let Some(first) = self.waiting.pop_front() {
             self.bytes -= first.frame.len();

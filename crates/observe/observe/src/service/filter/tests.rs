@@ -127,7 +127,7 @@ fn what_is_asked_of_states_is_checked() {
     assert_eq!(refusal(&asked(Chosen::default())), None, "no rules, no states");
     let text = |text: &str| Some(text.to_owned());
     let wrong = asked(Chosen { src: text("10.0.0"), ..Chosen::default() });
-    assert!(refusal(&wrong).is_some_and(|(_, why)| why.contains("no address")));
+    assert!(refusal(&wrong).is_some_and(|(_, why)| why.contains("not an address")));
     let wrong = asked(Chosen { in_dev: text("wna"), ..Chosen::default() });
     assert!(refusal(&wrong).is_some_and(|(kind, _)| kind == Refusal::Missing));
     assert_eq!(by_rule(&stack, "web").expect("a label").0, [0]);
