@@ -119,5 +119,7 @@ pub(crate) fn binary_with(
         command.env("RUSTFLAGS", format!("--cfg {cfg}")).arg("--target-dir").arg(&target);
     }
     process::pass_on(&mut command)?;
-    Ok(target.join(profile).join(binary))
+    // Cargo's own profiles share folders.
+    let folder = if profile == "bench" { "release" } else { profile };
+    Ok(target.join(folder).join(binary))
 }
