@@ -309,7 +309,8 @@ impl States {
         self.ended += 1;
     }
 
-    /// The number that the caller gave to a state which has ended. A caller with numbers other than 0 takes them after each call that may end states.
+    /// The number that the caller gave to a state, after the state has ended. A caller with numbers
+    /// other than 0 takes them after each call that may end states.
     pub fn next_freed(&mut self) -> Option<u32> {
         self.freed.pop()
     }

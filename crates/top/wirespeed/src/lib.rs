@@ -4,8 +4,8 @@
 //! Called by: programs. There are two ways in:
 #![cfg_attr(
     feature = "net",
-    doc = "- **Sockets**, blocking or async, with a driver that polls for you: [`net`]. The [`guide`] \
-           begins with them, and has routes, DHCP, DNS, hyper and a graceful end."
+    doc = "- **Sockets**, blocking or async, with a driver that polls for you: [`net`]. The \
+           [`guide`] begins with them, and has routes, DHCP, DNS, hyper and a graceful end."
 )]
 #![cfg_attr(
     not(feature = "net"),

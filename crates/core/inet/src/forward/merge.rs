@@ -1,10 +1,10 @@
 //! Merges segments that arrived one behind the other into one super-segment, for a device to which
 //! it costs less than the segments one by one (GRO).
 //!
-//! Called by: `stack/forward/merge.rs`. The rules are those by which [`super::SuperSegment`] cuts:
-//! a super-segment that is cut again gives the segments back byte for byte. So nothing is merged
-//! across a change of flags, options, window or acknowledgment, and nothing behind PSH or FIN. RFC
-//! 9293 section 3.1, RFC 3168 section 6.1.2, RFC 6864 section 4.1.
+//! Called by: `stack/forward/burst/merge.rs`. The rules are those by which [`super::SuperSegment`]
+//! cuts: a super-segment that is cut again gives the segments back byte for byte. So nothing is
+//! merged across a change of flags, options, window or acknowledgment, and nothing behind PSH or
+//! FIN. RFC 9293 section 3.1, RFC 3168 section 6.1.2, RFC 6864 section 4.1.
 
 use wire::checksum::{Ladder, Sum, sum_short};
 use wire::tcp::Flags;

@@ -4,6 +4,8 @@
 //! Called by: `group.rs`. A flow has the bucket of its hash, so that a flow whose next hop is still
 //! there keeps it. RFC 2992 compares ways to do this; Linux calls it resilient next-hop groups.
 
+use std::cmp::Ordering;
+
 /// Buckets of a group.
 pub(super) const BUCKETS: usize = 128;
 
@@ -26,7 +28,6 @@ struct Count {
     share: Share,
     quota: usize,
     held: usize,
-    is_new: bool,
 }
 
 impl Count {
@@ -49,15 +50,12 @@ pub(super) fn distribute(before: [u32; BUCKETS], shares: &[Share]) -> [u32; BUCK
             continue;
         }
         // The bucket's member is gone: the member that misses most buckets gets it.
-        if let Some(heir) =
-            counts.iter_mut().max_by_key(|c| c.missing() * 2 + usize::from(c.is_new))
-        {
+        if let Some(heir) = counts.iter_mut().max_by_key(|c| c.missing()) {
             heir.held += 1;
             *bucket = heir.share.member;
         }
     }
-    // Rounding may give a member that stays one bucket more or less; no bucket moves for that.
-    while let Some(taker) = counts.iter().position(|c| c.missing() > usize::from(!c.is_new)) {
+    while let Some(taker) = counts.iter().position(|c| c.missing() > 0) {
         let Some(giver) = (0..counts.len()).max_by_key(|&at| counts[at].excess()) else { break };
         let (from, to) = (counts[giver].share.member, counts[taker].share.member);
         let Some(bucket) = buckets.iter_mut().find(|bucket| **bucket == from) else { break };
@@ -68,15 +66,29 @@ pub(super) fn distribute(before: [u32; BUCKETS], shares: &[Share]) -> [u32; BUCK
     buckets
 }
 
+/// Hand out the buckets one by one, each to the member with the greatest claim to one more. A new
+/// member then never raises the quota of another, and a member that goes never lowers one, which
+/// rounding the exact shares would do: no bucket moves between members that stay.
 fn counts(before: &[u32; BUCKETS], shares: &[Share]) -> Vec<Count> {
-    let total: usize = shares.iter().map(|share| usize::from(share.weight)).sum();
-    let mut sum = 0;
     let count = |&share: &Share| {
-        let first = BUCKETS * sum / total.max(1);
-        sum += usize::from(share.weight);
         let held = before.iter().filter(|bucket| **bucket == share.member).count();
-        let quota = BUCKETS * sum / total.max(1) - first;
-        Count { share, quota, held, is_new: held == 0 }
+        Count { share, quota: 0, held }
     };
-    shares.iter().map(count).collect()
+    let mut counts: Vec<Count> = shares.iter().map(count).collect();
+    for _ in 0..BUCKETS {
+        if let Some(next) = counts.iter_mut().max_by(|a, b| claim(a, b)) {
+            next.quota += 1;
+        }
+    }
+    counts
+}
+
+/// Compare the claims of two members: weight / sqrt(n (n + 1)) for the bucket after `n`, so that
+/// each member gets a first one (the method of Huntington and Hill for seats of a parliament).
+fn claim(a: &Count, b: &Count) -> Ordering {
+    let weight = |c: &Count| usize::from(c.share.weight).pow(2);
+    let divisor = |c: &Count| c.quota * (c.quota + 1);
+    let by_claim = (weight(a) * divisor(b)).cmp(&(weight(b) * divisor(a)));
+    // Of equal claims, that of the member with the lower number is met first, always.
+    by_claim.then(divisor(b).cmp(&divisor(a))).then(b.share.member.cmp(&a.share.member))
 }

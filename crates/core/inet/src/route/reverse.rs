@@ -1,8 +1,8 @@
 //! Reverse paths: do packets to an address leave by a port? A packet that comes by a port by which
 //! its source is not reached has a forged source, or the port should not check sources.
 //!
-//! Called by: `stack/forward/source.rs` for packets one by one, `stack/forward/burst.rs` for the
-//! flows of a burst. RFC 2827, RFC 3704 section 2, RFC 8704. docs/decisions/0109.
+//! Called by: `stack/forward/plain/source.rs` for packets one by one, `stack/forward/burst.rs` for
+//! the flows of a burst. RFC 2827, RFC 3704 section 2, RFC 8704. docs/decisions/0109.
 
 use core::fmt;
 use core::net::IpAddr;

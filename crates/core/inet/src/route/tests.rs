@@ -350,10 +350,9 @@ proptest! {
                 prop_assert!(shares.iter().any(|s| s.member == *new));
                 let is_gone = !shares.iter().any(|s| s.member == *old);
                 let is_new = *new == member && at.is_none();
-                // A member whose weight was too little for a bucket may get its first one.
-                let had_none = !buckets.contains(new);
-                prop_assert!(old == new || is_gone || is_new || had_none);
+                prop_assert!(old == new || is_gone || is_new);
             }
+            prop_assert!(shares.iter().all(|s| next.contains(&s.member)), "each has a bucket");
             buckets = next;
         }
     }

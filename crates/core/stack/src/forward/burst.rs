@@ -7,24 +7,33 @@
 //! anything that the lookup of the others depended on, they take it too. Counters: `forwarded`,
 //! `forwarded_in_bursts`. RFC 1812 section 5.2.
 
+mod adjacency;
+mod begin;
+mod filtered;
+mod leave;
+mod look;
+mod merge;
+mod whole;
+
 use core::net::IpAddr;
 
+pub(super) use adjacency::Adjacencies;
+use adjacency::{Adjacency, Link, Slot, tagged};
 use arrayvec::{ArrayVec, IntoIter};
 use base::{Counter, Duration, Instant, LinkKind, MacAddr, Mtu};
+use begin::{Said, Verdicts};
 use device::vlan::Tag;
 use device::{BURST, Burst};
+use filtered::Context;
 use inet::NextHop;
 use inet::route::{GroupIndex, MAIN_TABLE, SourceCheck, View};
+use leave::leave;
+use look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
 use mbuf::Mbuf;
 use wire::ether;
 
-use super::adjacency::{Adjacency, Link, Slot, tagged};
-use super::begin::{Said, Verdicts};
-use super::filtered::Context;
-use super::leave::leave;
-use super::look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
 use super::plain::Ingress;
-use super::{Bursts, firewall, merge, offloads, plain};
+use super::{Bursts, firewall, plain};
 use crate::stack::Stack;
 
 /// The egress of a flow.
@@ -249,7 +258,7 @@ impl Bursts {
             let offloaded = first.offloaded().filter(|_| generation == self.generation);
             if let Some(offloaded) = offloaded
                 && let Some(a) = self.adjacency_of(egresses, offloaded, never_by)
-                && let Some(left) = offloads::leave_whole::<AT>(stack, a, offloaded, &mut rest)
+                && let Some(left) = whole::leave_whole::<AT>(stack, a, offloaded, &mut rest)
             {
                 bytes += left - tag_len;
                 forwarded += 1;

@@ -7,23 +7,27 @@
 //! unless switched on, directed ones. RFC 1812 sections 4.3, 5.2 and 5.3, RFC 2644, RFC 8200
 //! section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
 
+mod elsewhere;
+pub(super) mod offloads;
+mod redirect_out;
+mod source;
+
 use core::net::IpAddr;
 
 use base::{Counter, DropReason, IpVersion, LinkKind, MacAddr, Mtu};
 use device::vlan::{self, Tag};
+use elsewhere::Elsewhere;
 use inet::ether::{Carries, ether_input};
 use inet::forward::{self as transit, Piece, Transit};
 use inet::icmp::{Report, Unreachable};
 use inet::route::SourceCheck;
 use inet::{NextHop, NoRoute, Sender};
 use mbuf::{Flags, Mbuf};
+use offloads::Offload;
 use tcp::Fate;
 use wire::ether;
 
-use super::elsewhere::{self, Elsewhere};
 use super::firewall::{self, Arrived};
-use super::offloads::{self, Offload};
-use super::{redirect_out, source};
 use crate::for_us::offer;
 use crate::next_hop::no_route;
 use crate::port::Port;

@@ -2,8 +2,8 @@
 //! mapping of NAT.
 //!
 //! Called by: `forward/ingress.rs` for each frame that a shard of a router with rules receives;
-//! `forward/elsewhere.rs`, when the firewall names another home. Without rules of NAT it is the
-//! hash of the flow (`steering.rs`). Frames for the host go where they go without rules, in a
+//! `forward/plain/elsewhere.rs`, when the firewall names another home. Without rules of NAT it is
+//! the hash of the flow (`steering.rs`). Frames for the host go where they go without rules, in a
 //! second step if need be. docs/decisions/0135.
 
 use core::net::IpAddr;

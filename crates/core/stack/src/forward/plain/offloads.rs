@@ -1,24 +1,19 @@
 //! Offloads of forwarded packets: a super-segment leaves whole by a port that takes it, and in
 //! packets by another one; a checksum that the sender left to its device is left to the next one.
 //!
-//! Called by: `plain.rs`, and `burst.rs` for packets that leave as they are. A super-segment is one
+//! Called by: `plain.rs`; `burst/whole.rs` sends what leaves as it is. A super-segment is one
 //! packet to routes, rules and counters; the MTU is compared with the packets that it becomes.
 //! Decision 0133. Counters: `super_segments_forwarded`, `super_segments_cut`. Drop:
 //! `ip_super_segment`.
 
 use core::net::IpAddr;
 
-use arrayvec::IntoIter;
 use base::{Counter, DropReason, Mtu};
-use device::BURST;
 use inet::forward::{self as transit, Inner, SuperSegment};
 use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 
-use super::adjacency::{Adjacency, Link};
-use super::leave::leave;
-use super::look::{BARE, ETHERNET, Seen, TAGGED};
-use super::plain::{self, Egress};
+use super::{Egress, put_or_fragment};
 use crate::port::Port;
 use crate::stack::Stack;
 
@@ -75,7 +70,13 @@ impl Offload {
 /// Does the device of a port do the work that a packet asks for, so that all packets on the wire
 /// have at most `mtu` bytes?
 #[inline]
-fn takes(port: &Port, m: &Mbuf, packet: &[u8], inner: &Inner, mtu: usize) -> bool {
+pub(in crate::forward) fn takes(
+    port: &Port,
+    m: &Mbuf,
+    packet: &[u8],
+    inner: &Inner,
+    mtu: usize,
+) -> bool {
     let offloads = &port.limits.offloads;
     let most = if inner.is_tcp { offloads.tso_max_bytes } else { offloads.uso_max_bytes };
     let size = m.segment_size();
@@ -129,54 +130,8 @@ pub(super) fn cut(stack: &mut Stack, m: &Mbuf, mtu: Mtu, egress: &Egress) -> Fat
         if !part.as_mut_slice().is_some_and(transit::hop) {
             return Err(DropReason::IpHopLimit);
         }
-        plain::put_or_fragment(stack, part, mtu, egress)?;
+        put_or_fragment(stack, part, mtu, egress)?;
     }
     stack.core.cx.counters.add(Counter::SuperSegmentsCut, 1);
     Ok(())
-}
-
-/// Send the next frame of a burst, which asks for offloads, to its next hop. `None`, with nothing
-/// sent, if it has to take the long way. Otherwise as [`leave`].
-#[inline(never)]
-pub(super) fn leave_whole<const AT: usize>(
-    stack: &mut Stack,
-    adjacency: &Adjacency,
-    seen: Seen,
-    frames: &mut IntoIter<Mbuf, BURST>,
-) -> Option<u64> {
-    let m = frames.as_slice().first()?;
-    let packet = m.as_slice().get(AT..AT + usize::from(seen.len))?;
-    let inner = Inner::of(packet)?;
-    let port = stack.ports.get(adjacency.port()).filter(|port| !port.gone)?;
-    let is_described = m.has(Flags::CSUM_PARTIAL) && usize::from(m.csum()) == AT + inner.at;
-    if !is_described || !takes(port, m, packet, &inner, adjacency.path_mtu as usize) {
-        return None;
-    }
-    let is_super = m.segment_size() != 0;
-    stack.core.cx.counters.add(Counter::SuperSegmentsForwarded, u64::from(is_super));
-    leave_as_is::<AT>(stack, adjacency, &inner, seen, frames)
-}
-
-/// Send the next frame of a burst, whose offloads the port takes, to its next hop. As [`leave`].
-pub(super) fn leave_as_is<const AT: usize>(
-    stack: &mut Stack,
-    adjacency: &Adjacency,
-    inner: &Inner,
-    seen: Seen,
-    frames: &mut IntoIter<Mbuf, BURST>,
-) -> Option<u64> {
-    let port = stack.ports.get_mut(adjacency.port()).filter(|port| !port.gone)?;
-    // As in `leave`, which must not ask a second time.
-    if !port.has_room(&mut stack.core.cx) {
-        port.forwarded.packets_out += 1;
-        stack.core.drops.count(DropReason::TxFull);
-        return frames.next().map(|m| m.len() as u64);
-    }
-    let link_len = match &adjacency.link {
-        Link::Bare => BARE,
-        Link::Tagged(_) if port.takes_tagged() => TAGGED,
-        Link::Ethernet(_) | Link::Tagged(_) => ETHERNET,
-    };
-    frames.as_mut_slice().first_mut()?.set_csum((link_len + inner.at) as u16);
-    leave::<AT>(stack, adjacency, &[seen], frames)
 }

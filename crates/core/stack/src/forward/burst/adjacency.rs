@@ -117,13 +117,13 @@ pub(super) fn tagged(header: &[u8; ETHERNET], tag: Tag) -> [u8; TAGGED] {
 }
 
 /// Adjacencies by next hop. A bucket that is full loses the entry that was made first.
-pub(super) struct Adjacencies {
+pub(in crate::forward) struct Adjacencies {
     entries: Box<[[Adjacency; WAYS]; BUCKETS]>,
     made: u32,
 }
 
 impl Adjacencies {
-    pub(super) fn new() -> Adjacencies {
+    pub(in crate::forward) fn new() -> Adjacencies {
         Adjacencies { entries: Box::new([[Adjacency::NONE; WAYS]; BUCKETS]), made: 0 }
     }
 

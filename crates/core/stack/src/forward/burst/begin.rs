@@ -17,8 +17,8 @@ use filter::nat::SourceReport;
 use inet::forward::destination;
 use mbuf::Mbuf;
 
-use super::firewall;
 use super::look::{REFUSED, Seens};
+use crate::forward::firewall;
 use crate::stack::Stack;
 
 /// What the firewall says of a frame.

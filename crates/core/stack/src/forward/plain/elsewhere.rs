@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 use filter::firewall::{Arrival, Directed};
 use mbuf::Mbuf;
 
-use super::firewall::{self, Arrived};
+use crate::forward::firewall::{self, Arrived};
 use crate::shard::homes::{self, Step};
 use crate::stack::Stack;
 

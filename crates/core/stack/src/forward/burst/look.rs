@@ -13,7 +13,7 @@ use inet::route::{View, flow_v4, flow_v6};
 use mbuf::{Flags, Mbuf};
 use wire::{ether, protocol};
 
-use super::Locals;
+use crate::forward::Locals;
 
 /// Bytes of the link header of bare packets, of Ethernet, and of Ethernet with a tag: the code is
 /// compiled for each.

@@ -13,13 +13,12 @@ use mbuf::{Flags, Mbuf};
 use wire::checksum::Ladder;
 
 use super::adjacency::Adjacency;
-use super::leave;
 use super::look::{Seen, TAGGED};
-use super::offloads;
+use super::whole;
 use crate::stack::Stack;
 
 /// Send the next frames of a burst, as many as there are in `seen`, to their next hop, and merge
-/// those that may be. As [`leave::leave`].
+/// those that may be. As [`super::leave::leave`].
 #[inline(never)]
 pub(super) fn leave<const AT: usize>(
     stack: &mut Stack,
@@ -48,13 +47,13 @@ pub(super) fn leave<const AT: usize>(
         // Frames that came before the run leave before it.
         let (before, later) = seen.split_at(at);
         if at > 0 {
-            bytes += leave::leave::<AT>(stack, adjacency, before, frames)?;
+            bytes += super::leave::leave::<AT>(stack, adjacency, before, frames)?;
         }
         let of_run = Seen { len: len as u16, ..later[0] };
         let mut one: ArrayVec<Mbuf, BURST> = ArrayVec::new();
         one.push(merged);
         let is_sent =
-            offloads::leave_as_is::<AT>(stack, adjacency, &inner, of_run, &mut one.into_iter());
+            whole::leave_as_is::<AT>(stack, adjacency, &inner, of_run, &mut one.into_iter());
         is_sent?;
         for m in frames.take(count) {
             bytes += m.len() as u64;
@@ -67,7 +66,7 @@ pub(super) fn leave<const AT: usize>(
         (seen, at) = (&later[count..], 0);
     }
     if !seen.is_empty() {
-        bytes += leave::leave::<AT>(stack, adjacency, seen, frames)?;
+        bytes += super::leave::leave::<AT>(stack, adjacency, seen, frames)?;
     }
     Some(bytes)
 }

@@ -17,9 +17,9 @@ use inet::forward::{plain_v4, plain_v6};
 use inet::route::{View, flow_v4, flow_v6};
 use mbuf::Flags;
 
-use super::Locals;
 use super::begin::{Said, Verdicts};
 use super::look::{FIRST_V6, REFUSED, Seen, Seens, framed};
+use crate::forward::Locals;
 
 /// The state of the router that looking at a burst needs.
 pub(super) struct Context<'a, 'v> {
