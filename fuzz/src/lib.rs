@@ -20,6 +20,7 @@ pub mod link;
 pub mod parsers;
 pub mod queues;
 pub mod rpc;
+pub mod rules;
 pub mod seeds;
 pub mod stack;
 pub mod tcb;
@@ -59,6 +60,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wheel", queues::wheel),
     ("release", queues::release),
     ("filter", filter::any_program),
+    ("rules", rules::any_text),
     ("rpc_record", rpc::any_stream),
     ("rpc_message", rpc::any_message),
     ("telnet", telnet::any_talk),

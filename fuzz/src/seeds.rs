@@ -41,6 +41,7 @@ const SCRIPTED: &[&str] = &[
     "wheel",
     "release",
     "filter",
+    "rules",
     "telnet",
 ];
 /// Scripts of any bytes for each of them.
@@ -69,6 +70,7 @@ pub fn all() -> Vec<Seed> {
         }
     }
     seeds.push(("filter", "port-80".to_owned(), crate::filter::real_program()));
+    seeds.push(("rules", "example".to_owned(), crate::rules::real_text()));
     seeds.push(("dns", "answers".to_owned(), crate::dns::whole_answers()));
     seeds.push(("dhcp4", "lease".to_owned(), crate::dhcp::whole_lease(false)));
     seeds.push(("dhcp6", "lease".to_owned(), crate::dhcp::whole_lease(true)));

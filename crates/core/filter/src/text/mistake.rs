@@ -3,10 +3,13 @@
 //! Called by: the readers of `text`, which find all mistakes before they give up. A reader knows
 //! its text, so that it makes a [`Fault`] of line and column alone; the [`Log`] adds the text.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 /// Mistakes that are reported; the last one says how many more there are.
 const MISTAKES_MAX: usize = 100;
+
+/// Characters of a mistake that are shown.
+const WHAT_MAX: usize = 400;
 
 /// The text in which a mistake is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +55,23 @@ pub struct Mistake {
 }
 
 impl fmt::Display for Mistake {
+    /// One line for a terminal: control characters of the operator's text are replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.location, self.line, self.column, self.what)
+        let Mistake { location, line, column, what } = self;
+        write!(Printable(f), "{location}:{line}:{column}: {what}")
+    }
+}
+
+/// Writes text without control characters and without those that reorder what is shown.
+struct Printable<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Printable<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let is_hidden = |c: char| {
+            c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        let shown = |c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c };
+        text.chars().try_for_each(|c| self.0.write_char(shown(c)))
     }
 }
 
@@ -73,7 +91,12 @@ impl Fault {
     }
 
     pub(super) fn in_text(self, location: &Location) -> Mistake {
-        let Fault { line, column, what } = self;
+        let Fault { line, column, mut what } = self;
+        // A word of the operator's may be as long as the file.
+        if let Some((end, _)) = what.char_indices().nth(WHAT_MAX) {
+            what.truncate(end);
+            what.push('…');
+        }
         Mistake { location: location.clone(), line, column, what }
     }
 }

@@ -212,6 +212,18 @@ fn there_is_a_limit_of_rules_and_of_mistakes() {
 }
 
 #[test]
+fn a_mistake_is_one_line_of_characters_that_a_terminal_shows() {
+    let bytes = "pass in \u{1b}[2J\u{7}\u{202e}lan";
+    assert!(!mistake(bytes).contains(|c: char| c.is_control() || c == '\u{202e}'));
+    let default = "drop\nall";
+    let found = lines(&Source { default, ..Source::default() });
+    assert_eq!(found.len(), 1);
+    assert!(!found[0].contains('\n'), "{}", found[0]);
+    let long = format!("pass in {}", "a".repeat(100_000));
+    assert!(mistake(&long).len() < 500);
+}
+
+#[test]
 fn columns_are_characters() {
     assert_eq!(mistake("pass label größe in lna"), "1:21: unknown port `lna`: did you mean `lan`?");
 }
