@@ -408,7 +408,8 @@ fn without_a_run_time_directory_sockets_are_among_temporary_files() {
     assert!(missing.prepare().is_err() && !missing.directories().contains(&own));
     std::fs::remove_file(&own).expect("it is ours");
     std::fs::create_dir(&own).expect("room");
-    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).expect("ours");
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777))
+        .expect("our stack connects");
     assert!(missing.prepare().is_err() && !missing.directories().contains(&own));
 }
 

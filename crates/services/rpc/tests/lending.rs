@@ -148,7 +148,7 @@ impl Rig {
     async fn drained(&self) {
         for _ in 0..2_000 {
             let held = self.far.with_stack(|s| (s.connection_count(), s.pool().outstanding()));
-            if held.expect("driven") == (0, 0) {
+            if held.expect("the driver runs") == (0, 0) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -246,7 +246,8 @@ async fn halves_of_calls_keep_no_more_buffers_than_the_limit() {
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
     // Over a link in memory a received buffer belongs to the sender's pool.
-    let outstanding = |net: &Net| net.with_stack(|s| s.pool().outstanding()).expect("driven");
+    let outstanding =
+        |net: &Net| net.with_stack(|s| s.pool().outstanding()).expect("the driver runs");
     let held = outstanding(&rig.near) + outstanding(&rig.far);
     let most = ARRIVED_BYTES / 60_000 + streams.len();
     assert!(held > 20 && held <= most, "{held}");

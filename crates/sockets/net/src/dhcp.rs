@@ -88,8 +88,8 @@ pub enum Change {
     Lost(Ipv4Addr, LossReason),
     /// A server gave an address that the stack did not take.
     NotAdded(Ipv4Addr, AddressError),
-    /// A server gave an address that another host has: it was never used, and the server is told
-    /// (DHCPDECLINE). The client asks again ten seconds later.
+    /// A server gave an address that another host has. The port never used the address, and the
+    /// client told the server (DHCPDECLINE). The client asks again ten seconds later.
     Declined(Ipv4Addr),
     /// An answer could not be used, or a server refused; reported at most once a minute.
     Refused(Refusal),

@@ -38,7 +38,8 @@ pub(crate) enum Watch {
     Ready,
     /// Sleep: all devices wake the sleeper, or have descriptors to wait on.
     Sleep,
-    /// Sleep, but poll again after [`crate::bell::LOOK_INTERVAL`].
+    /// Sleep, but poll again after [`crate::bell::LOOK_INTERVAL`], because a device cannot wake the
+    /// sleeper.
     Look,
     /// Sleep until this time, and ignore descriptors, because frames are coalesced until then.
     Until(Instant),

@@ -32,7 +32,7 @@ fn as_nobody(work: impl AsyncFnOnce(&Rig, Nfs, Handle) + Send + 'static, is_read
             set_thread_res_uid(uid, uid, uid).expect("root may");
         }
         fs::set_permissions(rig.tree().join("secret"), PermissionsExt::from_mode(0o000))
-            .expect("ours");
+            .expect("our stack connects");
         // Its threads are as this one.
         let runtime = tokio::runtime::Runtime::new().expect("threads");
         runtime.block_on(async {

@@ -45,7 +45,7 @@ fn net(tap: Tap) -> (Net, DriverThread) {
     let addresses = vec![cidr(OURS_V4.into(), 24), cidr(OURS_V6.into(), 64)];
     // The port has a MAC address because the kernel's bridge drops frames with a source of zeros.
     stack.add_port(Box::new(tap), PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses });
-    Net::spawn_thread(stack).expect("a thread")
+    Net::spawn_thread(stack).expect("the thread starts")
 }
 
 fn socket(net: &Net, at: SocketAddr) -> blocking::UdpSocket {
