@@ -101,7 +101,10 @@ fn a_direction_without_packets_has_no_record() {
     assert_eq!(number(&records[0], 136), 5);
 }
 
-/// RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a, 5.6.11-a.
+/// RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a, 5.6.11-a: Addresses exhausted: the event has the pool. Ports
+/// exhausted: the event has the outside address and the protocol. Quota exceeded: the event has the
+/// quota, its limit, and the source if it is that of one. A block of ports that is given or taken
+/// has source, outside address, first and last port.
 #[test]
 fn blocks_and_shortages_have_events_of_their_own() {
     let refused = |why| {
@@ -131,7 +134,8 @@ fn blocks_and_shortages_have_events_of_their_own() {
     assert_eq!(number(&records[7], 283), 3);
 }
 
-/// RFC 7011 8.1-a, 8.4-a.
+/// RFC 7011 8.1-a, 8.4-a: Templates are sent before the first data that need them. Over UDP
+/// templates are sent again regularly; the interval can be configured.
 #[test]
 fn templates_come_again_and_records_need_them() {
     let mut exporter = exporter(1_400);

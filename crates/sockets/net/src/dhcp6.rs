@@ -188,7 +188,7 @@ impl Dhcp6Port {
         }
     }
 
-    /// Let the stack check an address for duplicates (RFC 8415 section 18.2.10.1).
+    /// Let the stack check an address for duplicates (RFC 8415 18.2.10-e).
     fn probe(&mut self, stack: &mut Stack, address: Ipv6Addr, now: Instant) -> Option<Change> {
         let tentative = Address { state: AddressState::Tentative, ..given(address) };
         let why = self.given.set(stack, address, tentative).err()?;

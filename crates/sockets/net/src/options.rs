@@ -235,7 +235,7 @@ pub struct TcpKeepalive {
     pub retries: Option<u8>,
 }
 
-/// RFC 9293 section 3.8.4 (MUST-28): the first keepalive probe comes after two hours of silence or
+/// RFC 9293 MUST-28 (section 3.8.4): the first keepalive probe comes after two hours of silence or
 /// more, unless the program asks for less.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(7200);
 
@@ -263,7 +263,7 @@ fn bytes(size: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// RFC 9293 section 3.8.4 (MUST-28): without a setting, keepalive waits for two hours.
+    /// RFC 9293 MUST-28 (section 3.8.4): without a setting, keepalive waits for two hours.
     #[test]
     fn keepalive_waits_for_two_hours_unless_told_otherwise() {
         let mut config = Config::default();

@@ -188,7 +188,7 @@ fn nobody_answers_a_connect() {
     assert!(failed.to_string().contains("driver"), "{failed}");
 }
 
-/// RFC 9293 section 3.8.3 (MUST-21): a program can set how long data may stay unacknowledged before
+/// RFC 9293 MUST-21 (section 3.8.3): a program can set how long data may stay unacknowledged before
 /// the connection is aborted.
 #[test]
 fn a_peer_that_vanishes_ends_in_an_error_after_the_user_timeout() {

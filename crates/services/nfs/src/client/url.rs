@@ -28,7 +28,7 @@ pub enum BadUrl {
     /// A port is not a number from 1 to 65535.
     #[error("'{0}' is no port: give a number from 1 to 65535")]
     Port(String),
-    /// An unknown option.
+    /// An option is not known.
     #[error("'{0}' is not known: after the ? there may be nfsport=N and mountport=N, joined by &")]
     Word(String),
     /// A `%` is not followed by two hexadecimal digits.

@@ -173,8 +173,8 @@ fn ping_pong() {
 }
 
 /// The kernel's raw sockets receive our packets. Their TTL and Differentiated Services field are
-/// those that the program has set. RFC 9293 sections 3.9.1.9 (MUST-48, SHLD-21, SHLD-22) and 3.9.2
-/// (MUST-49).
+/// those that the program has set. RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49 (sections 3.9.1.9
+/// and 3.9.2).
 fn ip_header() {
     let (net, _driver) = Net::spawn_thread(stack().0).expect("the thread starts");
     let raw = socket2::Socket::new(
