@@ -117,7 +117,7 @@ fn late_packets_are_overtaken_and_none_is_lost() {
     let (direction, arrived) = send_all(settings, 500);
     assert_eq!(arrived.len(), 500);
     let late = direction.counts().late;
-    assert!((25..80).contains(&late), "{late} of 500 at one in ten");
+    assert!((25..80).contains(&late), "{late} of 500 packets were late");
     for (n, when) in &arrived {
         let due = at(11 + u64::from(*n));
         assert!(*when == due || *when == due + ms(5), "{n} at {when:?}");
@@ -140,7 +140,7 @@ fn bursts_of_loss_are_as_long_as_asked() {
     let (direction, arrived) = send_all(settings, 20_000);
     let gaps = arrived.windows(2).filter(|w| w[1].0 != w[0].0 + 1).count() as f64;
     let mean = direction.counts().lost as f64 / gaps;
-    assert!((4.0..6.0).contains(&mean), "bursts of {mean} packets, 5 asked for");
+    assert!((4.0..6.0).contains(&mean), "the mean burst has {mean} packets, not about 5");
 }
 
 #[test]
