@@ -1,4 +1,5 @@
-//! Hands the compiler's version to the report: figures without it cannot be compared.
+//! Passes the compiler's version to the program for its report: without it figures cannot be
+//! compared.
 
 use std::process::Command;
 

@@ -1,9 +1,8 @@
-//! The rows of bench `core`: this stack compared with smoltcp, gVisor and the kernel. Names of rows
-//! are the words of the issue that asked for them. Called by `main.rs`. Each row is a small
-//! function: `ours.rs` measures this stack, `peers` the other one, and `harness.rs` takes the ratio
-//! from pairs of runs. Unless a row says otherwise, a ratio is our Gb a CPU-second over theirs. A
-//! peer runs with the best of several settings; trial runs before the pairs find them, and the
-//! row's note names them.
+//! The rows of bench `core`: this stack compared with smoltcp, gVisor and the kernel. Called by
+//! `main.rs`. Each row is a small function: `ours.rs` measures this stack, `peers` measures the
+//! other one, and `harness.rs` computes the ratio from pairs of runs. Unless a row says otherwise,
+//! a ratio is our gigabits per CPU-second divided by theirs. For each peer trial runs find the best
+//! of several settings; the row's note names them.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -154,8 +153,8 @@ fn super_segments_veth(b: &Bench) -> Result<Figure> {
 }
 
 fn one_big_write(b: &Bench) -> Result<Figure> {
-    // Both sides write from the same megabyte of memory: reading all of it costs more than reading
-    // one part again and again.
+    // Both sides write from the same megabyte of memory, because reading a whole megabyte costs
+    // more than reading one part of it again and again.
     let shape = Bulk { payload: 1 << 20, ..Bulk::default() };
     let big = ours_bulk(Bulk { write: 1 << 20, ..shape });
     let small = ours_bulk(Bulk { write: 16 << 10, ..shape });
@@ -180,7 +179,7 @@ fn ping_pong_spinning(b: &Bench) -> Result<Figure> {
     against_ping_pong(b, &Waiting::spinning(b.cores))
 }
 
-/// The ratio of these rows is theirs over ours, because a lower latency is better.
+/// The ratio of these rows is the peer's latency over ours, because a lower latency is better.
 fn against_ping_pong(b: &Bench, candidates: &[Waiting]) -> Result<Figure> {
     ours::ping_pong(64, b.trial_s)?;
     let best = best_of(candidates, 3, Better::Lower, |waiting| {

@@ -1,6 +1,6 @@
 //! A path with delay in virtual time, for the row about the send-space estimate
-//! (`Switch::SendSpace`). Called by `ours.rs`. Each frame arrives a fixed time after it was sent;
-//! nothing is lost.
+//! (`Switch::SendSpace`). Called by `ours.rs`. Each frame arrives a fixed time after it was sent,
+//! and no frame is lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -72,12 +72,12 @@ impl Device for Delayed {
     }
 }
 
-/// How long is measured, in seconds of virtual time.
+/// How long the transfer is measured, in seconds of virtual time.
 const SECONDS: u64 = 30;
 
-/// Bytes a second that the receiver's application gets from a sender with a send buffer of 2,048
-/// bytes. The window is 32 KB, the round trip 10 ms, ACKs are delayed by 200 ms, and there are no
-/// tail loss probes.
+/// How many bytes a second the receiver's application gets from a sender with a send buffer of
+/// 2,048 bytes. The window is 32 KB, the round trip is 10 ms, ACKs are delayed by 200 ms, and tail
+/// loss probes are off.
 pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
     let clock_ns = Arc::new(AtomicU64::new(1));
     let (there, back): (Line, Line) = Default::default();
@@ -88,8 +88,8 @@ pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
         incoming: incoming.clone(),
     };
     let mut config = PairConfig::new([3, 4]);
-    // Without the estimate the sender waits for the delayed ACK. A tail loss probe would cause the
-    // ACK earlier, and hide the effect.
+    // Without the estimate the sender waits for the delayed ACK. A tail loss probe would cause an
+    // earlier ACK, and hide the effect.
     config.stack.switches = switches.with(Switch::TailProbe, false);
     let mut client = end(&config, side(&there, &back), 1);
     config.stack.switches = switches;
@@ -134,7 +134,8 @@ pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
     }
     accepted.context("nobody connected")?;
     let resent = client.stack.counters().of(Counter::TcpRetransmits);
-    // An ACK that is delayed by 200 ms arrives with the first time-out, before the RTO has adapted.
+    // An ACK that is delayed by 200 ms arrives after the first time-out, as the RTO has not adapted
+    // yet.
     anyhow::ensure!(resent <= 2, "{resent} retransmissions on a path that loses nothing");
     Ok(received as f64 / SECONDS as f64)
 }

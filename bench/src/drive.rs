@@ -1,6 +1,6 @@
-//! Two of our stacks in memory, driven by one thread, for `ours.rs` and the instruction counts. An
-//! application at each end has its own buffer: data is copied in and copied out. Called by
-//! `ours.rs` and `icount.rs`. This file does not depend on the rows.
+//! Two of our stacks in memory, which one thread polls, for `ours.rs` and the instruction counts.
+//! The application at each end has its own buffer, from which data is copied in and into which it
+//! is copied out. Called by `ours.rs` and `icount.rs`. This file does not depend on the rows.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -17,18 +17,18 @@ use crate::measure;
 pub struct Bulk {
     /// MTU of the link, IP header included.
     pub mtu: usize,
-    /// IPv6 instead of IPv4.
+    /// Use IPv6 instead of IPv4.
     pub v6: bool,
     /// Bytes that the application passes to one write.
     pub write: usize,
-    /// Bytes of the memory from which writes take their data, one part after the other.
+    /// Bytes of the memory from which writes take their data, one part after another.
     pub payload: usize,
     /// The link takes super-segments of up to 64 KB, as a device with TSO does.
     pub super_segments: bool,
-    /// The link finishes checksums and has verified those of received frames, as both ends of a
-    /// veth do.
+    /// The link computes checksums, and marks those of received frames as verified, like both ends
+    /// of a veth.
     pub link_checksums: bool,
-    /// Connections; each gets one segment a turn if there is more than one.
+    /// Number of connections. If there are several, each sends one segment a turn.
     pub flows: usize,
 }
 
@@ -60,19 +60,19 @@ pub struct Drive {
     into: Vec<u8>,
     at: usize,
     write: usize,
-    /// Application bytes that arrived.
+    /// Bytes that arrived at the application.
     pub received: u64,
 }
 
 const PORT: u16 = 5001;
 
 impl Drive {
-    /// Stacks with `shape.flows` connections, all established.
+    /// Two stacks with `shape.flows` established connections.
     pub fn new(shape: Bulk, switches: Switches, tcp: tcp::Config) -> Result<Drive> {
         let mut config = PairConfig::new([0x1988, 0x1989]);
         config.wire.mtu = Mtu::new(shape.mtu).context("an MTU is 68 to 65535")?;
         if shape.mtu > 9000 || shape.super_segments {
-            // Room for several packets even if each has 64 KB.
+            // The wire has room for several packets even if each has 64 KB.
             config.wire.depth_bytes = 512 << 10;
         }
         if shape.super_segments {
@@ -134,7 +134,8 @@ impl Drive {
         self.pair_up()
     }
 
-    /// Connections may be accepted in another order: match them by port.
+    /// The server may accept connections in another order than the client opened them, so match
+    /// them by port.
     fn pair_up(&mut self) -> Result<()> {
         let mut by_port = std::collections::BTreeMap::new();
         for (c, _) in &self.flows {
@@ -148,26 +149,26 @@ impl Drive {
         Ok(())
     }
 
-    /// Read the clock; call it once a turn.
+    /// Read the clock. Call this once a turn.
     #[inline]
     pub fn tick(&mut self) {
         self.now = Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1);
     }
 
-    /// Advance virtual time instead, for counts that are the same in every run.
+    /// Advance virtual time instead, so that counts are the same in every run.
     #[inline]
     pub fn advance(&mut self, ns: u64) {
         self.now = Instant::from_nanos(self.now.as_nanos() + ns);
     }
 
-    /// Both ends take the received frames.
+    /// Both ends receive the frames that have arrived.
     #[inline]
     pub fn step(&mut self) {
         self.client.stack.poll(self.now);
         self.server.stack.poll(self.now);
     }
 
-    /// One turn of a bulk transfer on the first flow: the sender writes until its stack takes no
+    /// One turn of a bulk transfer on the first flow. The sender writes until its stack takes no
     /// more, then the receiver reads everything.
     #[inline]
     pub fn bulk_turn(&mut self) -> Result<()> {
@@ -187,8 +188,8 @@ impl Drive {
         self.read(s)
     }
 
-    /// Every flow sends one segment in its turn; the receiver reads the flows for which it has
-    /// events. The wire passes the frames on a burst at a time, as in an event loop.
+    /// One turn in which every flow sends one segment, and the receiver reads the flows for which
+    /// it has events. As in an event loop, the wire passes the frames on a burst at a time.
     pub fn flows_turn(&mut self, segment: usize) -> Result<()> {
         for first in (0..self.flows.len()).step_by(device::BURST) {
             let last = (first + device::BURST).min(self.flows.len());
@@ -216,8 +217,8 @@ impl Drive {
         Ok(())
     }
 
-    /// Every flow carries a message of `size` bytes to the server and goes idle: delayed ACKs are
-    /// sent, and nothing is in flight. The time is virtual.
+    /// Every flow carries a message of `size` bytes to the server and becomes idle: delayed ACKs
+    /// have been sent, and nothing is in flight. The time is virtual.
     pub fn settle_all(&mut self, size: usize) -> Result<()> {
         const LONGER_THAN_ANY_ACK_DELAY_NS: u64 = 500_000_000;
         for first in (0..self.flows.len()).step_by(device::BURST) {
@@ -255,7 +256,7 @@ impl Drive {
         }
     }
 
-    /// Send `size` bytes to the server, which sends them back.
+    /// Send `size` bytes to the server, which sends them back to the client.
     #[inline]
     pub fn ping_pong(&mut self, size: usize) -> Result<()> {
         let (c, s) = self.flows[0];
@@ -273,12 +274,12 @@ impl Drive {
         Ok(())
     }
 
-    /// Data segments that the server received.
+    /// How many data segments the server received.
     pub fn segments(&self) -> u64 {
         self.server.stack.counters().of(Counter::TcpSegmentsIn)
     }
 
-    /// The number of retransmissions and drops at both ends, for a note.
+    /// The number of retransmissions and drops at both ends, for a row's note.
     pub fn troubles(&self) -> u64 {
         let of = |end: &End| {
             end.stack.counters().of(Counter::TcpRetransmits) + end.stack.drops().total()

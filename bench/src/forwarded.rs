@@ -1,7 +1,7 @@
 //! Forwards packets for `cargo xtask icount`, which counts the instructions that a packet costs.
 //! Called by `icount.rs`. It runs in virtual time. Only instructions inside [`counted_turn`] count:
-//! there the router takes bursts of plain packets from one wire in memory and puts them onto
-//! another. The cost of these devices is included.
+//! in it the router takes bursts of plain packets from one wire in memory and puts them onto
+//! another. So the cost of these two devices is included.
 
 use anyhow::{Context, Result, ensure};
 use base::Instant;
@@ -10,10 +10,10 @@ use lab::forward::{Rig, Shape};
 /// The function whose instructions are counted.
 pub const COUNTED: &str = "counted_turn";
 
-/// Frames that are offered to the router in a turn.
+/// How many frames the router is offered in a turn.
 const ROUND: usize = 256;
 
-/// Forwards packets of a shape in whole turns, at least `count` of them.
+/// Forwards at least `count` packets of a shape, in whole turns.
 ///
 /// # Errors
 /// If the router forwards fewer packets than it was offered.
@@ -21,7 +21,7 @@ pub fn packets(shape: Shape, count: u64) -> Result<()> {
     by(Rig::new(shape).context("making a router for packets of this shape")?, count)
 }
 
-/// Like [`packets`], with a router that was made before.
+/// Like [`packets`], with an existing router.
 ///
 /// # Errors
 /// If the router forwards fewer packets than it was offered.

@@ -1,7 +1,7 @@
 //! Runs the rows of a bench, and measures ratios from pairs of runs, in which our stack and the
-//! other one take turns. Called by `core.rs` and the other benches, which say what each row
+//! other one take turns. Called by `core.rs` and the other benches, which define what each row
 //! measures, and by `main.rs`, which runs the rows. This file does not depend on the stacks.
-//! `report.rs` has the shape of the JSON.
+//! `report.rs` defines the shape of the JSON.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -22,24 +22,24 @@ pub enum Better {
     Lower,
 }
 
-/// A line of an issue's table, word for word, and how to measure its value.
+/// A row of a bench's table: its name, its required value, and how its value is measured.
 #[derive(Clone, Copy)]
 pub struct Spec {
-    /// The text of the line.
+    /// The name of the row.
     pub case: &'static str,
     /// Which direction is better.
     pub better: Better,
-    /// The required value.
+    /// The value that the row has to reach.
     pub must: f64,
-    /// The hoped-for value.
+    /// The value that the row aims at.
     pub aim: f64,
-    /// `x` for a ratio.
+    /// The unit of the value; `x` for a ratio.
     pub unit: &'static str,
     /// Takes the measurement.
     pub run: fn(&Bench) -> Result<Figure>,
 }
 
-/// Makes a [`Spec`], in the order in which the tables of the benches are written.
+/// Makes a [`Spec`]; the arguments are in the order in which the benches' tables are written.
 pub const fn spec(
     case: &'static str,
     better: Better,
@@ -56,7 +56,7 @@ pub const fn spec(
 pub struct Figure {
     /// The row's value.
     pub value: f64,
-    /// The ratio of each pair of runs, or the only value.
+    /// The ratios of all pairs of runs, or the only value.
     pub samples: Vec<f64>,
     /// The settings and the figures of both sides.
     pub note: String,
@@ -65,34 +65,34 @@ pub struct Figure {
 /// A row of the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The text of the line.
+    /// The name of the row.
     pub case: &'static str,
-    /// The row's value; null if it could not be measured, and then the note says why.
+    /// The row's value; null if it could not be measured. Then the note says why.
     pub value: Option<f64>,
-    /// `x` for a ratio.
+    /// The unit of the value; `x` for a ratio.
     pub unit: &'static str,
-    /// The required value.
+    /// The value that the row has to reach.
     pub must: Option<f64>,
-    /// The hoped-for value.
+    /// The value that the row aims at.
     pub aim: Option<f64>,
     /// Which direction is better.
     pub better: Better,
-    /// Whether the row was measured and reaches `must`.
+    /// Was the row measured, and does it reach `must`?
     pub ok: bool,
-    /// One value a pair.
+    /// One value for each pair.
     pub samples: Vec<f64>,
-    /// Settings, figures, or what was missing.
+    /// Settings and figures, or the reason why the row was not measured.
     pub note: String,
 }
 
 impl Row {
-    /// Was the row measured, and does it miss its `must`?
+    /// Was the row measured, and does it not reach its `must`?
     pub fn missed(&self) -> bool {
         self.value.is_some() && !self.ok
     }
 }
 
-/// How this run of a bench measures, and results that are found once and used by several rows.
+/// How this run of a bench measures, and results that are found once and that several rows use.
 pub struct Bench {
     /// Pairs for each ratio: 25, or 7 with `--quick`.
     pub pairs: usize,
@@ -104,11 +104,11 @@ pub struct Bench {
     pub is_quick: bool,
     /// The cores to run on.
     pub cores: Cores,
-    /// Settings and programs that are found or built once: see `core.rs`.
+    /// Settings that were found once, and programs that were built once: see `core.rs`.
     pub learned: Learned,
 }
 
-/// Chosen settings, and what is built or set up on first use.
+/// Chosen settings, and what was built or set up on first use.
 #[derive(Default)]
 pub struct Learned {
     /// The path of the program that runs gVisor's stack.
@@ -118,15 +118,15 @@ pub struct Learned {
 }
 
 impl Bench {
-    /// The usual settings of a run: many short pairs rather than a few long ones. Other load on the
-    /// machine then spoils some of the pairs, but not the median.
+    /// The usual settings of a run: many short pairs rather than a few long ones. Then other load
+    /// on the machine spoils some of the pairs, but not the median.
     pub fn new(quick: bool) -> Result<Bench> {
         let (pairs, seconds, trial_s) = if quick { (7, 0.2, 0.15) } else { (25, 0.4, 0.4) };
         let cores = Cores::allowed()?;
         Ok(Bench { pairs, seconds, trial_s, is_quick: quick, cores, learned: Learned::default() })
     }
 
-    /// Runs one row. An error becomes its note.
+    /// Runs one row. If it fails, its error becomes the row's note.
     pub fn row(&self, spec: &Spec) -> Row {
         let figure = pin(&[self.cores.first]).and_then(|()| (spec.run)(self));
         let (value, samples, note) = match figure {
@@ -153,8 +153,8 @@ impl Bench {
         }
     }
 
-    /// The ratio of `figure` of the first side over that of the second. Each side runs once before
-    /// the pairs: this warms it up, and fails at once if the side cannot be measured.
+    /// The ratio of `figure` of the first side to that of the second side. Each side runs once
+    /// before the pairs: this run warms it up, and shows at once whether the side can be measured.
     pub fn ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
@@ -164,8 +164,8 @@ impl Bench {
         self.ratio_of(self.pairs, self.seconds, figure, first, second)
     }
 
-    /// [`Bench::ratio`] of two sides that differ in one setting and start quickly: many more and
-    /// shorter pairs, because the difference is small.
+    /// Like [`Bench::ratio`], for two sides that differ in one setting and start quickly. It uses
+    /// many more and shorter pairs, because the difference is small.
     pub fn close_ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
@@ -175,9 +175,9 @@ impl Bench {
         self.ratio_of(5 * self.pairs, self.seconds / 5.0, figure, first, second)
     }
 
-    /// [`Bench::close_ratio`] of work within a cache, whose speed changes with other load on the
-    /// machine from one second to the next: the halves of a pair take 10 ms, so that they mostly
-    /// run at the same speed.
+    /// Like [`Bench::close_ratio`], for work within a cache. The speed of such work changes with
+    /// other load on the machine from one second to the next. Each half of a pair takes 10 ms, so
+    /// that the two halves mostly run at the same speed.
     pub fn hot_ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
@@ -220,8 +220,8 @@ impl Bench {
     }
 }
 
-/// `n` ratios, first over second. The two run in turn, and the order changes from pair to pair, so
-/// that a machine that slows down favours neither side.
+/// `n` ratios of the first figure to the second. The two sides run in turn, and their order changes
+/// from pair to pair, so that a machine that slows down favours neither side.
 pub fn paired(
     n: usize,
     mut first: impl FnMut() -> Result<f64>,
@@ -243,8 +243,8 @@ pub fn paired(
     Ok(samples)
 }
 
-/// The candidate with the best figure, after `rounds` turns over all of them. Candidates that fail
-/// are skipped; if all fail, the first error is returned.
+/// The candidate with the best figure, after `rounds` rounds in which each candidate is measured
+/// once. Candidates that fail are skipped; if all fail, the first error is returned.
 pub fn best_of<T: Copy + std::fmt::Debug>(
     candidates: &[T],
     rounds: usize,

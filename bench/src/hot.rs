@@ -12,10 +12,10 @@ use crate::measure::{Measurement, thread_cpu_s};
 /// first-level cache, 32 KB.
 pub const BYTES: usize = 8 << 10;
 
-/// Passes between two readings of the clock.
+/// Number of passes between two readings of the clock.
 const BATCH: u64 = 64;
 
-/// Repeats a pass over `BYTES` bytes for `seconds`. In the result `units` is the number of passes.
+/// Repeats a pass over `BYTES` bytes for `seconds`. `units` of the result counts the passes.
 pub fn passes<T>(
     name: &str,
     seconds: f64,

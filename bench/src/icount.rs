@@ -1,7 +1,8 @@
 //! The program `wirespeed-icount`, whose instructions `cargo xtask icount` counts under valgrind.
 //! It runs in virtual time and does the same in every run. `wirespeed-icount list` prints the
-//! cases; if only the instructions inside one function count, its name follows after a tab.
-//! `wirespeed-icount CASE N` does N units of a case: segments, writes, round trips or ACKs.
+//! cases; if a case counts only the instructions inside one function, the function's name follows
+//! after a tab. `wirespeed-icount CASE N` does N units of a case: segments, writes, round trips or
+//! ACKs.
 
 use anyhow::{Context, Result, bail};
 use base::{Switch, Switches};
@@ -15,7 +16,7 @@ use wirespeed_bench::recorded::{self, Ids, Recording};
 /// The name of a case, and the function that does this many units of it.
 type Case = (&'static str, fn(u64) -> Result<()>);
 
-/// Cases that count only `Outstanding::counted_poll`.
+/// Cases in which only `Outstanding::counted_poll` is counted.
 const ACKS: &[Case] = &[
     ("ack-100-outstanding", |n| outstanding::acks(100, n)),
     ("ack-100000-outstanding", |n| outstanding::acks(100_000, n)),
@@ -23,7 +24,7 @@ const ACKS: &[Case] = &[
     ("sack-100000-outstanding", |n| outstanding::sacks(100_000, n)),
 ];
 
-/// Cases that count only the receiver.
+/// Cases in which only the receiver is counted.
 const RECORDED: &[Case] = &[
     ("recorded-linux-v4", |n| recorded(V4, Ids::AsRecorded, n)),
     ("recorded-linux-v4-random-ids", |n| recorded(V4, Ids::Random, n)),
@@ -32,7 +33,7 @@ const RECORDED: &[Case] = &[
     ("recorded-linux-16-flows-by-segment", by_segment),
 ];
 
-/// Cases that count only the router.
+/// Cases in which only the router is counted.
 const FORWARDED: &[Case] = &[
     ("forwarded-64", |n| forwarded::packets(Shape::default(), n)),
     ("forwarded-64-v6", |n| forwarded::packets(Shape { v6: true, ..Shape::default() }, n)),
@@ -74,14 +75,15 @@ fn recorded(bytes: &[u8], ids: Ids, n: u64) -> Result<()> {
     recorded::replay(&Recording::parse(bytes)?, ids, n).map(|_| ())
 }
 
-/// The recorded flows as a sender without GSO would send them: the flow changes at every segment.
+/// Replays the recorded flows in the order in which a sender without GSO would send them:
+/// consecutive segments belong to different flows.
 fn by_segment(n: u64) -> Result<()> {
     let recording = Recording::parse(FLOWS)?.by_segment();
     recorded::replay(&recording, Ids::AsRecorded, n).map(|_| ())
 }
 
-/// A turn in which each flow has one segment: it is written, sent, received, read, acknowledged,
-/// and the ACK is received.
+/// One turn in which each flow has one segment. The segment is written, sent, received, read and
+/// acknowledged, and the ACK is received.
 fn flows(n: u64) -> Result<()> {
     let shape = Bulk { flows: 32, ..Bulk::default() };
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;

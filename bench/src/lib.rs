@@ -1,10 +1,11 @@
 //! Benchmarks of wirespeed against smoltcp, gVisor's netstack and the kernel, side by side in one
 //! run.
 //!
-//! `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `filter`, `rpc`, `lab`, `build`
-//! and `strangers` (bench `peers`) have the rows of these benches. `ours` has our side of the rows
-//! of `core`, `peers` the other sides. `harness` measures a row and `report` prints it. The stack
-//! does not depend on this crate; `cargo xtask bench NAME` runs it.
+//! The modules `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `filter`, `rpc`,
+//! `lab`, `build` and `strangers` (bench `peers`) contain the rows of these benches. `ours`
+//! measures our side of the rows of `core`, and `peers` the other sides. `harness` measures a row
+//! and `report` prints it. The stack does not depend on this crate. `cargo xtask bench NAME` runs
+//! it.
 
 pub mod build;
 pub mod core;

@@ -1,8 +1,8 @@
 //! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`, `ip`,
 //! `router`, `filter`, `rpc`, `lab`, `build`, and `peer` for one side alone. Called by `cargo xtask
 //! bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0 if rows
-//! were measured, 1 if nothing could be measured or with `--check` a row missed its `must`, 2 for a
-//! usage error, 130 after Ctrl-C in `build`.
+//! were measured; 1 if nothing could be measured, or with `--check` if a row missed its `must`; 2
+//! for a usage error; 130 after Ctrl-C in `build`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -177,7 +177,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Runs the rows asked for and reports them.
+/// Runs the rows that were asked for, and reports them.
 fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCode> {
     if options.readme.is_some() && name != "core" {
         bail!("--readme is for bench core, whose figures the table shows");
@@ -213,7 +213,7 @@ fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCod
     Ok(if measured && !missed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Make a recording for `icount`, and print a summary of it.
+/// Makes a recording for `icount`, and prints a summary of it.
 fn record(what: &str, file: &Path, segments: usize) -> Result<()> {
     let kind = match what {
         "v4" => Kind { v6: false, flows: 1 },
@@ -227,7 +227,7 @@ fn record(what: &str, file: &Path, segments: usize) -> Result<()> {
     Ok(())
 }
 
-/// Run our side of one case alone.
+/// Runs our side of one case without the other side.
 fn ours(case: &str, seconds: f64, write: Option<usize>) -> Result<()> {
     let bench = Bench::new(false)?;
     pin(&[bench.cores.first])?;
@@ -258,7 +258,7 @@ fn ours(case: &str, seconds: f64, write: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// Run one case with every setting of one peer.
+/// Runs one case with every setting of one peer.
 fn peer(options: &PeerOptions) -> Result<()> {
     let bench = Bench::new(false)?;
     let (cores, seconds) = (bench.cores, options.seconds);

@@ -1,27 +1,28 @@
-//! One measurement, of this stack or of a peer, and the means to take it: pinning of threads, CPU
-//! clocks. Every module of `peers` returns measurements; `core.rs` turns pairs of them into ratios.
-//! A CPU-second is user plus system time of the threads that carry the bytes. It includes softirq
-//! work, unless the kernel was built to account softirqs separately (CONFIG_IRQ_TIME_ACCOUNTING);
-//! that favours the kernel, never us.
+//! One measurement, of this stack or of a peer, and what is needed to take it: pinning of threads,
+//! CPU clocks. Every module of `peers` returns measurements; `core.rs` turns pairs of them into
+//! ratios. A CPU-second is user plus system time of the threads that carry the bytes. It includes
+//! softirq work, unless the kernel was built to account softirqs separately
+//! (CONFIG_IRQ_TIME_ACCOUNTING); that favours the kernel, never our stack.
 
 use anyhow::{Context, Result, ensure};
 use nix::time::{ClockId, clock_gettime};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
-/// The bytes of one run and their cost.
+/// What one run has moved, and what it cost.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Application bytes that arrived.
+    /// Application bytes that arrived at the other end.
     pub bytes: u64,
     /// Elapsed time, in seconds.
     pub wall_s: f64,
     /// CPU time of both ends, in seconds.
     pub cpu_s: f64,
-    /// Segments, writes or round trips, depending on the case. Zero if not counted.
+    /// The number of segments, writes or round trips, depending on the case; zero if they were not
+    /// counted.
     #[serde(default, alias = "segments")]
     pub units: u64,
-    /// Median of one round trip in nanoseconds, for the cases that measure latency.
+    /// The median of a round trip in nanoseconds, in the cases that measure latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ns: Option<f64>,
     /// Settings of the run, or remarks on it, for the note of its row.
@@ -30,19 +31,19 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Gigabits (10^9 bits) a CPU-second.
+    /// Gigabits (10^9 bits) per CPU-second.
     pub fn gbit_per_cpu_s(&self) -> Result<f64> {
         ensure!(self.cpu_s > 0.0 && self.bytes > 0, "nothing was moved: {}", self.settings);
         Ok(self.bytes as f64 * 8e-9 / self.cpu_s)
     }
 
-    /// Segments, writes or round trips a CPU-second.
+    /// Segments, writes or round trips per CPU-second.
     pub fn units_per_cpu_s(&self) -> Result<f64> {
         ensure!(self.cpu_s > 0.0 && self.units > 0, "nothing was counted: {}", self.settings);
         Ok(self.units as f64 / self.cpu_s)
     }
 
-    /// Median round trip, nanoseconds.
+    /// The median round trip in nanoseconds.
     pub fn p50_ns(&self) -> Result<f64> {
         self.p50_ns.context("this run measured no latency")
     }
@@ -58,7 +59,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// The first two cores this process was allowed when it started.
+    /// The first two cores that this process was allowed to use when it started.
     pub fn allowed() -> Result<Cores> {
         let set = sched_getaffinity(None).context("reading the CPU affinity")?;
         let mut allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
@@ -81,7 +82,7 @@ pub fn pin(cores: &[usize]) -> Result<()> {
     sched_setaffinity(None, &set).with_context(|| format!("pinning a thread to CPU {cores:?}"))
 }
 
-/// CPU time of the calling thread so far, seconds.
+/// The CPU time that the calling thread has used so far, in seconds.
 pub fn thread_cpu_s() -> f64 {
     // This clock exists since Linux 2.6.12.
     let t = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(|t| (t.tv_sec(), t.tv_nsec()));
@@ -89,7 +90,7 @@ pub fn thread_cpu_s() -> f64 {
     s as f64 + ns as f64 * 1e-9
 }
 
-/// The middle value; the mean of the middle two if there is no middle one.
+/// The middle value, or the mean of the two middle values.
 pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

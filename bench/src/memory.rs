@@ -1,6 +1,6 @@
-//! Measures two costs of this stack alone: the memory of an idle endpoint, and the instructions of
-//! a segment. Called by `ours.rs`, and by benches that count instructions. Each is measured in a
-//! new process, so that a figure contains nothing of what was measured before.
+//! Measures two costs of this stack without a peer: the memory of an idle endpoint, and the
+//! instructions of a segment. Called by `ours.rs`, and by benches that count instructions. Each
+//! cost is measured in a new process, so that earlier measurements do not change the figure.
 
 use std::path::Path;
 use std::process::Command;
@@ -49,7 +49,7 @@ pub fn idle_endpoint_bytes(connections: usize, v6: bool) -> Result<f64> {
     String::from_utf8_lossy(&out.stdout).trim().parse().context("reading the bytes that it printed")
 }
 
-/// Instructions of both ends for one predicted segment (one that header prediction handles) at MTU
+/// Instructions at both ends for one predicted segment (one that header prediction handles) at MTU
 /// 1500, without the instructions that copy or sum the payload.
 pub fn predicted_segment_instructions() -> Result<f64> {
     instructions("predicted-segment-1500")
@@ -72,7 +72,7 @@ pub fn instructions_with(case: &str, options: &[&str]) -> Result<f64> {
         .with_context(|| format!("icount: {}", String::from_utf8_lossy(&out.stderr).trim()))
 }
 
-/// The arguments of cargo by which icount counts one case and prints JSON.
+/// The arguments for cargo with which icount counts one case and prints JSON.
 pub(crate) fn icount_arguments<'a>(case: &'a str, options: &[&'a str]) -> Vec<&'a str> {
     [["xtask", "icount", "--json", "--case", case].as_slice(), options].concat()
 }

@@ -1,6 +1,7 @@
-//! Network namespaces without a name: they last as long as this process has them open, and the
-//! kernel removes them with their contents when it ends, however it ends. The machine's own network
-//! does not change. Called by `peers/mod.rs` and `outside`. It needs CAP_SYS_ADMIN and iproute2.
+//! Network namespaces without a name. They exist as long as this process has them open; when the
+//! process ends, however it ends, the kernel removes them with their contents. The machine's own
+//! network does not change. Called by `peers/mod.rs` and `outside`. It needs CAP_SYS_ADMIN and
+//! iproute2.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -11,13 +12,13 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::isolate::unshare_network;
 
-/// Moves the calling thread into a namespace permanently.
+/// Moves the calling thread into a namespace for the rest of the thread's life.
 pub fn enter(namespace: &File) -> Result<()> {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
         .context("entering a network namespace")
 }
 
-/// Moves the calling thread into a new namespace and returns a file that keeps it alive.
+/// Moves the calling thread into a new namespace. Returns a file that keeps the namespace alive.
 pub fn enter_new_namespace() -> Result<File> {
     unshare_network().context(
         "making a network namespace needs CAP_SYS_ADMIN: run as root, or in a container \

@@ -1,8 +1,8 @@
 //! The measurements of this stack for the rows of bench `core`, which compares them with those of
 //! other stacks (`peers`). Called by `core.rs` and by other benches. Each function does the same
-//! work as the peer in its row: the payload comes from `measure::pattern`, checksums are made and
-//! verified, and the application copies the data at both ends. `cpu_s` of a result is the time of
-//! `measure::thread_cpu_s` around the loop that moves bytes, without set-up.
+//! work as the peer in its row: the payload comes from `measure::pattern`, checksums are computed
+//! and verified, and the application copies the data at both ends. `cpu_s` of a result is the time
+//! of the loop that moves bytes, by `measure::thread_cpu_s`, without set-up.
 
 use std::time::Instant as Clock;
 
@@ -13,14 +13,15 @@ use wire::checksum::Ladder;
 use crate::drive::{Bulk, Drive};
 use crate::measure::{self, Measurement};
 
-/// A bulk transfer for `seconds`. In the result `units` is the number of data segments, and
-/// `settings` says how many retransmissions and drops there were.
+/// A bulk transfer for `seconds`. `units` of the result counts data segments, and `settings` gives
+/// the number of retransmissions and drops.
 pub fn bulk(shape: Bulk, seconds: f64) -> Result<Measurement> {
     bulk_after(shape, 0.0, seconds)
 }
 
-/// [`bulk`], measured after the transfer has run for at least `warm_s` seconds. With writes far
-/// below the MSS a connection first waits for a delayed ACK, which takes longer than a short run.
+/// Like [`bulk`], but measured after the transfer has run for at least `warm_s` seconds. If writes
+/// are far smaller than the MSS, a connection first waits for a delayed ACK, which takes longer
+/// than a short run.
 pub fn bulk_after(shape: Bulk, warm_s: f64, seconds: f64) -> Result<Measurement> {
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;
     let segment = if shape.v6 { 1428 } else { 1448 };
@@ -28,7 +29,7 @@ pub fn bulk_after(shape: Bulk, warm_s: f64, seconds: f64) -> Result<Measurement>
         drive.tick();
         if shape.flows > 1 { drive.flows_turn(segment) } else { drive.bulk_turn() }
     };
-    // Windows open and caches fill before the clock starts.
+    // Congestion windows open and caches fill before the clock starts.
     let start = Clock::now();
     for _ in 0..200 {
         turn(&mut drive)?;
@@ -53,21 +54,21 @@ pub fn bulk_after(shape: Bulk, warm_s: f64, seconds: f64) -> Result<Measurement>
     })
 }
 
-/// Writes of `size` bytes at full speed, which the other end reads, at MTU 65535 as on loopback. In
-/// the result `units` is the number of writes.
+/// Writes of `size` bytes at full speed, which the other end reads, at MTU 65535 as on loopback.
+/// `units` of the result counts the writes.
 pub fn small_writes(size: usize, seconds: f64) -> Result<Measurement> {
     let shape = Bulk { mtu: 65_535, write: size, ..Bulk::default() };
     let measured = bulk(shape, seconds)?;
     Ok(Measurement { units: measured.bytes / size as u64, ..measured })
 }
 
-/// Round trips of `size` bytes there and back, with both ends polled by one thread. In the result
-/// `units` is the number of round trips, and `p50_ns` their median time.
+/// Round trips of `size` bytes in each direction, with both ends polled by one thread. `units` of
+/// the result counts the round trips, and `p50_ns` is their median time.
 pub fn ping_pong(size: usize, seconds: f64) -> Result<Measurement> {
     ping_pong_over(Bulk::default(), size, seconds)
 }
 
-/// [`ping_pong`] over a link of another shape.
+/// Like [`ping_pong`], over a link of another shape.
 pub fn ping_pong_over(shape: Bulk, size: usize, seconds: f64) -> Result<Measurement> {
     let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
     let mut drive = Drive::new(shape, Switches::default(), config)?;
@@ -110,13 +111,14 @@ pub fn checksum(data: &[u8]) -> Result<u16> {
     Ok(Ladder::best().sum(data).0)
 }
 
-/// The checksum of `data` byte by byte: the slowest implementation, with which the row compares.
+/// The checksum of `data`, computed byte by byte: the slowest implementation, with which the row
+/// compares.
 pub fn checksum_byte_loop(data: &[u8]) -> Result<u16> {
     Ok(Ladder::Byte.sum(data).0)
 }
 
-/// Copies `from` to `to` (same length) and returns the checksum, as the stack does on this machine:
-/// in one pass over the data if that is faster than two.
+/// Copies `from` to `to`, which has the same length, and returns the checksum. It does so as the
+/// stack does on this machine: in one pass over the data if that is faster than two.
 pub fn copy_and_sum(to: &mut [u8], from: &[u8]) -> Result<u16> {
     Ok(Ladder::best().copy_sum(from, to).0)
 }

@@ -1,8 +1,8 @@
-//! A connection of our stack with many segments outstanding, and a peer, imitated by this file,
-//! that acknowledges them. It shows what an ACK costs the sender that receives it, and whether the
+//! A connection of our stack with many segments outstanding, and a peer that this file imitates and
+//! that acknowledges them. It shows what an ACK costs the sender that receives it, and whether this
 //! cost grows with the window. Called by `icount.rs`; the time is virtual. Only
-//! [`Outstanding::counted_poll`] is counted, which is the poll that processes one ACK. The cost
-//! includes the segments that this poll sends.
+//! [`Outstanding::counted_poll`] is counted, the poll that processes one ACK. The cost includes the
+//! segments that this poll sends.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
@@ -19,11 +19,11 @@ use wire::tcp::{Flags, Options, SackBlocks, Timestamps};
 /// The function whose instructions are counted.
 pub const COUNTED: &str = "counted_poll";
 
-/// Payload of a segment with timestamps, MTU 1500.
+/// Bytes of payload of a segment with timestamps at MTU 1500.
 const MSS: u32 = 1448;
 /// Segments that an ACK covers, as with delayed ACKs.
 const SEGMENTS_PER_ACK: u32 = 2;
-/// One of this many segments is lost, the first.
+/// Of this many segments one is lost, the first of them.
 const LOST_EVERY: u32 = 10;
 const ROUND_TRIP_NS: u64 = 10_000_000;
 
@@ -46,7 +46,7 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
-    /// A connection with this many full segments sent and not acknowledged.
+    /// A connection on which this many full segments were sent and not acknowledged.
     ///
     /// # Errors
     /// If the segments cannot be sent.
@@ -60,7 +60,7 @@ impl Outstanding {
         let (inside, wire) = mem::pair(&mem);
         let mut config = StackConfig::new([4, 5]);
         config.budget.set(Limit::MbufBytes, 1 << 30);
-        // Without pacing segments leave in `write`, outside the poll that is counted.
+        // Without pacing, segments leave in `write`, outside the poll that is counted.
         config.switches = config.switches.with(Switch::Pacing, false);
         let mut stack = Stack::new(config);
         let [ours, peer] = [1, 2].map(|n| SocketAddrV4::new([10, 0, 0, n].into(), 9));
@@ -110,7 +110,7 @@ impl Outstanding {
         Ok(())
     }
 
-    /// Send and acknowledge one window after the other, so that the congestion window grows, until
+    /// Send and acknowledge one window after another, so that the congestion window grows, until
     /// this many segments are outstanding.
     fn fill(&mut self, segments: u32) -> Result<()> {
         for _ in 0..200 {
@@ -141,7 +141,7 @@ impl Outstanding {
             };
             self.stack.flush();
             if self.drain().is_none() && wrote == 0 {
-                // Segments that are paced leave only when time passes.
+                // Paced segments leave only when time passes.
                 self.now += base::Duration::from_nanos(ROUND_TRIP_NS / 10);
                 self.stack.poll(self.now);
                 if self.drain().is_none() {
@@ -184,7 +184,7 @@ impl Outstanding {
         }
     }
 
-    /// The peer sends a segment.
+    /// Let the peer send a segment.
     fn say(&mut self, said: &Said) -> Result<()> {
         let bytes = packet(self.peer, self.ours, said, &[]);
         let frame = self.pool.copy_of(&bytes).context("no memory for an ACK")?;
@@ -195,7 +195,7 @@ impl Outstanding {
         Ok(())
     }
 
-    /// The stack processes the peer's segment.
+    /// Let the stack process the peer's segment.
     #[inline(never)]
     pub fn counted_poll(&mut self) {
         self.stack.poll(self.now);
@@ -210,7 +210,7 @@ impl Outstanding {
 /// number of outstanding segments stays the same.
 ///
 /// # Errors
-/// If that number changes.
+/// The number of outstanding segments changes.
 pub fn acks(segments: u32, count: u64) -> Result<()> {
     let mut state = Outstanding::new(segments)?;
     for _ in 0..count {
@@ -226,8 +226,8 @@ pub fn acks(segments: u32, count: u64) -> Result<()> {
 }
 
 /// Process `count` duplicate ACKs, each of which reports one more segment by SACK. Every tenth
-/// segment of the window is lost. After four tenths of the window a new connection begins.
-/// Retransmissions are lost too.
+/// segment of the window is lost, and so are retransmissions. After four tenths of the window a new
+/// connection begins.
 ///
 /// # Errors
 /// If the state cannot be made.
@@ -244,7 +244,7 @@ pub fn sacks(segments: u32, count: u64) -> Result<()> {
             runs.truncate(run as usize);
             runs.push((left_edge, left_edge + (place + 1) * MSS));
             let mut sack = SackBlocks::EMPTY;
-            // The newest block is first, then those before it (RFC 2018 section 4).
+            // The newest block comes first, then the blocks before it (RFC 2018 section 4).
             for &(left_edge, right_edge) in runs.iter().rev().take(3) {
                 sack.push(left_edge, right_edge);
             }

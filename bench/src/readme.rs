@@ -1,5 +1,6 @@
 //! The table of figures in README.md, made from the rows of bench `core`: `--readme FILE` replaces
-//! the text between its markers. A row that was not measured gets `-`, not an old figure.
+//! the text between the markers in FILE. A row that was not measured gets `-` instead of an old
+//! figure.
 //!
 //! Called by: `main.rs`.
 
@@ -13,7 +14,8 @@ use crate::report::{Report, short};
 const BEGIN: &str = "<!-- figures: begin -->";
 const END: &str = "<!-- figures: end -->";
 
-/// The transfer, the peer, the row's case, and the unit of its value.
+/// For each line of the table: the transfer, the peer, the row's case, and the unit of the row's
+/// value.
 const LINES: &[[&str; 4]] = &[
     ["bulk, MTU 1500, in memory", "smoltcp", "memory MTU 1500 / smoltcp", "times"],
     ["bulk, MTU 1500, in memory", "gVisor netstack", "memory MTU 1500 / gVisor", "times"],
@@ -40,7 +42,7 @@ const LINES: &[[&str; 4]] = &[
     ["an idle connection", "", "bytes per idle endpoint, 10,000 connections", "bytes"],
 ];
 
-/// The lines between the markers.
+/// The lines of the table, which go between the markers.
 pub fn table(report: &Report) -> String {
     let value = |case: &str| {
         let row = report.rows.iter().find(|row| row.case == case);
@@ -51,7 +53,7 @@ pub fn table(report: &Report) -> String {
         text.push_str(&format!("| {what} | {beside} | {} {counts} |\n", value(case)));
     }
     let m = &report.machine;
-    // Only the major and minor version: the rest is the distribution's.
+    // Only the major and the minor version; what follows is the distribution's.
     let kernel = m.kernel.split('.').take(2).collect::<Vec<_>>().join(".");
     text.push_str(&format!(
         "\nBytes per CPU-second, both ends on one core, checksums on, copies included; \
@@ -61,7 +63,7 @@ pub fn table(report: &Report) -> String {
     text
 }
 
-/// `text` with the table between its markers.
+/// `text` with `table` between its markers; `None` if a marker is missing.
 fn with_table(text: &str, table: &str) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;

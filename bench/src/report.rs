@@ -1,6 +1,6 @@
-//! Writes the report of a bench: one JSON document for programs, of the same shape for every bench,
-//! or a table for people. Called by `main.rs`. This file depends on rows and the machine, not on
-//! what rows measure.
+//! Writes the report of a bench: one JSON document for programs, which has the same shape for every
+//! bench, or a table for people. Called by `main.rs`. This file depends on rows and on the machine,
+//! not on what the rows measure.
 
 use std::fs;
 use std::io::{self, Write};
@@ -18,16 +18,16 @@ pub struct Report {
     pub version: &'static str,
     /// The machine and its load.
     pub machine: Machine,
-    /// One row for each line of the table.
+    /// The rows, in the order of the bench's table.
     pub rows: Vec<Row>,
 }
 
-/// The machine of a run. Figures cannot be compared without it.
+/// The machine on which the bench ran. Without it figures cannot be compared.
 #[derive(Serialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu_model: String,
-    /// Logical processors.
+    /// The number of logical processors.
     pub cores: usize,
     /// The kernel's release.
     pub kernel: String,
@@ -118,7 +118,7 @@ impl Report {
     }
 }
 
-/// A figure with at most two decimals, with fewer if the figure is larger.
+/// A figure with at most two decimals. A larger figure has fewer decimals.
 pub(crate) fn short(value: f64) -> String {
     let text = match value.abs() {
         v if v >= 1000.0 => format!("{value:.0}"),

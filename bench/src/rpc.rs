@@ -1,7 +1,7 @@
-//! The rows of bench `rpc`: how long an empty procedure takes, by the bytes of its argument, with
-//! our RPC at both ends and with libtirpc as the server; and libtirpc over loopback compared with
-//! our RPC in memory. Called by `main.rs`. The calls are those of `lab elbow`. The rows with
-//! libtirpc need cc, libtirpc-dev and root. `rpc/nfs.rs` has the rows of NFS.
+//! The rows of bench `rpc`: how long an empty procedure takes, by the number of bytes in its
+//! argument, with our RPC at both ends and with libtirpc as the server; and libtirpc over loopback
+//! compared with our RPC in memory. Called by `main.rs`. The calls are those of `lab elbow`. The
+//! rows with libtirpc need cc, libtirpc-dev and root. The rows about NFS are in `rpc/nfs.rs`.
 
 mod nfs;
 
@@ -112,13 +112,14 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// Our calls in flight, and as many client threads of libtirpc, in the row about CPU time.
+/// In the row about CPU time: how many calls of ours are in flight, and how many client threads
+/// libtirpc has.
 const IN_FLIGHT: u32 = 16;
-/// The argument of these calls.
+/// The argument of the calls in that row.
 const ARGUMENT: [u8; 64] = [0x5a; 64];
 
-/// The largest ratio of a measured point of a curve to the line through the curve, and a text about
-/// that point.
+/// The largest ratio of a measured point of a curve to the line through the curve, and a text that
+/// describes this point.
 fn said(curve: &Curve) -> Result<(f64, String)> {
     let line = curve.line().context("too few sizes were measured")?;
     let (point, ratio) = curve.worst().context("nothing was measured")?;
@@ -133,7 +134,8 @@ fn said(curve: &Curve) -> Result<(f64, String)> {
     Ok((ratio, words))
 }
 
-/// Measures the largest ratio of a point to the line in several runs. The value is their median.
+/// Measures the largest ratio of a point to the line in several runs. The row's value is their
+/// median.
 fn worst(b: &Bench, over: Over, transport: Transport) -> Result<Figure> {
     let (runs, averages) = if b.is_quick { (1, 10) } else { (5, 20) };
     let (mut samples, mut notes) = (Vec::new(), Vec::new());
@@ -152,8 +154,8 @@ fn worst(b: &Bench, over: Over, transport: Transport) -> Result<Figure> {
     Ok(Figure { value, samples, note })
 }
 
-/// [`worst`] over a TAP. Trial runs find out whether calls are faster with both ends on one core or
-/// on two; then all sizes are measured on those cores.
+/// Like [`worst`], over a TAP. Trial runs find out whether calls are faster with both ends on one
+/// core or on two. Then all sizes are measured on the faster placement.
 fn over_tap(b: &Bench, transport: Transport) -> Result<Figure> {
     const LIKE: f64 = 4_096.0;
     let trial = |placement| {
@@ -173,7 +175,7 @@ fn over_tap(b: &Bench, transport: Transport) -> Result<Figure> {
     Ok(figure)
 }
 
-/// A placement in words, for a note; both ends may use all of its cores.
+/// A placement in words, for a note. Both ends may use all cores of the placement.
 fn words(placement: Placement) -> &'static str {
     match placement {
         Placement::OneCore => "both ends on one core",
@@ -181,7 +183,7 @@ fn words(placement: Placement) -> &'static str {
     }
 }
 
-/// A server of libtirpc on these cores; its clients run there too.
+/// A server of libtirpc on these cores. Its clients run on the same cores.
 struct Theirs {
     peer: Peer,
     words: &'static str,
@@ -197,7 +199,7 @@ impl Theirs {
         Ok(Theirs { peer, words: words(placement) })
     }
 
-    /// A new server in the placement with the better figure.
+    /// A new server, in the placement that has the better figure.
     fn best(
         b: &Bench,
         better: Better,
@@ -244,15 +246,15 @@ fn on<T>(b: &Bench, placement: Placement, what: impl FnOnce() -> Result<T>) -> R
     done
 }
 
-/// Processor time of a process so far, in seconds, to the nanosecond.
+/// The processor time of a process so far, in seconds, exact to the nanosecond.
 fn cpu_s_of(process: u32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/schedstat"))?;
     let ns: f64 = text.split(' ').next().unwrap_or_default().parse().context("schedstat")?;
     Ok(ns * 1e-9)
 }
 
-/// The median time of one of our calls without argument. Eight are timed together, because reading
-/// the clock costs time too.
+/// The median time of one of our calls without an argument. Eight calls are timed together, because
+/// reading the clock takes time too.
 fn our_latency(seconds: f64) -> Result<Measurement> {
     const AT_A_TIME: u32 = 8;
     let mut pair = Memory::new(Transport::Tcp)?;
@@ -298,7 +300,8 @@ fn calls_per_cpu(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// In virtual time: the same figure on every machine.
+/// Clients on one shared cable. It runs in virtual time, so the figure is the same on every
+/// machine.
 fn one_cable(b: &Bench) -> Result<Figure> {
     const BYTES: usize = 1_024;
     const IN_SIX: usize = 8_192;
@@ -330,7 +333,7 @@ fn one_cable(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// The smaller of the two programs' ratios. It runs in virtual time: the figure is the same on
+/// The smaller of the two programs' ratios. It runs in virtual time, so the figure is the same on
 /// every machine.
 fn telnet() -> Result<Figure> {
     let (mut samples, mut notes) = (Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ fn figure(value: f64) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note: "how".into() })
 }
 
-/// Measure a row in a thread of its own, because measuring pins the thread.
+/// Measures a row in a thread of its own, because measuring pins the thread.
 fn row(better: Better, run: fn(&Bench) -> Result<Figure>) -> Row {
     let measure = move || Bench::new(true).unwrap().row(&spec(better, run));
     std::thread::spawn(measure).join().unwrap()
@@ -150,8 +150,9 @@ fn small_helpers() {
     assert!(nothing.gbit_per_cpu_s().is_err() && nothing.units_per_cpu_s().is_err());
 }
 
-/// A peer that is not optimised would make us look better. These are `smoltcp` with its
-/// dependencies, and the crates by which the rows about the kernel make system calls.
+/// A peer that is compiled without optimisation would make our stack look better. The peers are
+/// `smoltcp` with its dependencies, and the crates with which the rows about the kernel make system
+/// calls.
 #[test]
 fn peers_are_optimised_as_their_users_build_them() {
     const PEERS: [&str; 8] = [

@@ -1,7 +1,7 @@
-//! The rows of bench `build`, in the words of the issue that asked for them. Called by `main.rs`.
-//! They are about those who build the project: how fast its default release profile is compared
-//! with the profile `dist` (this file), how long builds and tests take from nothing, and how large
-//! the results are (`nothing.rs`). `process.rs` runs the commands.
+//! The rows of bench `build`, about building the project. Called by `main.rs`. This file compares
+//! the speed of the default release profile with that of the profile `dist`. `nothing.rs` measures
+//! how long builds and tests take from a clean clone, and how large the results are. `process.rs`
+//! runs the commands.
 
 mod nothing;
 mod process;
@@ -84,7 +84,7 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// The workspace of this crate.
+/// The folder of the workspace that contains this crate.
 fn root() -> Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("finding the workspace's folder")
 }
@@ -105,7 +105,8 @@ fn program(b: &Bench, profile: &str) -> Result<PathBuf> {
     Ok(target.join(profile).join("wirespeed"))
 }
 
-/// Both programs transfer in turn, each in a process of its own on the first core.
+/// The ratio of the two programs' throughput. They transfer in turn, each in a process of its own
+/// on the first core.
 fn speed(b: &Bench) -> Result<Figure> {
     let (pairs, seconds) = if b.is_quick { (3, 1) } else { (5, 3) };
     let (default, dist) = (program(b, "release")?, program(b, "dist")?);
@@ -124,7 +125,8 @@ fn speed(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// Gigabits a CPU-second of both ends, from the JSON document that the program prints.
+/// Runs `ttcp` of `program`. Returns gigabits per CPU-second of both ends, from the JSON document
+/// that it prints.
 fn ttcp(b: &Bench, program: &Path, seconds: u32) -> Result<f64> {
     let mut command = Command::new(program);
     command.args(["ttcp", "--json", "--seconds", &seconds.to_string()]);
@@ -153,7 +155,8 @@ fn round_trip(b: &Bench) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// Instructions of one unit of a case, by `cargo xtask icount`, which builds on both cores.
+/// The instructions of one unit of a case, as counted by `cargo xtask icount`, which builds on both
+/// cores.
 fn instructions(b: &Bench, case: &str, options: &[&str]) -> Result<f64> {
     let mut command = process::cargo(root()?, &target()?);
     command.args(memory::icount_arguments(case, options));

@@ -1,6 +1,6 @@
-//! Rows of bench `build` that begin with nothing: a cold build and the size of the program that it
-//! makes, the tests and `.ci/run` in a clean clone, and the crates that an embedder compiles.
-//! Called by `mod.rs`.
+//! Rows of bench `build` that start without any build results: a cold build and the size of the
+//! program that it makes, the tests and `.ci/run` in a clean clone, and the number of crates that
+//! an embedder compiles. Called by `mod.rs`.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ use crate::harness::{Bench, Figure};
 use crate::report::Machine;
 
 thread_local! {
-    /// Bytes of the program that the cold build made, if this run had a cold build.
+    /// The size in bytes of the program that the cold build made, if this run had a cold build.
     static SIZE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// The two cores for the rows whose figure is in seconds.
+/// The two cores, for rows whose figure is a time on two cores.
 fn two_cores(b: &Bench) -> Result<Vec<usize>> {
     let cores = b.cores.both();
     ensure!(cores.len() == 2, "this program may use only one core, but the row is about two");
@@ -37,7 +37,7 @@ fn fetch(b: &Bench, workspace: &Path, manifests: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The time of README's first command with an empty target folder.
+/// Measures how long README's first command takes with an empty target folder.
 pub(super) fn cold_build(b: &Bench) -> Result<Figure> {
     let (cores, root) = (two_cores(b)?, root()?);
     fetch(b, root, &["Cargo.toml"])?;
@@ -72,7 +72,7 @@ pub(super) fn size(b: &Bench) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// The time of the tests that README names.
+/// Measures how long the tests take that README names.
 pub(super) fn tests(b: &Bench) -> Result<Figure> {
     in_a_clone(b, "cargo xtask test", |clone, target| {
         let mut command = cargo(clone, target);
@@ -81,7 +81,7 @@ pub(super) fn tests(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// The time of all checks that guard main.
+/// Measures how long all checks take that guard the main branch.
 pub(super) fn ci(b: &Bench) -> Result<Figure> {
     in_a_clone(b, ".ci/run", |clone, target| {
         let mut command = Command::new(clone.join(".ci/run"));
@@ -91,7 +91,8 @@ pub(super) fn ci(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// Seconds of a command that counts cases, in a clean clone of the last commit.
+/// Measures how many seconds a command takes in a clean clone of the last commit. The command
+/// prints how many cases it ran.
 fn in_a_clone(
     b: &Bench,
     name: &str,
@@ -121,8 +122,8 @@ fn in_a_clone(
     Ok(Figure { value: ran.seconds, samples: vec![ran.seconds], note })
 }
 
-/// The number of crates that a program compiles that uses the crate `wirespeed` with sockets and no
-/// other feature.
+/// The number of crates that a program compiles if it uses the crate `wirespeed` with sockets and
+/// no other feature.
 pub(super) fn crates(b: &Bench) -> Result<Figure> {
     let mut command = cargo(root()?, &target()?);
     command.args(["tree", "--locked", "--package", "wirespeed", "--no-default-features"]);

@@ -22,12 +22,13 @@ use crate::measure::pin;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Time between two checks whether a command has ended.
+/// The time between two checks of whether a command has ended.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a command has to end after Ctrl-C before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// From here on Ctrl-C, SIGTERM and SIGHUP end the running command; the rows that follow say so.
+/// From now on Ctrl-C, SIGTERM and SIGHUP end the running command, and the rows after it report
+/// this.
 pub fn catch_interrupts() -> Result<()> {
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst)).context("catching Ctrl-C")
 }
@@ -53,8 +54,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A process that was just killed may still make a file in the folder: then removing fails,
-        // and is tried again.
+        // A process that was just killed may still create a file in the folder. Then removing the
+        // folder fails, and is tried again.
         let mut outcome = fs::remove_dir_all(&self.0);
         for _ in 0..5 {
             if outcome.is_err() && self.0.exists() {
@@ -68,7 +69,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Cargo in a workspace, with a target folder, without settings of the caller that change a build.
+/// A `cargo` command for a workspace and a target folder, without the caller's settings that would
+/// change a build.
 pub(super) fn cargo(workspace: &Path, target: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
@@ -108,12 +110,12 @@ pub(super) struct Ran {
     stderr: String,
     /// Wall time.
     pub(super) seconds: f64,
-    /// Processor time of all the command's processes.
+    /// Processor time of the command and all its descendants.
     pub(super) cpu_s: f64,
 }
 
 impl Ran {
-    /// An error with the last lines of the output, unless the command succeeded.
+    /// The command itself if it succeeded, otherwise an error with the last lines of its output.
     pub(super) fn succeeded(self) -> Result<Ran> {
         let said = [last(&self.stderr, 3), last(&self.stdout, 3)].concat().join("; ");
         let Ran { shown, status, seconds, .. } = &self;
@@ -122,7 +124,7 @@ impl Ran {
     }
 }
 
-/// The last lines of a text that are not empty.
+/// The last `lines` lines of a text that are not empty.
 fn last(text: &str, lines: usize) -> Vec<&str> {
     let mut lines: Vec<&str> =
         text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(lines).collect();
@@ -138,7 +140,7 @@ pub(super) fn run(command: &mut Command, cores: &[usize]) -> Result<Ran> {
     let logs = Scratch::new()?;
     let (out, err) = (logs.0.join("out"), logs.0.join("err"));
     command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
-    // The command inherits the cores of this thread.
+    // The command inherits the cores of this thread, so this thread is pinned first.
     pin(cores)?;
     let (begun, cpu_s) = (Instant::now(), children_cpu_s()?);
     let child = command.process_group(0).spawn();
@@ -148,7 +150,8 @@ pub(super) fn run(command: &mut Command, cores: &[usize]) -> Result<Ran> {
     Ok(Ran { shown, status, stdout: read(&out)?, stderr: read(&err)?, seconds, cpu_s })
 }
 
-/// The status of a child when it ends. After Ctrl-C its group gets SIGINT, and SIGKILL later.
+/// Waits until a child ends, and returns its status. After Ctrl-C its process group gets SIGINT,
+/// and SIGKILL if it has not ended after [`GRACE`].
 fn wait(mut child: Child, interrupted: &AtomicBool) -> Result<ExitStatus> {
     let interrupted = || interrupted.load(Ordering::SeqCst);
     let group = Pid::from_child(&child);
@@ -224,7 +227,8 @@ mod tests {
         out.read_line(&mut line).expect("a line");
         let why = wait(child, &AtomicBool::new(true)).expect_err("interrupted");
         assert_eq!(why.to_string(), "interrupted");
-        // The background sleep held the pipe's other end: it has ended too.
+        // The background `sleep` held the other end of the pipe, so the end of the pipe shows that
+        // it has ended too.
         line.clear();
         assert_eq!(out.read_line(&mut line).expect("the end"), 0);
     }

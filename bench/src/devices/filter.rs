@@ -14,7 +14,8 @@ use crate::measure::{Measurement, thread_cpu_s};
 const TEXT: &str = "tcp and port 80 and host 10.0.0.1";
 const SNAPLEN: u32 = 262_144;
 
-/// Runs between two readings of the clock, whose cost is then negligible.
+/// How often the filter runs between two readings of the clock, so that the cost of the readings is
+/// negligible.
 const BATCH: u64 = 4096;
 
 /// The filters of both sides, and the packet.
@@ -74,8 +75,8 @@ impl Sides {
     }
 }
 
-/// A packet from a client to port 80 of 10.0.0.1: the filter compares both ports and both
-/// addresses.
+/// A packet from a client to port 80 of 10.0.0.1. The filter has to compare both ports and both
+/// addresses to match it.
 fn request() -> [u8; 64] {
     let mut frame = [0; 64];
     frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);

@@ -1,14 +1,14 @@
-//! The effect of interrupt mitigation: bulk between two threads that sleep when idle, at two
-//! levels, and the latency of a flood's datagrams at the highest level. Called by `devices`. Each
-//! thread has one stack, over an interface with rings and a link with a rate, on which frames
-//! arrive one by one as from hardware. A wake-up is a return from sleep, because of a doorbell or
-//! at the time of an interrupt.
+//! The effect of interrupt mitigation: a bulk transfer between two threads that sleep when idle, at
+//! two levels, and the latency of a flood's datagrams at the highest level. Called by `devices`.
+//! Each thread has one stack, over an interface with rings and a link with a rate. Frames arrive
+//! one by one, as from hardware. A wake-up is a return from sleep, caused by a doorbell or by the
+//! time of an interrupt.
 //!
 //! A thread that sleeps until the next frame wakes up late, on a virtual machine by tens of
 //! microseconds. In that time frames gather at any level. So wake-ups are counted with threads that
-//! watch the clock instead ([`IdlePolicy::Watch`]), and their cost is measured with threads that
-//! sleep, on the same link. The effect on throughput is measured where the processor is the limit:
-//! on a faster link, with both threads on one core.
+//! do not sleep but poll the clock ([`IdlePolicy::Watch`]). The cost of wake-ups is measured with
+//! threads that sleep, on the same link. The effect on throughput is measured on a faster link with
+//! both threads on one core, where the processor is the limit.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -33,9 +33,9 @@ const PORT: u16 = 5001;
 const WRITE: usize = 64 << 10;
 const DATAGRAM: usize = 64;
 
-/// Bits a second of the link on which wake-ups are counted, and of the link of the flood.
+/// Bits per second of the link on which wake-ups are counted, and on which the flood is sent.
 const LINK_BPS: u64 = 1_000_000_000;
-/// Bits a second of the link that saturates one core shared by both threads.
+/// Bits per second of the link that saturates one core which both threads share.
 const FAST_LINK_BPS: u64 = 10_000_000_000;
 
 /// The most datagrams of a flood whose latency is recorded.
@@ -61,7 +61,7 @@ struct Run {
     cores: Cores,
 }
 
-/// A thread's doorbell, and the waker by which devices ring it.
+/// A thread's doorbell, and the waker with which devices ring it.
 struct Sleeper {
     ring: Arc<Ring>,
     waker: Waker,
@@ -83,8 +83,8 @@ impl Wake for Ring {
 }
 
 impl Sleeper {
-    /// A sleeper for this thread, with exact sleeps: by default Linux adds 50 us of timer slack, in
-    /// which four frames instead of one would gather for an interrupt.
+    /// A sleeper for this thread. Its sleeps are exact: by default Linux adds 50 us of timer slack,
+    /// in which four frames instead of one would gather before an interrupt.
     fn new(clock: Clock, idle: IdlePolicy) -> Result<Sleeper> {
         set_current_timer_slack(NonZeroU64::new(1)).context("setting the timer slack")?;
         let ring = Arc::new(Ring { bell: Doorbell::new(), is_rung: AtomicBool::new(false) });
@@ -96,7 +96,7 @@ impl Sleeper {
         instant(self.clock)
     }
 
-    /// Arm the doorbell; called before the stack is polled.
+    /// Arm the doorbell. Call this before polling the stack.
     fn arm(&self) {
         self.ring.is_rung.store(false, Ordering::Release);
         self.ring.bell.arm();
@@ -109,7 +109,7 @@ impl Sleeper {
             Armed::Until(at) => stack.next_deadline().min(at),
             _ => stack.next_deadline(),
         };
-        // The sleep is at most 100 ms, because the end of a run is a flag that wakes nobody.
+        // The sleep is at most 100 ms, because the flag that ends a run wakes no thread.
         let until = until.min(self.now() + base::Duration::from_millis(100));
         match self.idle {
             IdlePolicy::Sleep => self.ring.bell.sleep(Some(until.since(self.now()).into())),
@@ -124,7 +124,7 @@ impl Sleeper {
     }
 }
 
-/// Ends the other thread's run, however this thread ends.
+/// Ends the other thread's run when this thread ends, even by a panic.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -133,7 +133,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The time for stacks and interfaces.
+/// The current time, for stacks and interfaces.
 fn instant(clock: Clock) -> Instant {
     Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
 }
@@ -150,7 +150,8 @@ fn ends(run: Run, clock: Clock) -> Result<(End, End, SocketAddr)> {
     Ok((client, server, to))
 }
 
-/// A bulk transfer in one direction for `seconds`; `units` counts wake-ups of both threads.
+/// A bulk transfer in one direction for `seconds`. `units` of the result counts the wake-ups of
+/// both threads.
 fn bulk(run: Run, seconds: f64) -> Result<Measurement> {
     let clock = Clock::now();
     let (mut client, mut server, to) = ends(run, clock)?;
@@ -274,7 +275,7 @@ fn highest_to_lowest(
     b.ratio(figure, |seconds| bulk(highest, seconds), |seconds| bulk(lowest, seconds))
 }
 
-/// A run at level 0, with a core for each thread.
+/// The parameters of a run at level 0 with a core for each thread.
 fn run(b: &Bench, idle: IdlePolicy) -> Run {
     Run { level: Level::default(), link_bps: LINK_BPS, idle, cores: b.cores }
 }
@@ -305,7 +306,7 @@ pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
     for _ in 0..rounds {
         let highest = Run { level: Level::MAX, ..run(b, IdlePolicy::Sleep) };
         let mut latencies = flood(highest, b.seconds)?;
-        // The first window is left out: its datagrams were sent while the threads started.
+        // The first window is left out: its datagrams were sent while the threads were starting.
         for window in latencies.chunks_exact_mut(WINDOW).skip(1) {
             let (_, p99_ns, _) = window.select_nth_unstable(WINDOW * 99 / 100);
             samples.push(*p99_ns as f64 / bound_ns);

@@ -1,8 +1,7 @@
 //! The rows of bench `devices`: packet filters, taps, rings, wake-ups, small segments, overload.
-//! Names of rows are the words of the issue that asked for them. Called by `main.rs`. `filter`
-//! compares our packet filters with libpcap's, `rings` the stack with a loop that only takes
-//! frames, `mitigation` two levels of wake-ups, `one_packet` a driver that sends one packet at
-//! a time with one that queues.
+//! Called by `main.rs`. `filter` compares our packet filters with libpcap's. `rings` compares the
+//! stack with a loop that only takes frames. `mitigation` compares two levels of interrupt
+//! mitigation. `one_packet` compares a driver that sends one packet at a time with one that queues.
 
 mod filter;
 mod mitigation;
@@ -153,8 +152,8 @@ pub const ROWS: &[Spec] = {
 };
 
 // Segments of 64 bytes: the cost of a transfer that has only small segments. The MTU of the link
-// leaves room for 64 bytes behind the headers, so a bulk transfer has only such segments, for the
-// kernel and for us. The figure is bits per CPU-second of both ends.
+// leaves room for 64 bytes after the headers, so that a bulk transfer consists of such segments,
+// for the kernel and for us. The figure is bits per CPU-second of both ends.
 
 fn against_veth(b: &Bench, mut ours: impl FnMut(f64) -> Result<Measurement>) -> Result<Figure> {
     ours(b.trial_s)?;
@@ -176,12 +175,12 @@ fn over_tap(b: &Bench) -> Result<Figure> {
 }
 
 // The cost of passing a packet to a tap, compared with a model of STREAMS, and the instructions of
-// the hook for taps when there is no tap. The first figure is measured as in `wirespeed lab tap`;
-// it is the median of five measurements.
+// the hook for taps if there is no tap. The first figure is measured as in `wirespeed lab tap`; it
+// is the median of five measurements.
 
-/// The constant cost of a packet in the model (which allocates and frees a buffer) divided by ours.
-/// A constant cost is the intercept of the line through the times of packets of several sizes, less
-/// the intercept for a loop that only copies.
+/// The ratio of the constant cost of a packet in the model, which allocates and frees a buffer, to
+/// ours. The constant cost is the intercept of a line through the times for packets of several
+/// sizes, minus the intercept for a loop that only copies.
 fn intercept(b: &Bench) -> Result<Figure> {
     let rounds = if b.is_quick { 15 } else { 101 };
     let (mut samples, mut figures) = (Vec::new(), Vec::new());
@@ -216,8 +215,8 @@ fn intercept(b: &Bench) -> Result<Figure> {
 
 const NO_LINE: &str = "no line fits the times by size";
 
-/// The instructions that the hook for taps adds to a predicted segment, both ends together: the
-/// count with the hook but without a tap, less the count of a build without the hook.
+/// The instructions that the hook for taps adds to a predicted segment, over both ends: the count
+/// with the hook but without a tap, minus the count for a build without the hook.
 fn instructions_without_listener(_: &Bench) -> Result<Figure> {
     const CASE: &str = "predicted-segment-1500";
     let with = instructions_with(CASE, &[])?;
@@ -230,13 +229,13 @@ fn instructions_without_listener(_: &Bench) -> Result<Figure> {
 /// How long the application works on each datagram, in the rows about overload.
 const WORK: Duration = Duration::from_micros(3);
 
-/// Measure the delivered rate at rising loads.
+/// Measures the delivered rate at increasing loads.
 fn steps(b: &Bench) -> Result<Vec<Step>> {
     let (seconds, rounds) = if b.is_quick { (0.2, 3) } else { (0.5, 9) };
     Ok(sweep(WORK, seconds, rounds, &|| false)?)
 }
 
-/// The figure of a row: `value`, and one sample for each run with the highest load.
+/// The figure of a row: `value`, with one sample for each run at the highest load.
 fn of_last(steps: &[Step], figure: impl Fn(f64, f64) -> f64, value: f64) -> Result<Figure> {
     let last = steps.last().context("no load was offered")?;
     let offered = last.offered(peak_pps(steps)).context("the last load was not offered")?;

@@ -1,7 +1,7 @@
 //! The cost of a driver that offers the next frame only when the last one has left: TCP over a
-//! transmit ring of one descriptor against one of 512. Called by `devices`. It runs in virtual
-//! time: two whole stacks over two interfaces, and a clock that advances to the next event. The
-//! figure is the same on every machine.
+//! transmit ring of one descriptor compared with a ring of 512. Called by `devices`. It runs in
+//! virtual time, with two whole stacks, two interfaces, and a clock that advances to the next
+//! event. The figure is the same on every machine.
 
 use std::net::SocketAddr;
 
@@ -17,15 +17,15 @@ use crate::measure::pattern;
 const PORT: u16 = 5001;
 const WRITE: usize = 64 << 10;
 
-/// The interrupt service time of a workstation of the time when Ethernets became fast.
+/// The interrupt service time of a workstation in the years when Fast Ethernet appeared.
 const SERVICE: Duration = Duration::from_micros(150);
 
 const QUEUED: usize = 512;
 
-/// The virtual time that is measured; as much time before it is for start-up.
+/// The virtual time that is measured. Start-up, before it, takes as long.
 const SPAN: Duration = Duration::from_millis(500);
 
-/// Two ends in virtual time.
+/// Two ends, and their virtual time.
 struct World {
     client: End,
     server: End,
@@ -44,7 +44,7 @@ impl World {
     }
 }
 
-/// The throughput in bits a second of payload.
+/// The throughput with a transmit ring of `tx_ring` descriptors, in bits of payload per second.
 fn throughput(tx_ring: usize) -> Result<f64> {
     let mut world = World::new(tx_ring)?;
     let to = SocketAddr::new(world.server.addr, PORT);

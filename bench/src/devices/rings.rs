@@ -1,8 +1,8 @@
 //! UDP datagrams of 64 bytes to the application, over sockets that share a ring with the kernel,
 //! compared with a loop that only empties the same ring. Called by `devices`. The ring is at one
 //! end of a veth pair in a namespace of its own. One thread sends frames into the other end, then
-//! empties the ring. The kernel puts the frames into the ring while that thread sends, so a row
-//! about total CPU counts the sending too, for both sides.
+//! empties the ring. The kernel puts the frames into the ring while the thread sends them. So a row
+//! about total CPU also counts the sending, for both sides.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as Clock};
@@ -23,16 +23,16 @@ use crate::namespace::{enter_new_namespace, ip};
 
 const PORT: u16 = 5001;
 
-/// Frames of a round: few enough to fit into every ring, and so many that for most of them the
-/// receiver's code and data are back in the cache after the sending.
+/// Frames of a round. They have to fit into every ring, and they have to be so many that after the
+/// sending most of them find the receiver's code and data in the cache again.
 const ROUND: usize = 1536;
 
-/// A block of AF_PACKET that is not full is handed over after a millisecond. AF_XDP's frames are
-/// available at once: with it, a sleep would only cool the cache, which is warm under load.
+/// AF_PACKET hands over a block that is not full after a millisecond. AF_XDP's frames are available
+/// at once, and a sleep would only cool the cache, which is warm under load.
 const SETTLING: Duration = Duration::from_millis(3);
 
-/// How often we wait that long for an incomplete round: the kernel may have deferred the work that
-/// puts frames into the ring, which it does while this thread sleeps.
+/// How many times we wait this long for an incomplete round. The kernel may have deferred the work
+/// that puts frames into the ring, and does it while this thread sleeps.
 const PATIENCE: usize = 20;
 
 /// The kind of socket.
@@ -55,11 +55,11 @@ impl Kind {
     }
 }
 
-/// The code that empties the ring.
+/// What empties the ring.
 enum Receiver {
-    /// A loop that takes frames and gives them back.
+    /// A loop that takes frames and gives their buffers back.
     Bare { device: Box<dyn Device>, pool: Pool },
-    /// A stack that takes the frames, and an application that reads the datagrams.
+    /// A stack that receives the frames, and an application that reads the datagrams.
     Stack { stack: Box<Stack>, socket: stack::UdpHandle, clock: Clock },
 }
 
@@ -76,7 +76,7 @@ impl Receiver {
         Ok(Receiver::Stack { stack: Box::new(server.stack), socket, clock: Clock::now() })
     }
 
-    /// Empty the ring; returns the number of datagrams.
+    /// Empty the ring. Returns the number of datagrams.
     fn empty(&mut self) -> usize {
         let mut count = 0;
         match self {
@@ -104,7 +104,7 @@ impl Receiver {
     }
 }
 
-/// The cost of a datagram in ns: the wall time of emptying the ring, and all CPU time of the
+/// The cost of a datagram in ns: the wall time of emptying the ring, and the CPU time of the whole
 /// thread.
 struct Spent {
     emptying_ns: f64,
@@ -149,7 +149,7 @@ fn rounds(kind: Kind, through_stack: bool, seconds: f64) -> Result<Spent> {
     Ok(Spent { emptying_ns: median(&emptying), cpu_ns: cpu * 1e9 / count as f64 })
 }
 
-/// Measure in pairs, in a namespace with a veth pair `va` and `vb`.
+/// Measures pairs of runs, in a namespace with a veth pair `va` and `vb`.
 fn in_pairs(
     b: &Bench,
     kind: Kind,
@@ -183,12 +183,12 @@ fn in_pairs(
     })
 }
 
-/// The time that stack and application add to the plain loop, while the ring is emptied.
+/// The time that stack and application add to the plain loop while the ring is being emptied.
 pub(super) fn above_the_ring(b: &Bench) -> Result<Figure> {
     in_pairs(b, Kind::Xdp, |through, bare| through.emptying_ns - bare.emptying_ns)
 }
 
-/// The ratio of all CPU time, which includes the kernel's work to put the frame into the ring.
+/// The ratio of total CPU time, which includes the kernel's work to put frames into the ring.
 pub(super) fn total_cpu(b: &Bench) -> Result<Figure> {
     in_pairs(b, Kind::Packet, |through, bare| through.cpu_ns / bare.cpu_ns)
 }

@@ -1,7 +1,7 @@
-//! First packets of flows: datagrams that each begin a new one, through our router in memory and
-//! through Linux with nft. Called by `filter`. The table is empty at the start of a pass over all
-//! flows; between two passes it is emptied, which is not counted: ours by timeouts in virtual time,
-//! the kernel's by a message of ctnetlink.
+//! First packets of flows, in datagrams that each begin a new flow: through our router in memory,
+//! and through Linux with nft. Called by `filter`. The state table is empty at the start of a pass
+//! over all flows. Between two passes it is emptied, and that time is not counted: our table by
+//! timeouts in virtual time, the kernel's by a message of ctnetlink.
 
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
@@ -21,22 +21,22 @@ use crate::measure::{Measurement, thread_cpu_s};
 use crate::namespace::enter_new_namespace;
 use crate::router::kernel::{on_thread, plan, ratio};
 
-/// Flows of a pass; each has a source port of its own, so that NAT has a mapping for each: fewer
-/// than the limit `nat_ports_per_source`.
+/// Flows of a pass. Each has its own source port, so that NAT makes a mapping for each. They are
+/// fewer than the limit `nat_ports_per_source`.
 const FLOWS: u32 = 30_720;
-/// Frames of a round of ours.
+/// Frames that our router gets in a round.
 const ROUND: usize = 256;
-/// Frames of a round of the kernel's.
+/// Frames that the kernel's router gets in a round.
 const KERNEL_ROUND: u32 = 512;
 const _: () = assert!(FLOWS.is_multiple_of(KERNEL_ROUND) && (FLOWS as usize).is_multiple_of(ROUND));
-/// Turns that empty the table, at most.
+/// The most turns that emptying the table may take.
 const TURNS_MAX: usize = 100_000;
 
 fn new_flows() -> Shape {
     Shape { flows: FLOWS, ..Shape::default() }
 }
 
-/// Our router, for passes over new flows.
+/// Our router, which gets new flows in each pass.
 struct Fresh {
     rig: Rig,
     alone: Alone,
@@ -51,7 +51,8 @@ impl Fresh {
         Ok(Fresh { rig, alone, now: Instant::from_nanos(1) })
     }
 
-    /// CPU seconds of a pass, generator and sink included.
+    /// Sends one pass of flows through the router. Returns CPU seconds, including those of
+    /// generator and sink.
     fn pass(&mut self) -> Result<f64> {
         let begun = thread_cpu_s();
         for _ in 0..FLOWS as usize / ROUND {
@@ -68,7 +69,7 @@ impl Fresh {
         Ok(spent)
     }
 
-    /// Let time go by until all states and mappings are over.
+    /// Let virtual time pass until all states and mappings have ended.
     fn empty(&mut self) -> Result<()> {
         for _ in 0..TURNS_MAX {
             let is_empty = self.rig.with_stack(|stack| {
@@ -83,7 +84,7 @@ impl Fresh {
         anyhow::bail!("states and mappings do not end")
     }
 
-    /// New flows for about `seconds`; `cpu_s` is the router's own.
+    /// Sends new flows for about `seconds`. `cpu_s` of the result is the router's own time.
     fn begin(&mut self, seconds: f64) -> Result<Measurement> {
         let (mut whole, mut alone, mut passes) = (0.0, 0.0, 0);
         while passes == 0 || whole + alone < seconds {
@@ -107,7 +108,8 @@ fn measurement(units: u64, whole_s: f64, alone_s: f64) -> Result<Measurement> {
     Ok(Measurement { units, cpu_s, wall_s: whole_s, settings, ..Measurement::default() })
 }
 
-/// New flows through the kernel for about `seconds`; `cpu_s` is its own.
+/// Sends new flows through the kernel for about `seconds`. `cpu_s` of the result is the kernel's
+/// router's own time.
 fn kernel_flows(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     let (mut whole, mut alone, mut packets) = (0.0, 0.0, 0);
     while packets == 0 || whole + alone < seconds {
@@ -123,7 +125,7 @@ fn kernel_flows(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     measurement(packets, whole, alone)
 }
 
-/// `true` at the end of a pass; it is asked between two rounds.
+/// A function that returns `true` at the end of a pass. It is called between two rounds.
 fn a_pass() -> impl Fn() -> bool {
     let rounds = Cell::new(1);
     move || {
@@ -132,14 +134,14 @@ fn a_pass() -> impl Fn() -> bool {
     }
 }
 
-/// End all flows that the kernel tracks in the calling thread's namespace.
+/// Deletes all flows that the kernel tracks in the calling thread's namespace.
 fn forget_flows() -> Result<()> {
     let protocol = SockProtocol::NetlinkNetFilter;
     let fd =
         socket::socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)
             .context("opening a socket of netfilter")?;
-    // A header with its length, "delete" of conntrack, "request, acknowledge", then an empty
-    // filter of all families.
+    // A netlink header with its length, the type "delete" of conntrack, and the flags "request,
+    // acknowledge"; then an empty filter for all address families.
     let mut message = [0; 20];
     message[..4].copy_from_slice(&20_u32.to_ne_bytes());
     message[4..6].copy_from_slice(&0x0102_u16.to_ne_bytes());
@@ -155,7 +157,7 @@ fn forget_flows() -> Result<()> {
     Ok(())
 }
 
-/// New flows a CPU-second, ours over theirs.
+/// The ratio of new flows per CPU-second, ours over those of Linux with nft.
 fn beside_nft(b: &Bench, rules: Rules) -> Result<Figure> {
     let plan = plan(b);
     on_thread(b.cores.first, move || {
@@ -174,7 +176,7 @@ pub(super) fn with_nat(b: &Bench) -> Result<Figure> {
     beside_nft(b, masqueraded(100))
 }
 
-/// CPU time of a first packet with these rules over those.
+/// The ratio of the CPU time of a first packet with the first rules to that with the second rules.
 fn times(b: &Bench, these: Arc<Published>, those: Arc<Published>) -> Result<Figure> {
     let (mut these, mut those) = (Fresh::new(these)?, Fresh::new(those)?);
     let each = |m: &Measurement| Ok(1e9 / m.units_per_cpu_s()?);

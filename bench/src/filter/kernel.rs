@@ -1,5 +1,6 @@
-//! Linux as a router with nft's rules between two veth pairs, and ours in memory beside it. Called
-//! by `filter`. The router of the kernel is the one of bench `router`, and is measured as there.
+//! Linux as a router with nft's rules between two veth pairs, compared with our router in memory.
+//! Called by `filter`. The kernel's router is the one of bench `router`, and is measured in the
+//! same way.
 
 use anyhow::{Result, ensure};
 use lab::forward::outside::{Kind, Outside};
@@ -12,8 +13,8 @@ use crate::measure::median;
 use crate::namespace::enter_new_namespace;
 use crate::router::kernel::{on_thread, own, plan, ratio};
 
-/// The kernel's router with these rules, in the calling thread's namespace; its connections have
-/// shaken hands.
+/// The kernel's router with these rules, in the calling thread's namespace. The handshakes of its
+/// connections have passed.
 pub(super) fn kernel(shape: Shape, rules: Rules) -> Result<Outside> {
     let mut kernel = Outside::new(Kind::Kernel, shape)?;
     kernel.set_rules(&rules.nft())?;
@@ -25,7 +26,7 @@ pub(super) fn kernel(shape: Shape, rules: Rules) -> Result<Outside> {
     Ok(kernel)
 }
 
-/// Packets a CPU-second, ours over theirs.
+/// The ratio of packets per CPU-second, ours over the kernel's.
 fn rates(b: &Bench, rules: Rules) -> Result<Figure> {
     let plan = plan(b);
     on_thread(b.cores.first, move || {
@@ -44,7 +45,7 @@ pub(super) fn with_nat(b: &Bench) -> Result<Figure> {
     rates(b, masqueraded(100))
 }
 
-/// The inverse of the ratio of rates.
+/// The inverse of the ratio of [`rates`], so that lower is better.
 pub(super) fn without_states(b: &Bench) -> Result<Figure> {
     let rules = Rules { has_states: false, ..stateful(100) };
     let Figure { samples, note, .. } = rates(b, rules)?;

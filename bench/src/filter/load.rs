@@ -1,5 +1,5 @@
-//! A reload with a million states, and a flood of SYNs, while our router in memory forwards. Called
-//! by `filter`.
+//! What our router in memory does while it forwards: it reloads rules with a million states, or
+//! gets a flood of SYNs. Called by `filter`.
 
 use anyhow::{Context, Result, ensure};
 use base::{Duration, Instant};
@@ -12,17 +12,18 @@ use super::rules::stateful;
 use crate::harness::{Bench, Figure};
 use crate::measure::{median, thread_cpu_s};
 
-/// Reloads of the row.
+/// How many reloads the row measures.
 const RELOADS: u32 = 7;
-/// Established connections of the table in the flood, and as many half-open ones: the table is
-/// full.
+/// Established connections in the table during the flood. There are as many half-open ones, so that
+/// the table is full.
 const ESTABLISHED: u32 = 60_000;
-/// SYNs a second of the router's own time.
+/// SYNs per second of the router's own CPU time.
 const SYNS_PER_S: f64 = 100_000.0;
-/// SYNs that were made before; they come in turn, and are long forgotten when they come again.
+/// The number of prepared SYNs. They are sent in turn, and their states have ended long before they
+/// are sent again.
 const SYNS: u32 = 262_144;
 
-/// One burst through a router; returns the CPU seconds of its turn.
+/// Sends one burst through a router. Returns the CPU seconds of the router's turn.
 fn burst(rig: &mut Rig, now: Instant, change: impl FnOnce(&mut Rig)) -> Result<f64> {
     let offered = rig.offer(BURST);
     let begun = thread_cpu_s();
@@ -34,7 +35,7 @@ fn burst(rig: &mut Rig, now: Instant, change: impl FnOnce(&mut Rig)) -> Result<f
     Ok(spent)
 }
 
-/// The longest of the bursts of 100 ms, in us.
+/// The longest time that a burst takes during 100 ms, in us.
 fn longest(rig: &mut Rig, now: &mut Instant) -> Result<f64> {
     let (mut total, mut most) = (0.0, 0.0_f64);
     while total < 0.1 {
@@ -46,17 +47,18 @@ fn longest(rig: &mut Rig, now: &mut Instant) -> Result<f64> {
     Ok(most * 1e6)
 }
 
-/// Rules are compiled beforehand, as a router does off the packets' path. The burst behind the
-/// change, and those of the next 100 ms, find all of their states to be judged again.
+/// The rules are compiled in advance, as a router does outside the packet path. For the burst after
+/// the reload, and for those of the next 100 ms, the rules have to be applied again to all states.
 pub(super) fn longest_pause(_: &Bench) -> Result<Figure> {
     let mut rig = router(many(false), Some(stateful(1_000)))?;
     let (mut now, mut samples, mut note) = (Instant::from_nanos(2), Vec::new(), String::new());
     for generation in 2..2 + RELOADS {
         let quiet = longest(&mut rig, &mut now)?;
-        // Every other list has one rule less, so that counters move.
+        // Every other rule set has one rule less, so that counters move to other rules.
         let published = stateful(1_000 - generation as usize % 2).published(generation)?;
         now += Duration::from_micros(5);
-        // Other shards, or the thread that compiles, have the old rules still, and free them.
+        // Keep the old rules alive here: in a router, other shards or the compiling thread still
+        // hold them, and free them.
         let old = rig.with_stack(|stack| stack.filter().map(|f| f.published().clone()));
         let change = |rig: &mut Rig| rig.with_stack(|stack| stack.set_filter(Some(published)));
         let first = burst(&mut rig, now, change)? * 1e6;
@@ -71,7 +73,7 @@ pub(super) fn longest_pause(_: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// A router whose table is full, SYNs for it, and its clock.
+/// A router whose table is full, SYNs to send to it, and its clock.
 struct Flooded {
     rig: Rig,
     syns: Vec<Vec<u8>>,
@@ -106,7 +108,8 @@ impl Flooded {
         self.rig.with_stack(|stack| stack.filter().map_or(0, |f| f.states().len()))
     }
 
-    /// A turn with packets of established flows, and SYNs behind them; returns its CPU seconds.
+    /// One turn with packets of established flows, followed by SYNs. Returns the turn's CPU
+    /// seconds.
     fn turn(&mut self, established: usize, syns: usize) -> Result<f64> {
         let offered = self.rig.offer(established);
         if self.next + syns > self.syns.len() {
@@ -124,7 +127,7 @@ impl Flooded {
         Ok(spent)
     }
 
-    /// Packets of established flows a second of the router's time.
+    /// Packets of established flows per second of the router's CPU time.
     fn goodput(&mut self, seconds: f64, syns_per_s: f64) -> Result<f64> {
         let (mut spent, mut packets, mut syns) = (0.0, 0, 0);
         while spent < seconds {

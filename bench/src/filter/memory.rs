@@ -1,5 +1,5 @@
-//! Our router in memory with rules: the cost of a packet of a known flow. Called by `filter`.
-//! Generator and sink are subtracted, as in `router`.
+//! Our router in memory with rules: the cost of a packet of a known flow. Called by `filter`. The
+//! cost of generator and sink is subtracted, as in bench `router`.
 
 use std::sync::Barrier;
 use std::thread::ScopedJoinHandle;
@@ -13,22 +13,23 @@ use super::rules::{Rules, masqueraded, stateful};
 use crate::harness::{Bench, Figure, paired};
 use crate::measure::{Measurement, median, pin};
 
-/// States of the rows with many.
+/// Number of states in the rows with many states.
 const MANY: u32 = 1_000_000;
 
-/// Segments of 64 bytes of 1,000 connections.
+/// Frames of 64 bytes, of 1,000 connections.
 pub(super) fn flows() -> Shape {
     Shape { flows: 1_000, transport: Transport::Tcp, ..Shape::default() }
 }
 
-/// The same of a million; segments of IPv6 have no room in 64 bytes.
+/// Frames of a million connections; over IPv6 they are larger than 64 bytes, because the headers do
+/// not fit.
 pub(super) fn many(v6: bool) -> Shape {
     let sizes = if v6 { &[84] } else { SMALL };
     Shape { v6, sizes, flows: MANY, states: Some(2 * MANY as usize), ..flows() }
 }
 
-/// A router of a shape with these rules, whose connections have shaken hands; `None` is one without
-/// a filter.
+/// A router for frames of this shape, with these rules; without a filter if `rules` is `None`. The
+/// handshakes of its connections have passed.
 pub(super) fn router(shape: Shape, rules: Option<Rules>) -> Result<Rig> {
     let mut rig = Rig::new(shape).context("no router of this shape")?;
     let Some(rules) = rules else { return Ok(rig) };
@@ -41,7 +42,7 @@ pub(super) fn router(shape: Shape, rules: Option<Rules>) -> Result<Rig> {
     Ok(rig)
 }
 
-/// A router to be measured again and again.
+/// A router that is measured again and again.
 pub(super) struct Filtered(Memory);
 
 impl Filtered {
@@ -49,7 +50,7 @@ impl Filtered {
         Ok(Filtered(Memory::around(router(shape, rules)?, shape)?))
     }
 
-    /// The router forwards for `seconds`; `cpu_s` is its own.
+    /// The router forwards for `seconds`. `cpu_s` of the result is the router's own time.
     pub(super) fn forwarding(&mut self, seconds: f64) -> Result<Measurement> {
         let Cost { packets, whole_ns, alone_ns } = self.0.measure(seconds, &|| false)?;
         let own_ns = whole_ns - alone_ns;
@@ -66,13 +67,13 @@ impl Filtered {
         })
     }
 
-    /// The router's ns a packet.
+    /// The router's time for a packet, in ns.
     fn ns(&mut self, seconds: f64) -> Result<f64> {
         Ok(1e9 / self.forwarding(seconds)?.units_per_cpu_s()?)
     }
 }
 
-/// ns that `rules` add to a packet, over the cost of forwarding without a filter.
+/// The ns that `rules` add to a packet, divided by the ns of forwarding it without a filter.
 fn added(b: &Bench, rules: Rules) -> Result<Figure> {
     let mut with = Filtered::new(flows(), Some(rules))?;
     let mut without = Filtered::new(flows(), None)?;
@@ -106,7 +107,8 @@ pub(super) fn added_by_nat(b: &Bench) -> Result<Figure> {
     added(b, masqueraded(100))
 }
 
-/// Both differences have a router without a filter beside them that forwards the same packets.
+/// The ratio of the added costs with a million and with 1,000 states. Each is compared with a
+/// router without a filter that forwards the same packets.
 pub(super) fn million_states(b: &Bench) -> Result<Figure> {
     let mut routers = Vec::with_capacity(4);
     for shape in [many(false), flows()] {
@@ -138,7 +140,7 @@ pub(super) fn million_states(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// Bytes of memory a state.
+/// Bytes of memory for each state.
 fn bytes(v6: bool) -> Result<Figure> {
     let mut rig = router(many(v6), Some(stateful(100)))?;
     let (len, memory) = rig.with_stack(|stack| {
@@ -159,12 +161,12 @@ pub(super) fn bytes_v6(_: &Bench) -> Result<Figure> {
     bytes(true)
 }
 
-/// Datagrams of 1,000 flows of 100 hosts: a shard has the flows of an inside host.
+/// Datagrams of 1,000 flows from 100 hosts. All flows of an inside host belong to one shard.
 fn shared() -> Shape {
     Shape { flows: 1_000, hosts: 100, ..Shape::default() }
 }
 
-/// The flows begin with the first round, and go in one direction.
+/// Two shards forward for `seconds`. The flows begin with the first round, and go in one direction.
 fn two_shards(seconds: f64) -> Result<Measurement> {
     let shards = Memory::of_shards(shared(), 2, Some(masqueraded(100).published(1)?))?;
     let begin = Barrier::new(shards.len());
@@ -195,7 +197,7 @@ fn two_shards(seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// The other side is one stack on one core, without shards.
+/// The rate of two shards on two cores, divided by that of one stack on one core without shards.
 pub(super) fn two_cores(b: &Bench) -> Result<Figure> {
     let mut one = Filtered::new(shared(), Some(masqueraded(100)))?;
     b.ratio(Measurement::units_per_cpu_s, two_shards, |seconds| one.forwarding(seconds))

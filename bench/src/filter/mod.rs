@@ -1,6 +1,6 @@
-//! The rows of bench `filter`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `rules` has the rules, ours and nft's; `memory` our router with known flows, `kernel` Linux with
-//! nft beside it, `flows` first packets of flows, `load` a reload and a flood of SYNs, `segments`
+//! The rows of bench `filter`. Called by `main.rs`. `rules` defines the rules for our filter and
+//! for nft. `memory` measures our router with known flows, `kernel` compares it with Linux and nft,
+//! `flows` measures first packets of flows, `load` a reload and a flood of SYNs, `segments`
 //! super-segments through TAPs.
 
 mod flows;
@@ -161,7 +161,7 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// Instructions of `icount`'s case `forwarded-64` before there was a filter.
+/// Instructions of case `forwarded-64` of `icount` before the router had a filter.
 const FORWARDED_BEFORE: f64 = 271.9;
 
 fn without_filter(_: &Bench) -> Result<Figure> {
@@ -171,11 +171,11 @@ fn without_filter(_: &Bench) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// The router of `icount`: 100 rules with state, and source NAT if it is asked for; one connection,
-/// as in the cases without rules.
+/// The router for `icount`: 100 rules with state, and source NAT if `is_masqueraded`. It has one
+/// connection, as in the cases without rules.
 ///
 /// # Errors
-/// If it passes no handshake.
+/// The handshake does not pass the router.
 pub fn counted(is_masqueraded: bool) -> Result<Rig> {
     let shape = Shape { transport: Transport::Tcp, ..Shape::default() };
     memory::router(shape, Some(Rules { is_masqueraded, ..rules::stateful(100) }))

@@ -1,5 +1,5 @@
-//! The rules of the rows, in our words and in nft's. Called by `filter`. Each list of rules has the
-//! same meaning for both; none of the numbered rules matches a packet that is sent.
+//! The rules of the rows, in our language and in nft's. Called by `filter`. Each list of rules has
+//! the same meaning in both languages. None of the numbered rules matches a packet that is sent.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use filter::{Published, text};
 /// The router's ports, as rules name them.
 const PORTS: [(&str, u16); 2] = [("lan", 0), ("wan", 1)];
 
-/// What a router does with packets.
+/// What a router does with the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Rules before the last one, which passes everything from `lan` to `wan`.
+    /// How many rules there are before the last one, which passes everything from `lan` to `wan`.
     pub(super) count: usize,
-    /// Flows have states.
+    /// Do flows have states?
     pub(super) has_states: bool,
-    /// Sources get the address of the port `wan`.
+    /// Do sources get the address of the port `wan` (source NAT)?
     pub(super) is_masqueraded: bool,
 }
 
@@ -32,14 +32,15 @@ pub(super) const fn masqueraded(count: usize) -> Rules {
     Rules { is_masqueraded: true, ..stateful(count) }
 }
 
-/// The networks and the port of a numbered rule: 10.0.0.0/8 sends nothing here.
+/// The source, the destination and the port of rule `n`. The source is in 10.0.0.0/8, which sends
+/// nothing in this bench.
 fn clauses(n: usize) -> (String, String, usize) {
     let (high, low) = (n / 250, n % 250);
     (format!("10.{high}.{low}.0/24"), format!("172.16.{low}.0/24"), 1_000 + n)
 }
 
 impl Rules {
-    /// The rules in our words, and those of NAT.
+    /// The rules in our language, and the rules of NAT.
     fn ours(&self) -> (String, &'static str) {
         let mut rules = String::new();
         let state = if self.has_states { "" } else { " stateless" };
@@ -52,14 +53,14 @@ impl Rules {
         (rules, if self.is_masqueraded { "source out wan to port" } else { "" })
     }
 
-    /// The rules compiled.
+    /// The rules, compiled.
     pub(super) fn published(&self, generation: u32) -> Result<Arc<Published>> {
         let (rules, nat) = self.ours();
         let source = text::Source { rules: &rules, nat, ..text::Source::default() };
         published(&source, generation)
     }
 
-    /// The rules in the words of `nft -f`.
+    /// The rules in the language of `nft -f`.
     pub(super) fn nft(&self) -> String {
         let mut rules = String::from("table inet bench {\n chain forward {\n");
         rules += "  type filter hook forward priority filter; policy drop;\n";
@@ -79,9 +80,10 @@ impl Rules {
     }
 }
 
-/// One rule that blocks the networks of a set, none of which is a packet's, and one that passes.
+/// A rule that blocks the networks of a set, to which no packet belongs, and one that passes
+/// everything.
 pub(super) fn of_set(networks: usize, generation: u32) -> Result<Arc<Published>> {
-    // Networks of 24 bits between 32.0.0.0 and 191.255.255.0, 152 numbers apart by an odd factor.
+    // Networks with 24-bit prefixes between 32.0.0.0 and 191.255.255.0, spread by an odd factor.
     let network = |n: usize| {
         let n = 0x20_0000 + n * 7 % 0xa0_0000;
         format!("{}.{}.{}.0/24", n >> 16, n >> 8 & 255, n & 255)

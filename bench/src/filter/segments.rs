@@ -1,6 +1,6 @@
 //! TCP between two kernels, in super-segments: through our router between two TAPs, and through the
-//! kernel's router between two veth pairs. Called by `filter`. CPU-seconds are those of everything:
-//! both ends' threads, the thread of our router, and the softirq daemons of all cores.
+//! kernel's router between two veth pairs. Called by `filter`. CPU-seconds include everything: the
+//! threads of both ends, the thread of our router, and the softirq daemons of all cores.
 
 use std::fs::{File, read_dir, read_to_string, write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,10 +24,10 @@ use crate::namespace::{enter, ip};
 use crate::outside::host::in_new_namespace;
 use crate::peers::kernel::{Path, Placement, Settings, transfer};
 
-/// The networks of both sides: the router is 1, the host 9.
+/// The networks on both sides. In each, the router's address ends with 1 and the host's with 9.
 const NETWORKS: [[u8; 3]; 2] = [[192, 0, 2], [192, 0, 3]];
 const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 3])];
-/// Polls without frames before the router sleeps.
+/// After this many polls without frames the router sleeps.
 const IDLE_LOOKS: u32 = 3;
 
 fn address(side: usize, host: u8) -> Ipv4Addr {
@@ -35,14 +35,14 @@ fn address(side: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, host)
 }
 
-/// The address and the default route of a host, in the calling thread's namespace.
+/// Sets the address and the default route of a host, in the calling thread's namespace.
 fn settle_host(name: &str, side: usize) -> Result<()> {
     ip(&format!("addr add {}/24 dev {name}", address(side, 9)))?;
     ip(&format!("link set {name} up"))?;
     ip(&format!("route add default via {}", address(side, 1)))
 }
 
-/// Run `work` in a namespace.
+/// Runs `work` on a thread in a namespace.
 fn inside<T: Send>(namespace: &File, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| {
         let thread = scope.spawn(|| enter(namespace).and_then(|()| work()));
@@ -50,7 +50,7 @@ fn inside<T: Send>(namespace: &File, work: impl FnOnce() -> Result<T> + Send) ->
     })
 }
 
-/// CPU time of the kernel's softirq daemons so far, in seconds.
+/// The CPU time that the kernel's softirq daemons have used so far, in seconds.
 fn softirq_daemons_s() -> Result<f64> {
     let mut all_ns = 0;
     for entry in read_dir("/proc").context("listing /proc")?.flatten() {
@@ -65,7 +65,7 @@ fn softirq_daemons_s() -> Result<f64> {
     Ok(all_ns as f64 * 1e-9)
 }
 
-/// One way from the host of side 0 to that of side 1.
+/// A transfer in one direction, from the host on side 0 to the host on side 1.
 fn bulk(
     cores: Cores,
     placement: Placement,
@@ -81,7 +81,7 @@ fn bulk(
     Ok(Measurement { cpu_s: ends.cpu_s + softirq_daemons_s()? - before, ..ends })
 }
 
-/// Two hosts with a TAP each, and our router between them.
+/// Two hosts with one TAP each, and our router between them.
 struct Ours {
     hosts: [File; 2],
     stack: Stack,
@@ -118,7 +118,7 @@ impl Ours {
         Ok(Ours { hosts: [one, two], stack, fds, clock: Clock::now() })
     }
 
-    /// Forward on `core` until `done`; returns the thread's CPU seconds.
+    /// Forward on `core` until `done` is set. Returns the CPU seconds of the thread.
     fn forward(&mut self, core: usize, done: &AtomicBool) -> Result<f64> {
         pin(&[core])?;
         let (begun, mut idle_looks) = (thread_cpu_s(), 0);
@@ -139,7 +139,7 @@ impl Ours {
         Ok(thread_cpu_s() - begun)
     }
 
-    /// One transfer; the router's thread runs on `core`.
+    /// One transfer, while the router's thread runs on `core`.
     fn measure(
         &mut self,
         cores: Cores,
@@ -159,7 +159,7 @@ impl Ours {
         Ok(Measurement { cpu_s: ends.cpu_s + router_s, settings, ..ends })
     }
 
-    /// The placement with the best figure.
+    /// Finds the placement with the best figure.
     fn best(&mut self, b: &Bench) -> Result<(Placement, usize)> {
         let cores = b.cores;
         let of = |placement| cores.both().into_iter().map(move |core| (placement, core));
@@ -169,7 +169,7 @@ impl Ours {
         })
     }
 
-    /// Did all super-segments pass?
+    /// Checks that no super-segment was dropped.
     fn check(&self) -> Result<()> {
         let lost = self.stack.drops().of(DropReason::IpSuperSegment);
         ensure!(lost == 0, "the router dropped {lost} super-segments: {}", self.stack.drops());
@@ -177,10 +177,10 @@ impl Ours {
     }
 }
 
-/// Two hosts, and a namespace between them whose kernel forwards.
+/// Two hosts, and between them a namespace whose kernel forwards.
 struct Theirs {
     hosts: [File; 2],
-    /// Keeps the router.
+    /// Keeps the router's namespace alive.
     _router: File,
 }
 
@@ -207,7 +207,7 @@ impl Theirs {
     }
 }
 
-/// Gb a CPU-second of everything, ours over the kernel's.
+/// The ratio of gigabits per CPU-second of everything, ours over the kernel's.
 pub(super) fn beside_veths(b: &Bench) -> Result<Figure> {
     let (mut ours, theirs) = (Ours::new()?, Theirs::new()?);
     let placed = ours.best(b)?;
@@ -223,8 +223,8 @@ pub(super) fn beside_veths(b: &Bench) -> Result<Figure> {
     Ok(figure)
 }
 
-/// Gb a CPU-second of everything through our router: 100 rules with states and source NAT, over
-/// none.
+/// The ratio of gigabits per CPU-second of everything through our router: with 100 rules, states
+/// and source NAT over without a filter.
 pub(super) fn with_filter(b: &Bench) -> Result<Figure> {
     let mut with = Ours::new()?;
     with.stack.set_filter(Some(masqueraded(100).published(1)?));

@@ -1,6 +1,6 @@
-//! Compares UDP datagrams of 8 KB, which travel in six fragments, with datagrams of 1,472 bytes,
-//! which fit into a frame. Two stacks are joined in memory on one thread; the applications at both
-//! ends copy the data. Called by `ip`.
+//! Compares UDP datagrams of 8 KB, which are sent in six fragments, with datagrams of 1,472 bytes,
+//! which fit into one frame. Two stacks are joined in memory on one thread; the applications at
+//! both ends copy the data. Called by `ip`.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -13,14 +13,14 @@ use stack::pair::{End, PairConfig, pair};
 use crate::harness::{Bench, Figure};
 use crate::measure::{Measurement, pattern, thread_cpu_s};
 
-/// Bytes that are sent in a turn; the wire in memory has room for all of them.
+/// Bytes that are sent in a turn. The wire in memory has room for all of them.
 const TURN_BYTES: usize = 48 << 10;
 
 /// Bytes of a datagram that fits into one frame, and of one that takes six.
 pub(super) const WHOLE: usize = 1_472;
 pub(super) const IN_SIX: usize = 8_192;
 
-/// Two ends with a socket each.
+/// Two ends with one socket each.
 struct Pair {
     sender: (End, UdpHandle),
     receiver: (End, UdpHandle),

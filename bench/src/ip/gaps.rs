@@ -1,12 +1,12 @@
 //! Writes of 8 KB to a receiver that loses each frame that ends less than 50 us after the frame
-//! before, without and with a gap between frames. Called by `ip`. It runs in virtual time: two
-//! whole stacks, an Ethernet of 10 Gb/s, and a clock that advances to the next event. The figure is
-//! the same on every machine.
+//! before it, with and without a gap between frames. Called by `ip`. It runs in virtual time, with
+//! two whole stacks, an Ethernet of 10 Gb/s, and a clock that advances to the next event. The
+//! figure is the same on every machine.
 //!
 //! A gap is the time from the start of one frame to the start of the next. The last of six
-//! fragments is shorter than the others, so that the time from the end of the frame before to its
-//! own end is shorter than the gap, by the difference of the two frames' times on the wire. The gap
-//! has to be longer by this difference, which is half a microsecond at 10 Gb/s.
+//! fragments is shorter than the others. So the time from the end of the fifth frame to the end of
+//! the last is shorter than the gap, by the difference of the two frames' times on the wire. The
+//! gap has to be longer by this difference, which is half a microsecond at 10 Gb/s.
 
 use std::net::SocketAddr;
 
@@ -22,24 +22,24 @@ use crate::measure::pattern;
 
 const WRITE: usize = 8 << 10;
 const WRITES: u64 = 2_000;
-/// Frames of a write: the receiver needs at least this many times [`BUSY`] for a write.
+/// Frames of a write. For a write the receiver needs at least this many times [`BUSY`].
 const FRAMES: u64 = 6;
 /// How long a frame keeps the receiver busy.
 const BUSY: Duration = Duration::from_micros(50);
 const GAP: Duration = Duration::from_micros(51);
 const RATE_BPS: u64 = 10_000_000_000;
 
-/// Two ends in virtual time.
+/// Two ends, and their virtual time.
 struct World {
     sender: End,
     receiver: End,
     clock: VirtualClock,
 }
 
-/// The outcome of [`WRITES`] writes.
+/// The result of [`WRITES`] writes.
 struct Outcome {
     delivered: u64,
-    /// The time until the last write arrived.
+    /// The time until the last write had arrived.
     took: Duration,
 }
 

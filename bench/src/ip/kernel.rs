@@ -1,10 +1,10 @@
 //! The kernel as the receiver of UDP: recvmmsg over a veth pair, with its softirq. Called by
 //! `receive`. The pair is in a namespace of its own. One thread sends frames into one end with
-//! AF_PACKET, so that the softirq of the other end runs in its system calls, and then reads the
-//! datagrams. The cost of sending alone is measured and subtracted. It is measured over another
-//! pair, whose other end has a different link address than the frames' destination: its softirq
-//! drops them after reading the link header. The part of the softirq that is subtracted with this
-//! cost is in the kernel's favour.
+//! AF_PACKET, so that the softirq of the other end runs in its system calls; then the thread reads
+//! the datagrams. The cost of sending alone is measured and subtracted. It is measured over another
+//! pair, whose other end has another link address than the frames' destination. The softirq of that
+//! pair drops the frames after reading the link header. So a small part of the softirq is
+//! subtracted too, which is in the kernel's favour.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -22,7 +22,7 @@ use stack::pair::{addresses, mac};
 use crate::measure::{Measurement, pin, thread_cpu_s};
 use crate::namespace::{enter_new_namespace, ip};
 
-/// Datagrams of a round, and of a call of recvmmsg.
+/// Datagrams of a round, and of one call of recvmmsg.
 const ROUND: usize = 512;
 const CALL: usize = 64;
 
@@ -41,14 +41,14 @@ pub(super) fn in_namespace<T: Send>(
     })
 }
 
-/// A socket of the kernel's, and the frame that is sent to it.
+/// A socket of the kernel, and the frame that is sent to it.
 pub(super) struct Receiver {
     socket: UdpSocket,
     frame: Vec<u8>,
 }
 
 impl Receiver {
-    /// A receiver in this thread's namespace; `frame` is a datagram to end 2 of a pair.
+    /// A receiver in this thread's namespace. `frame` contains a datagram to end 2 of a pair.
     pub(super) fn new(frame: &[u8], port: u16) -> Result<Receiver> {
         ip("link add va type veth peer name vb")?;
         ip("link add vc type veth peer name vd")?;
@@ -68,7 +68,7 @@ impl Receiver {
         Ok(Receiver { socket, frame: frame.to_vec() })
     }
 
-    /// Receive datagrams for `seconds`; `cpu_s` is the receiver's CPU time.
+    /// Receive datagrams for `seconds`. `cpu_s` of the result is the receiver's CPU time.
     pub(super) fn measure(&self, seconds: f64) -> Result<Measurement> {
         let (all, received) = self.rounds("va", seconds / 2.0)?;
         let (sending, sent) = self.rounds("vc", seconds / 2.0)?;
@@ -90,8 +90,8 @@ impl Receiver {
         })
     }
 
-    /// Send rounds into interface `name`. Returns CPU seconds, and the number of datagrams that
-    /// were received; if none can arrive, the number sent.
+    /// Send rounds into the interface `name`. Returns CPU seconds, and how many datagrams were
+    /// received; if no datagram can arrive, how many were sent.
     fn rounds(&self, name: &str, seconds: f64) -> Result<(f64, u64)> {
         let config = packet::Config { offload: false, ..packet::Config::of(name) };
         let mut sender = PacketSocket::open(&config)?;

@@ -1,8 +1,8 @@
-//! The rows of bench `ip`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `versions` compares IPv6 with IPv4, `fragments` datagrams in fragments with whole ones,
-//! `segments` a call for many datagrams with single calls. `receive` has the cost of received
-//! datagrams, `gaps` a receiver that loses frames which follow too closely, `storm` broadcasts
-//! among hosts that disagree about the broadcast address.
+//! The rows of bench `ip`. Called by `main.rs`. `versions` compares IPv6 with IPv4, `fragments`
+//! datagrams in fragments with whole ones, `segments` one call for many datagrams with single
+//! calls. `receive` measures the cost of received datagrams, `gaps` a receiver that loses frames
+//! which follow too closely, `storm` broadcasts among hosts that disagree about the broadcast
+//! address.
 
 mod fragments;
 mod gaps;
@@ -93,7 +93,7 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// One side of a row by itself, for a profile; `None` for an unknown name.
+/// Measures our side of one row without the other side, for a profile; `None` if `case` is unknown.
 pub fn ours(case: &str, seconds: f64) -> Option<Result<Measurement>> {
     match case {
         "udp-whole" => Some(fragments::run(fragments::WHOLE, seconds)),

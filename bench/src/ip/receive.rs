@@ -1,6 +1,6 @@
 //! The cost for a host of datagrams that others send: those for its application, and broadcasts for
-//! which it has no socket. Called by `ip`. The host is a stack in memory, and the bench has the
-//! other end of its wire; only the receiver's turns are timed.
+//! which it has no socket. Called by `ip`. The host is a stack in memory; the bench uses the other
+//! end of the host's wire. Only the receiver's turns are timed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant as Clock;
@@ -21,7 +21,7 @@ use crate::measure::{Measurement, median, thread_cpu_s};
 const PORT: u16 = 5001;
 const NOBODY: u16 = 513;
 
-/// Frames of a round: few enough for the wire, and so many that the reading of the CPU clock costs
+/// Frames of a round. They have to fit on the wire, and be so many that reading the CPU clock costs
 /// next to nothing.
 const ROUND: usize = 768;
 
@@ -82,7 +82,7 @@ impl Host {
         }
     }
 
-    /// Do rounds for `seconds`. In the measurement `units` counts frames; the other result is the
+    /// Do rounds for `seconds`. `units` of the measurement counts frames. The second value is the
     /// number of datagrams that reached the application.
     fn rounds(&mut self, seconds: f64) -> Result<(Measurement, u64)> {
         let mut into = [0; 64];
@@ -141,7 +141,7 @@ pub(super) fn against_recvmmsg(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// Percent of a core that 100,000 unwanted broadcasts a second take.
+/// The share of a core, in percent, that 100,000 unwanted broadcasts per second take.
 pub(super) fn bystander(b: &Bench) -> Result<Figure> {
     let everybody = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 255));
     let mut samples = Vec::with_capacity(b.pairs);

@@ -1,8 +1,8 @@
-//! Compares many datagrams in one call (`udp_send_segments`, Linux's UDP_SEGMENT) with a call for
-//! each datagram (`udp_send`), with the same stack, wire and datagrams. Called by `ip`. The wire
-//! takes super-datagrams, like a device with USO and like Linux's veth; the note has the ratio
-//! without super-datagrams, when the stack makes every frame. The row is about the sender's CPU
-//! time; the note also has that of both ends, with the copy by the receiver's application.
+//! Compares one call for many datagrams (`udp_send_segments`, like Linux's UDP_SEGMENT) with a call
+//! for each datagram (`udp_send`), with the same stack, wire and datagrams. Called by `ip`. The
+//! wire takes super-datagrams, like a device with USO and like Linux's veth. The row measures the
+//! sender's CPU time. The note also gives the ratio without super-datagrams, when the stack makes
+//! every frame, and the ratio of both ends' CPU time, with the copy by the receiver's application.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -15,11 +15,11 @@ use stack::{SEGMENTS_MAX, UdpHandle};
 use crate::harness::{Bench, Figure};
 use crate::measure::{Measurement, median, pattern, thread_cpu_s};
 
-/// Bytes of a datagram for the row, and for its note.
+/// Bytes of a datagram: for the row, and for the row's note.
 const SMALL: usize = 64;
 const LARGE: usize = 1_472;
 
-/// Datagrams of a round: few enough for the wire.
+/// Datagrams of a round. They have to fit on the wire.
 const ROUND_DATAGRAMS: usize = 512;
 /// Bytes of a round, at most.
 const ROUND_BYTES: usize = 192 << 10;
@@ -27,15 +27,15 @@ const ROUND_BYTES: usize = 192 << 10;
 /// How a round is sent.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum How {
-    /// A call for each datagram.
+    /// With a call for each datagram.
     Single,
-    /// One call for many datagrams; the stack makes a frame for each.
+    /// With one call for many datagrams; the stack makes a frame for each datagram.
     Made,
-    /// One call for many datagrams, which pass the wire as one frame.
+    /// With one call for many datagrams, which pass the wire in one frame.
     Whole,
 }
 
-/// CPU time of both ends.
+/// The CPU time of both ends.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     sender_s: f64,
@@ -53,7 +53,7 @@ impl Cost {
     }
 }
 
-/// Two hosts with a socket each.
+/// Two hosts with one socket each.
 struct Hosts {
     sender: (End, UdpHandle),
     receiver: (End, UdpHandle),
@@ -87,7 +87,7 @@ impl Hosts {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// Send the data once, until all frames are on the wire.
+    /// Send the data once, until all its frames are on the wire.
     fn send(&mut self) -> Result<()> {
         let (now, size) = (self.now(), self.into.len());
         let stack = &mut self.sender.0.stack;
@@ -106,7 +106,7 @@ impl Hosts {
     }
 
     /// Run the receiver's turns until the wire is empty. Returns how many datagrams its application
-    /// copied.
+    /// has copied.
     fn receive(&mut self) -> Result<u64> {
         let (now, stack) = (self.now(), &mut self.receiver.0.stack);
         let mut received = 0;
@@ -157,18 +157,18 @@ impl Hosts {
     }
 }
 
-/// Measure one way of sending with small datagrams, for a profile.
+/// Measures one way of sending small datagrams, for a profile.
 pub(super) fn run(how: How, seconds: f64) -> Result<Measurement> {
     let cost = Hosts::new(SMALL, how)?.rounds(seconds)?;
     let settings = format!("{:.1} ns at the sender, {:.1} both", cost.sender_ns(), cost.both_ns());
     Ok(Measurement { cpu_s: cost.sender_s, units: cost.datagrams, settings, ..Default::default() })
 }
 
-/// Run the pairs for one size. Returns the ratios of the row, and the row's note.
+/// Measures pairs of runs for one size. Returns the row's ratios and the row's note.
 fn pairs(b: &Bench, size: usize) -> Result<(Vec<f64>, String)> {
     let seconds = b.seconds / 5.0;
     let run = |how| Hosts::new(size, how)?.rounds(seconds);
-    // Ratios of the cost of single sends to that of the other ways, for the sender and for both
+    // Ratios of the cost of single sends to that of the other two ways, for the sender and for both
     // ends; and the sender's costs.
     let (mut ratios, mut ns) = ([const { Vec::new() }; 4], [const { Vec::new() }; 3]);
     for pair in 0..5 * b.pairs {

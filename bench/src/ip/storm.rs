@@ -34,8 +34,8 @@ pub(super) fn ours(b: &Bench) -> Result<Figure> {
     one_wire(b, our_hosts)
 }
 
-/// Frames on the wire behind the router, per original frame. The figure counts only if the router
-/// passes packets for one host, and if there is a storm in front of it.
+/// The number of frames on the wire behind the router for each original frame. The figure counts
+/// only if the router passes packets for one host, and if there is a storm in front of the router.
 pub(super) fn behind(b: &Bench) -> Result<Figure> {
     let settings = Settings::new(b.is_quick);
     let behind = behind_router(&settings);

@@ -1,6 +1,6 @@
 //! Compares the stack over IPv6 with the stack over IPv4, in the cases that benches `core` and
 //! `outside` measure in memory. The row's value is the worst ratio of all cases. Called by `ip`. At
-//! MTU 1500 a segment over IPv6 has 20 bytes of payload less than over IPv4, which is 1.4 %.
+//! MTU 1500 a segment over IPv6 has 20 bytes of payload less than over IPv4, which is 1.4 % less.
 
 use anyhow::{Context, Result};
 use base::IpVersion;
@@ -15,10 +15,10 @@ use crate::outside;
 /// Number of idle connections over which memory is measured.
 const IDLE: usize = 10_000;
 
-/// How long small writes run before they are measured, in seconds: see [`ours::bulk_after`].
+/// How long small writes run before the measurement begins, in seconds: see [`ours::bulk_after`].
 const WARM_S: f64 = 0.1;
 
-/// A name, and the function that measures a ratio of the two versions. A ratio below 1 means that
+/// A name, and the function that measures the ratio of IPv6 to IPv4. A ratio below 1 means that
 /// IPv6 is worse.
 type Case = (&'static str, fn(&Bench) -> Result<Figure>);
 
@@ -46,7 +46,7 @@ fn small_writes(b: &Bench) -> Result<Figure> {
     b.close_ratio(Measurement::gbit_per_cpu_s, over(true), over(false))
 }
 
-/// The time of IPv4 over that of IPv6, because a shorter time is better.
+/// The ratio of IPv4's time to IPv6's, because a shorter time is better.
 fn ping_pong(b: &Bench) -> Result<Figure> {
     let shape = |v6| Bulk { v6, ..Bulk::default() };
     let over = |v6| move |seconds| ours::ping_pong_over(shape(v6), 64, seconds);
@@ -59,14 +59,14 @@ fn connections(b: &Bench) -> Result<Figure> {
     b.close_ratio(Measurement::units_per_cpu_s, over(IpVersion::V6), over(IpVersion::V4))
 }
 
-/// The bytes of IPv4 over those of IPv6, because fewer bytes are better.
+/// The ratio of IPv4's bytes to IPv6's, because fewer bytes are better.
 fn idle(_: &Bench) -> Result<Figure> {
     let v4 = memory::idle_endpoint_bytes(IDLE, false)?;
     let v6 = memory::idle_endpoint_bytes(IDLE, true)?;
     Ok(Figure { value: v4 / v6, samples: vec![v4 / v6], note: format!("{v6:.0} over {v4:.0}") })
 }
 
-/// Measure all cases; the figure is that of the worst case.
+/// Measures all cases. The figure is that of the worst case.
 pub(super) fn worst(b: &Bench) -> Result<Figure> {
     let mut figures = Vec::with_capacity(CASES.len());
     for (name, measure) in CASES {

@@ -1,5 +1,5 @@
-//! The rows about `lab budget`: what the packet path pays for the budget while nobody samples, what
-//! live sampling costs, and how far the sum of the stages is from the whole cost. Called by
+//! The rows about `lab budget`: what the budget costs the packet path while nobody samples, what
+//! live sampling costs, and how far the sum of the stages' costs is from the whole cost. Called by
 //! `mod.rs`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,21 +15,21 @@ use crate::harness::{Bench, Figure, paired};
 use crate::measure::{Measurement, median, pin, thread_cpu_s};
 use crate::{memory, ours};
 
-/// `predicted-segment-1500` of docs/icount-baseline.json before there was a budget.
+/// The value of `predicted-segment-1500` in docs/icount-baseline.json before `lab budget` existed.
 const BEFORE: f64 = 379.7;
 
-/// Samples are taken from outside the program, so the packet path has no instrumentation to switch
-/// off. This row shows that its cost has not changed.
+/// Samples are taken from outside the program, so the packet path has no instrumentation that could
+/// be switched off. This row shows that the cost of the packet path has not changed.
 pub(super) fn instrumentation_off(_: &Bench) -> Result<Figure> {
     let now = memory::predicted_segment_instructions()?;
     let note = format!("{now} now, {BEFORE} before, by icount; the packet path has no code for it");
     Ok(Figure { value: now / BEFORE, samples: vec![now], note })
 }
 
-/// How many percent fewer bytes a second of processor time carries while this thread is sampled,
-/// from pairs of a run with samples and a run without. Interrupts that take samples count as time
-/// of the thread; other work of the machine does not. The thread that collects the samples may use
-/// the other core, like `show budget`.
+/// By how many percent sampling this thread reduces the bytes carried in a second of processor
+/// time, from pairs of a run with samples and a run without. Interrupts that take samples count as
+/// the thread's time; other work of the machine does not. The thread that collects the samples may
+/// use the other core, as with `show budget`.
 pub(super) fn live(b: &Bench) -> Result<Figure> {
     // Pairs are short, because other load on the machine changes the speed by more than samples do.
     let (pairs, seconds) = (5 * b.pairs, b.seconds / 5.0);
@@ -68,14 +68,14 @@ fn bytes_per_cpu_s(measured: &Measurement) -> Result<f64> {
     Ok(measured.bytes as f64 / measured.cpu_s)
 }
 
-/// The number of samples, and the cost for the thread that collected them.
+/// The number of samples, and the processor time of the thread that collected them.
 struct Looked {
     samples: u64,
     cpu_s: f64,
     wall_s: f64,
 }
 
-/// Do work on this thread, while another thread samples it.
+/// Does work on this thread while another thread samples it.
 fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T, Looked)> {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     let (is_done, (begun, begins)) = (AtomicBool::new(false), mpsc::channel());
@@ -85,7 +85,7 @@ fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T,
             pin(&both)?;
             let (started, cpu_s) = (Instant::now(), thread_cpu_s());
             let begun = move || {
-                // If nobody waits for this message, the work has failed already.
+                // If nobody waits for this message, the work has already failed.
                 let _ = begun.send(());
             };
             let stop = |_| is_done.load(Ordering::Relaxed);
@@ -94,7 +94,7 @@ fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T,
             let wall_s = started.elapsed().as_secs_f64();
             anyhow::Ok(Looked { samples: look.samples(), cpu_s, wall_s })
         });
-        // If the sampling could not begin, its thread ends, and the error says why.
+        // If the sampling could not begin, its thread ends, and its error says why.
         let done = begins.recv().ok().map(|()| work());
         is_done.store(true, Ordering::Relaxed);
         let looked = looking.join().map_err(|_| anyhow!("the sampling thread panicked"))??;
@@ -102,8 +102,9 @@ fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T,
     })
 }
 
-/// How far the sum of the stages is from the processor time that the thread used meanwhile: for the
-/// worst role, at 1,500 bytes. All rounds count together, because a single round has few samples.
+/// How far the sum of the stages' costs is from the processor time that the thread used in the same
+/// period: for the worst role, at 1,500 bytes. All rounds are added up, because a single round has
+/// few samples.
 pub(super) fn distance(b: &Bench) -> Result<Figure> {
     const BYTES: usize = 1_500;
     let (rounds, seconds) = if b.is_quick { (15, 0.2) } else { (40, 0.25) };

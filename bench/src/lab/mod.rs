@@ -1,6 +1,6 @@
-//! The rows of bench `lab`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `budget` has the cost of sampling a stack, and whether the sum of the stages is the whole cost;
-//! this file has `lab all`, and the time until a browser shows the live page.
+//! The rows of bench `lab`. Called by `main.rs`. `budget` measures the cost of sampling a stack,
+//! and whether the sum of the stages is the whole cost. This file measures `lab all`, and the time
+//! until a browser shows the live page.
 
 mod budget;
 
@@ -45,9 +45,9 @@ pub const ROWS: &[Spec] = {
 };
 
 // The rows about the report: how long `lab all --quick` takes, and how large its page is. Both rows
-// are from one run, in this process, on both cores.
+// come from one run, in this process, on both cores.
 
-/// The seconds of a run, and the bytes of its page.
+/// The seconds that the run took, and the bytes of its page.
 type Made = (f64, usize);
 
 /// How long the run takes, in seconds.
@@ -65,7 +65,7 @@ fn size(bench: &Bench) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// One run serves both rows.
+/// Runs the lab once, for both rows.
 fn made(bench: &Bench) -> Result<Made> {
     thread_local! {
         static KNOWN: RefCell<Option<Made>> = const { RefCell::new(None) };
@@ -73,7 +73,8 @@ fn made(bench: &Bench) -> Result<Made> {
     if let Some(made) = KNOWN.with_borrow(|known| *known) {
         return Ok(made);
     }
-    // A row's thread is pinned to one core, but the lab should use both, as for a user.
+    // A row's thread is pinned to one core, but the lab should use both cores, as it does for a
+    // user.
     let both = bench.cores.both();
     let made = thread::scope(|scope| {
         let run = || -> Result<Made> {
@@ -88,19 +89,19 @@ fn made(bench: &Bench) -> Result<Made> {
     Ok(made)
 }
 
-// The row of the live page: the time from a browser's request for the page to its first paint. It
-// needs Chromium and the program `wirespeed`; each run has a new browser, so that nothing of the
-// page is in its cache.
+// The row about the live page: the time from a browser's request for the page to its first paint.
+// It needs Chromium and the program `wirespeed`. Each run starts a new browser, so that nothing of
+// the page is in its cache.
 
-/// The paint timing entry of the first text or picture (W3C Paint Timing), in milliseconds since
-/// the page was asked for.
+/// The paint timing entry of the first text or picture (W3C Paint Timing): milliseconds since the
+/// page was requested.
 const PAINTED: &str = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0";
 
 /// The row about the live page.
 fn first_paint(b: &Bench) -> Result<Figure> {
     ensure!(Need::CHROMIUM.is_there(), "chromium is missing (Debian package chromium)");
     let mut program = Command::new(built()?);
-    // The transfer uses one core, so that the browser has the other.
+    // The transfer uses one core, so that the browser can use the other.
     program.args(["ttcp", "--seconds", "600", "--http", "127.0.0.1:0"]);
     let program = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut running = Running(program.context("starting `wirespeed ttcp`")?);
@@ -113,7 +114,7 @@ fn first_paint(b: &Bench) -> Result<Figure> {
         .context("wirespeed does not say where its page is")?;
     let mut samples = Vec::new();
     for _ in 0..if b.is_quick { 3 } else { 9 } {
-        // The browser's functions panic on a failure, as they are made for tests.
+        // The browser's functions panic if they fail, because they are made for tests.
         let measured = std::thread::scope(|scope| scope.spawn(|| painted(url)).join());
         samples.push(measured.map_err(|_| anyhow!("chromium did not show the page"))??);
     }

@@ -1,6 +1,6 @@
 //! Connections that are opened and closed, and idle connections. Called by `outside`. The idle
-//! connections are measured in a separate process (`wirespeed-bench idle-async`), so that nothing
-//! else is in the figures.
+//! connections are measured in a separate process (`wirespeed-bench idle-async`), whose memory and
+//! CPU time are those of the connections only.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
@@ -18,14 +18,16 @@ use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 use crate::memory::resident_bytes;
 use crate::peers::kernel::{connect, listen};
 
-/// Connections that are open at once while connections are opened and closed.
+/// How many connections [`ours`] and [`kernel`] open before they close them again.
 const AT_ONCE: usize = 32;
 
-/// Listening ports: so many that local ports do not run out because of TIME-WAIT.
+/// Number of listening ports. A client's local port in TIME-WAIT can be used again with another
+/// listening port, so that local ports do not run out.
 const PORTS: u16 = 64;
 
-/// Open connections, accept them, close them at the client and then at the server: all on one
-/// thread, over a link in memory. `units` counts connections.
+/// Opens [`AT_ONCE`] connections, accepts them, closes them at the client and then at the server,
+/// and repeats this for `seconds`: all on one thread, over a link in memory. `units` of the result
+/// counts the connections.
 pub(super) fn ours(cores: Cores, version: IpVersion, seconds: f64) -> Result<Measurement> {
     pin(&[cores.first])?;
     let config = PairConfig { version, ..PairConfig::new([0x1988, 0x1989]) };
@@ -74,7 +76,7 @@ pub(super) fn ours(cores: Cores, version: IpVersion, seconds: f64) -> Result<Mea
             }
             server.stack.flush();
             turns += 1;
-            ensure!(turns < 1000, "{closed} of {AT_ONCE} connections were closed");
+            ensure!(turns < 1000, "after {turns} polls, {closed} of {AT_ONCE} connections closed");
         }
         units += AT_ONCE as u64;
     }
@@ -107,7 +109,7 @@ pub(super) fn kernel(cores: Cores, seconds: f64) -> Result<Measurement> {
             client.shutdown(Shutdown::Write)?;
         }
         for mut server in servers {
-            ensure!(server.read(&mut [0])? == 0, "nothing was sent");
+            ensure!(server.read(&mut [0])? == 0, "the server read data that no client had sent");
         }
         units += AT_ONCE as u64;
     }
@@ -119,15 +121,16 @@ fn counted(units: u64, start: Instant, cpu_s: f64, settings: String) -> Result<M
     Ok(Measurement { units, wall_s, cpu_s, settings, ..Measurement::default() })
 }
 
-/// Idle connections between two stacks, each end a socket that a task waits on.
+/// Idle connections between two stacks, and the stacks. A task waits for each socket.
 struct Idle {
     _open: Vec<(net::TcpStream, net::TcpStream)>,
     _nets: (Net, Net),
 }
 
 async fn idle(connections: usize) -> Result<Idle> {
-    /// Connections to one remote address and port: fewer than there are local ports.
-    const A_PORT: usize = 20_000;
+    /// Connections to one remote port. Each needs a local port of its own, and there are more local
+    /// ports than this.
+    const CONNECTIONS_PER_PORT: usize = 20_000;
     let mut config = PairConfig::new([0x1988, 0x1989]);
     config.stack.budget.set(Limit::Connections, connections + 64);
     config.stack.budget.set(Limit::MbufBytes, 512 << 20);
@@ -141,7 +144,7 @@ async fn idle(connections: usize) -> Result<Idle> {
     while open.len() < connections {
         let to = SocketAddr::new(address, port);
         let listener = net::TcpListener::bind(&server, to)?;
-        for _ in 0..A_PORT.min(connections - open.len()) {
+        for _ in 0..CONNECTIONS_PER_PORT.min(connections - open.len()) {
             let stream = net::TcpStream::connect(&client, to).await?;
             let (accepted, _) = listener.accept().await?;
             open.push((stream, accepted));
@@ -161,8 +164,12 @@ async fn idle(connections: usize) -> Result<Idle> {
     Ok(Idle { _open: open, _nets: (client, server) })
 }
 
-/// Bytes by which this process grew for each endpoint, and the share of a core that it used while
-/// the connections were idle. Call it in a process of its own.
+/// Opens `connections` idle connections. Returns the bytes by which this process grew for each
+/// endpoint (a connection has two), and the CPU time that the process used while the connections
+/// were idle, in percent of a core. The process must do nothing else.
+///
+/// # Errors
+/// The connections could not be opened, or one of them was not idle.
 pub fn measure_idle(connections: usize) -> Result<(f64, f64)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -185,7 +192,8 @@ fn process_cpu_s() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
 
-/// [`measure_idle`] in a process of its own.
+/// Runs [`measure_idle`] in a new process of this program (`wirespeed-bench idle-async`), and
+/// returns the two figures that it prints.
 pub(super) fn idle_by_another(connections: usize) -> Result<(f64, f64)> {
     let program = std::env::current_exe().context("finding this program")?;
     let out = Command::new(program)

@@ -1,5 +1,6 @@
-//! A network namespace with a TAP in it; our stack is at the TAP's other end, so that the kernel is
-//! the other host. Called by `tap.rs` and the rows about NFS. Everything is removed on drop.
+//! A network namespace that contains a TAP. Our stack is at the TAP's other end, so that the
+//! namespace's kernel is the other host. Called by `tap.rs` and the rows about NFS. The namespace
+//! and the TAP are removed on drop.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,7 +24,7 @@ pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x98, 0, 2]);
 
-/// The kernel's end: a namespace to enter.
+/// The kernel's end: a namespace that threads can enter.
 pub(super) struct Host {
     pub(super) namespace: File,
 }
@@ -34,15 +35,15 @@ pub(super) struct End {
     /// A descriptor of the TAP, which is readable when frames have arrived.
     fd: OwnedFd,
     clock: Clock,
-    /// Polls without frames since the last poll that found some.
+    /// How many polls have found no frames since the last poll that found some.
     idle_looks: u32,
 }
 
-/// Polls that yield the processor before a sleep. Waking a sleeper delays the next frame; a poll
-/// after a yield finds several frames at once.
+/// After this many polls without frames, each of which yields the processor, our end sleeps. Waking
+/// a sleeping thread delays the next frame; a poll after a yield finds several frames at once.
 const IDLE_LOOKS: u32 = 3;
 
-/// Both ends of a wire; with `offload` the wire handles checksums and super-segments.
+/// Both ends of a wire. With `offload` the wire handles checksums and super-segments.
 pub(super) fn wire(offload: bool, mtu: usize) -> Result<(Host, End)> {
     let (namespace, tap) = host_with_tap(offload, mtu)?;
     let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
@@ -88,8 +89,8 @@ impl End {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// One turn of the stack. After a few turns without work it sleeps until a frame arrives or a
-    /// timer expires.
+    /// One turn of the stack. After a few turns without work the thread sleeps until a frame
+    /// arrives or a timer expires.
     pub(super) fn turn(&mut self) -> Result<()> {
         let now = self.now();
         // A frame that arrives after this poll is found by the next poll, or ends the sleep on the
@@ -111,7 +112,7 @@ impl End {
     }
 }
 
-/// A socket address of the kernel's or of ours.
+/// A socket address, of the kernel or of our stack.
 pub(crate) fn at(address: Ipv4Addr, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(address), port)
 }

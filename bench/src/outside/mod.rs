@@ -1,6 +1,7 @@
-//! The rows of bench `outside`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `host` and `tap` have transfers between our stack and the kernel over a TAP, `raw` has the cost
-//! of the TAP's system calls alone, `sockets` and `connections` measure the sockets of programs.
+//! The rows of bench `outside`: the stack beside the kernel, over a TAP and with sockets. Called by
+//! `main.rs`. `host` and `tap` measure transfers between our stack and the kernel over a TAP. `raw`
+//! measures the TAP's system calls without a stack. `sockets` and `connections` measure crate
+//! `net`'s sockets, and the kernel's sockets over loopback for comparison.
 
 mod connections;
 pub(crate) mod host;
@@ -102,7 +103,7 @@ pub const ROWS: &[Spec] = {
             2000.0,
             1000.0,
             "bytes",
-            |_| lone(connections::idle_by_another(100_000)?.0),
+            |_| single_sample(connections::idle_by_another(100_000)?.0),
         ),
         spec(
             "CPU of an idle stack with 10,000 connections, percent of a core",
@@ -110,12 +111,13 @@ pub const ROWS: &[Spec] = {
             0.5,
             0.1,
             "%",
-            |_| lone(connections::idle_by_another(10_000)?.1),
+            |_| single_sample(connections::idle_by_another(10_000)?.1),
         ),
     ]
 };
 
-/// Open and close connections between two of our stacks; `units` counts the connections.
+/// Opens and closes connections between two of our stacks for `seconds`. `units` of the result
+/// counts the connections.
 ///
 /// # Errors
 /// The connections could not be opened.
@@ -129,15 +131,18 @@ pub(crate) fn connections_over(
 
 type OverTap = fn(Cores, Shape, f64) -> Result<tap::Ours>;
 
-fn lone(value: f64) -> Result<Figure> {
+/// A figure that was measured once.
+fn single_sample(value: f64) -> Result<Figure> {
     let note = "measured in a process of its own".to_owned();
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// Our side of a row by itself, both ends on one core.
+/// Measures our side of one row without the side it is compared with. `case` is `tokio-bulk`,
+/// `tap-receive` or `tap-send`; the last two may end with `-loaned`. Over a TAP, the kernel's end
+/// and ours run on one core.
 ///
 /// # Errors
-/// There is no such case, or it could not be measured.
+/// `case` is none of these, or the measurement failed.
 pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
     let loaned = case.ends_with("-loaned");
     let shape = Shape {
@@ -157,7 +162,8 @@ pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
     }
 }
 
-/// The kernel sends segments of 64 bytes over a TAP without offloads, and our stack receives them.
+/// The kernel sends segments with 64 bytes of payload over a TAP without offloads, and our stack
+/// receives them. The CPU time of the result is that of both ends.
 pub(crate) fn small_segments(b: &Bench, seconds: f64) -> Result<Measurement> {
     let shape = Shape {
         offload: false,
@@ -197,8 +203,9 @@ fn against_veth(b: &Bench, over_tap: OverTap) -> Result<Figure> {
     )
 }
 
-/// Our user time compared with the time of raw system calls. Both ends are on one core, so that
-/// they do not contend for locks; the kernel's time is not counted for us.
+/// The ratio of the stack's user-mode time for a super-segment to the time of a raw TAP read or
+/// write of the same size (`calls` chooses which). The stack's time in the kernel is not counted.
+/// The two ends of the TAP run on one core, so that they do not contend for locks.
 fn against_raw(b: &Bench, over_tap: OverTap, calls: fn(Carried) -> Measurement) -> Result<Figure> {
     let ours = |shape, seconds| Ok(over_tap(b.cores, shape, seconds)?.user_time());
     let on_one_core = shapes(b, true).into_iter().filter(|s| s.placement == Placement::OneCore);
@@ -220,7 +227,7 @@ fn ns_a_unit(measured: &Measurement) -> Result<f64> {
 pub(crate) fn wall_gbit_per_s(measured: &Measurement) -> Result<f64> {
     (measured.wall_s > 0.0)
         .then(|| measured.bytes as f64 * 8e-9 / measured.wall_s)
-        .context("it took no time")
+        .context("the transfer took no measurable time")
 }
 
 fn plain_frames(b: &Bench) -> Result<Figure> {

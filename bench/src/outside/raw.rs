@@ -1,5 +1,5 @@
-//! The cost of a TAP's system calls alone: a wire of plain reads and writes between two hosts of
-//! Linux, whose TCP fills it. Called by `outside`. No stack of ours is involved.
+//! The cost of a TAP's system calls without a stack of ours: plain reads and writes carry frames
+//! between two hosts of Linux, whose TCP sends as much as the wire carries. Called by `outside`.
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 use crate::namespace::{enter, ip};
 use crate::peers::kernel::{Path, Placement, Settings, transfer};
 
-/// Frames that are read and then written between two readings of the clock, with offloads and
+/// How many frames are read and then written between two readings of the clock, with offloads and
 /// without.
 const BATCH_64K: usize = 4;
 const BATCH_1500: usize = 64;
@@ -32,12 +32,12 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// The CPU time of the reads; `units` counts pieces of 64 KB.
+    /// The CPU time of the reads. `units` of the result counts pieces of 64 KB.
     pub(super) fn reads(self) -> Measurement {
         self.calls(self.reads_s, "raw TAP reads of what a kernel's TCP sends")
     }
 
-    /// The CPU time of the writes; `units` counts pieces of 64 KB.
+    /// The CPU time of the writes. `units` of the result counts pieces of 64 KB.
     pub(super) fn writes(self) -> Measurement {
         self.calls(self.writes_s, "raw TAP writes to a kernel's TCP")
     }
@@ -55,7 +55,7 @@ impl Carried {
 }
 
 /// Two hosts, each with a TAP, and a thread that carries frames between them by plain reads and
-/// writes, without any stack.
+/// writes, without any stack of ours.
 pub(crate) struct Wire {
     hosts: [File; 2],
     ends: [OwnedFd; 2],
@@ -92,14 +92,14 @@ pub(crate) fn hosts(offload: bool) -> Result<([File; 2], [Tap; 2])> {
 }
 
 impl Wire {
-    /// The hosts are 10.95.0.1 and 10.95.0.2.
+    /// Makes the hosts 10.95.0.1 and 10.95.0.2.
     pub(crate) fn new(offload: bool) -> Result<Wire> {
         let (hosts, taps) = hosts(offload)?;
         let [one, two] = &taps;
         Ok(Wire { ends: [descriptor(one)?, descriptor(two)?], hosts, offload })
     }
 
-    /// Transfer with the kernel's TCP over the wire; the thread that carries frames runs on `core`.
+    /// Transfer with the kernel's TCP over the wire. The thread that carries frames runs on `core`.
     pub(crate) fn bulk(
         &self,
         cores: Cores,
@@ -123,8 +123,8 @@ impl Wire {
         })
     }
 
-    /// Settings with the cores of the kernel's ends, each with a core for the thread that carries
-    /// frames.
+    /// The settings to try: the cores of the kernel's ends, and for each of them a core for the
+    /// thread that carries frames.
     pub(crate) fn candidates(cores: Cores) -> Vec<(Settings, usize)> {
         let placements = Placement::all(cores).into_iter().map(Settings::bulk);
         placements.flat_map(|s| cores.both().into_iter().map(move |core| (s, core))).collect()
@@ -151,7 +151,7 @@ fn carry(ends: &[OwnedFd; 2], offload: bool, done: &AtomicBool) -> Result<Carrie
     Ok(carried)
 }
 
-/// Read the waiting frames, at most a batch, then write them. Returns how many.
+/// Reads the frames that wait, at most a batch, then writes them. Returns how many there were.
 fn relay(
     from: &OwnedFd,
     to: &OwnedFd,

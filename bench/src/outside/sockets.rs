@@ -1,6 +1,6 @@
-//! Sockets of the crate `net` over a link in memory, and the kernel's sockets over loopback: echoes
-//! of 64 bytes by blocking threads and by tasks, bulk transfers by tasks. Called by `outside`.
-//! There are two stacks, each with its driver; all connections have `TCP_NODELAY`.
+//! Sockets of crate `net` over a link in memory, and the kernel's sockets over loopback: echoes of
+//! 64 bytes by blocking threads and by tasks, bulk transfers by tasks. Called by `outside`. There
+//! are two stacks, each with its driver. All connections have `TCP_NODELAY`.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,13 +22,14 @@ const MESSAGE: usize = 64;
 /// Round trips before the first counted one.
 const WARM_UP: usize = 500;
 
-/// [`UNIT`]s of bulk before the first counted byte.
+/// How many [`UNIT`]s of a bulk transfer are sent before the first byte counts.
 const WARM_UP_UNITS: u64 = 128;
 
-/// Bytes of one write of bulk: each is a call that takes the lock and wakes the other end.
+/// Bytes of one write in a bulk transfer. Each write is a call that takes the lock and wakes the
+/// other end.
 const WRITE: usize = 64 << 10;
 
-/// The most bytes of one read of bulk: as many as the reader of the polled API asks for.
+/// The most bytes of one read in a bulk transfer: as many as the reader of the polled API asks for.
 const READ: usize = 128 << 10;
 
 /// The most bytes on the wire in a bulk transfer. It is more than one loop that polls both ends
@@ -46,8 +47,8 @@ fn ends_with(config: &PairConfig) -> (End, End, SocketAddr) {
     (client, server, to)
 }
 
-/// An echo between two blocking threads, each with a stack of its own, whose driver is a thread
-/// too.
+/// An echo between two blocking threads, each with its own stack. The driver of each stack is a
+/// thread too.
 pub(super) fn blocking_ping_pong(
     cores: Cores,
     placement: Placement,
@@ -108,7 +109,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting tokio")
 }
 
-/// An echo of ours: both ends and their drivers are tasks of one thread.
+/// An echo over our sockets: both ends and their drivers are tasks on one thread.
 pub(super) fn tokio_echo(seconds: f64) -> Result<Measurement> {
     runtime()?.block_on(async {
         let (client, server, to) = ends();
@@ -133,9 +134,9 @@ pub(super) fn tokio_echo(seconds: f64) -> Result<Measurement> {
 /// Where the kernel's echo server may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
-    /// A task of the client's runtime.
+    /// In a task of the client's runtime.
     SameThread,
-    /// A runtime of its own on the second core.
+    /// In a runtime of its own on the second core.
     OtherCore,
 }
 
@@ -208,7 +209,7 @@ async fn ask(
     latency(samples, start, settings.to_owned())
 }
 
-/// A bulk transfer between two tasks of one thread, MTU 1500.
+/// A bulk transfer between two tasks on one thread, MTU 1500.
 pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
     let mut config = PairConfig::new([0x1988, 0x1989]);
     config.wire.depth_bytes = BULK_DEPTH;
@@ -245,11 +246,12 @@ pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// Write for this long, and close. Returns when counting began, the thread's CPU time at that
+/// Write for `seconds`, and close. Returns when counting began, the thread's CPU time at that
 /// moment, and the bytes written from then on.
 async fn write_for(mut stream: TcpStream, seconds: f64) -> Result<(Instant, f64, u64)> {
     let data = pattern(UNIT);
-    // Windows open and caches fill before the clock starts, as on the other side of the row.
+    // Congestion windows open and caches fill before the clock starts, as on the other side of the
+    // row.
     for _ in 0..WARM_UP_UNITS {
         stream.write_all(&data).await?;
     }

@@ -1,5 +1,5 @@
 //! Our stack over a TAP, with the kernel's TCP at the other end of the wire. Called by `outside`.
-//! CPU-seconds are those of both ends' threads, as for the kernel's own pairs.
+//! CPU-seconds include the threads of both ends, as they do in measurements between two kernels.
 
 use std::sync::mpsc;
 use std::thread;
@@ -20,7 +20,7 @@ use crate::peers::kernel::{
 
 const PORT: u16 = 5001;
 
-/// Bytes of one write of ours.
+/// Bytes of one write by our program.
 const WRITE: usize = 16 << 10;
 
 /// The parameters of a run.
@@ -30,8 +30,8 @@ pub(super) struct Shape {
     pub(super) offload: bool,
     /// The cores of the kernel's end and of ours.
     pub(super) placement: Placement,
-    /// Bytes of our socket buffers: data in flight should still be in the cache when it is copied
-    /// out.
+    /// Bytes of our socket buffers. They are small so that data in flight is still in the cache
+    /// when it is copied out.
     pub(super) buffer_bytes: u32,
     pub(super) data: Data,
     pub(super) mtu: usize,
@@ -42,8 +42,8 @@ pub(super) struct Shape {
 pub(super) enum Data {
     /// By `tcp_write` and `tcp_read`: copied from and to the program's memory.
     Copied,
-    /// In loaned buffers: the program makes the data in a loaned buffer, byte by byte, and gets
-    /// received data in another loaned buffer.
+    /// In loaned buffers: the program fills a loaned buffer byte by byte, and gets received data in
+    /// another loaned buffer.
     Loaned,
 }
 
@@ -72,12 +72,12 @@ impl Shape {
 pub(super) struct Ours {
     /// The figures of both ends together.
     pub(super) both: Measurement,
-    /// User time of our thread, seconds.
+    /// The user time of our thread, in seconds.
     pub(super) user_s: f64,
 }
 
 impl Ours {
-    /// All figures, with the user time as a text in `settings`.
+    /// All figures; `settings` also gives the user time.
     pub(super) fn measurement(self) -> Measurement {
         let units = self.both.bytes / (64 << 10);
         let user_ns = self.user_s * 1e9 / units as f64;
@@ -85,7 +85,7 @@ impl Ours {
         Measurement { units, settings, ..self.both }
     }
 
-    /// User time only; `units` counts pieces of 64 KB.
+    /// The user time only. `units` of the result counts pieces of 64 KB.
     pub(super) fn user_time(self) -> Measurement {
         let units = self.both.bytes / (64 << 10);
         Measurement { cpu_s: self.user_s, units, ..self.both }
@@ -142,7 +142,8 @@ pub(super) fn send(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
     })
 }
 
-/// Both directions one after the other, each for half of the time, measured by wall time.
+/// Transfers in both directions, one after the other, each for half of the time. They are measured
+/// by wall time.
 pub(super) fn both_ways(cores: Cores, shape: Shape, seconds: f64) -> Result<Measurement> {
     let there = receive(cores, shape, seconds / 2.0)?.both;
     let back = send(cores, shape, seconds / 2.0)?.both;
@@ -154,7 +155,7 @@ pub(super) fn both_ways(cores: Cores, shape: Shape, seconds: f64) -> Result<Meas
     })
 }
 
-/// CPU time that our thread used.
+/// The CPU time that our thread has used.
 struct Spent {
     cpu_s: f64,
     user_s: f64,

@@ -1,7 +1,7 @@
-//! gVisor's netstack: a Go program (`bench/gvisor`) built once and run for each measurement. Called
-//! by `core.rs` and by `wirespeed-bench peer gvisor CASE`. The module's version is pinned in its
-//! go.mod; `go build` writes the program into the directory of our own binary. The program inherits
-//! its CPU affinity, and is killed by its process id if it exceeds its time.
+//! gVisor's netstack: a Go program (`bench/gvisor`) that is built once and run for each
+//! measurement. Called by `core.rs` and by `wirespeed-bench peer gvisor CASE`. The module's version
+//! is pinned in its go.mod. `go build` writes the program into the directory of our own binary. The
+//! program inherits its CPU affinity, and is killed by its process id if it takes too long.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -12,25 +12,26 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::measure::{Cores, Measurement, pin};
 
-/// Settings that can be tuned from outside. The rest are the program's defaults (see its flags).
+/// Settings that can be changed from outside. All others are the program's defaults (see its
+/// flags).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// MTU of the link, IP header included.
     pub mtu: usize,
-    /// GOMAXPROCS: 1, pinned to one core, or 2, pinned to both.
+    /// GOMAXPROCS: 1, with the process pinned to one core, or 2, pinned to both.
     pub procs: usize,
     /// The link: gVisor's synchronous pipe, or a pair of channel endpoints with a goroutine in each
     /// direction.
     pub link: &'static str,
-    /// gVisor's software segmentation: TCP passes 64 KB down, which are cut to the MTU just above
-    /// the link.
+    /// gVisor's software segmentation: TCP passes down 64 KB at a time, which are cut to the MTU
+    /// just above the link.
     pub gso: bool,
-    /// Send and receive buffers, bytes.
+    /// Bytes of the send buffer and of the receive buffer.
     pub buffer: usize,
 }
 
-/// The combinations worth trying at an MTU on these cores. With a second processor gVisor always
-/// used more CPU time, so that only the best combinations are tried with two.
+/// The combinations to try at an MTU on these cores. With a second processor gVisor always used
+/// more CPU time, so only the best combinations are tried with two.
 pub fn candidates(mtu: usize, cores: Cores) -> Vec<Settings> {
     let mut all = Vec::new();
     for kib in [128, 256, 512, 1024] {
@@ -46,7 +47,7 @@ pub fn candidates(mtu: usize, cores: Cores) -> Vec<Settings> {
     all
 }
 
-/// Moves bytes one way for `seconds` between two stacks in one process.
+/// Moves bytes in one direction for `seconds` between two stacks in one process.
 pub fn bulk(program: &Path, cores: Cores, settings: Settings, seconds: f64) -> Result<Measurement> {
     let mut command = Command::new(program);
     command
@@ -99,7 +100,7 @@ fn version() -> &'static str {
         .trim()
 }
 
-/// Starts a program on the given cores: it inherits the affinity of the thread that starts it.
+/// Starts a program on the given cores. It inherits the affinity of the thread that starts it.
 fn spawn_pinned(mut command: Command, cores: Vec<usize>) -> Result<Child> {
     let starter = thread::spawn(move || -> Result<Child> {
         pin(&cores)?;
@@ -113,13 +114,13 @@ fn spawn_pinned(mut command: Command, cores: Vec<usize>) -> Result<Child> {
     starter.join().map_err(|_| anyhow!("the thread that starts gVisor panicked"))?
 }
 
-/// Whether an error says that there is no such program.
+/// Does the error mean that the program does not exist?
 fn not_found(why: &anyhow::Error) -> bool {
     let io = why.downcast_ref::<std::io::Error>();
     io.is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Waits for the program, which prints one line. Kills it if it takes longer than allowed.
+/// Waits for the program, which prints one line. Kills it if it takes longer than `allowed`.
 fn finish(mut child: Child, allowed: Duration) -> Result<Output> {
     let start = Instant::now();
     while child.try_wait().context("waiting for the gVisor program")?.is_none() {

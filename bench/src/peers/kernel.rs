@@ -1,8 +1,8 @@
-//! The kernel's TCP: bulk and 64-byte writes between two threads of this process. Called by
-//! `core.rs`, `peers/mod.rs` and `wirespeed-bench peer kernel CASE`. Both ends use CUBIC (the
-//! machine's default may be another), Linux tunes the buffers, as is its default, reads and writes
-//! have 128 KiB, and both ends are pinned, to one core or to two. `cpu_s` is user plus system time
-//! of the two threads, which includes their softirq work.
+//! The kernel's TCP: bulk transfers and 64-byte writes between two threads of this process. Called
+//! by `core.rs`, `peers/mod.rs` and `wirespeed-bench peer kernel CASE`. Both ends use CUBIC,
+//! because the machine's default may be another algorithm. Linux tunes the buffers, as is its
+//! default. Reads and writes have 128 KiB. Both ends are pinned, to one core or to two. `cpu_s` is
+//! user plus system time of the two threads, which includes their softirq work.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, bind, socket_wit
 
 use crate::measure::{Cores, Measurement, pattern, pin, thread_cpu_s};
 
-/// Reads and bulk writes, bytes.
+/// Bytes of a read and of a bulk write.
 pub const UNIT: usize = 128 << 10;
 
 /// Where the two ends run.
@@ -30,7 +30,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Every placement these cores allow.
+    /// Every placement that these cores allow.
     pub fn all(cores: Cores) -> Vec<Placement> {
         match cores.second {
             Some(_) => vec![Placement::OneCore, Placement::TwoCores],
@@ -56,19 +56,19 @@ impl Placement {
     }
 }
 
-/// Settings that can be tuned from outside.
+/// Settings that can be changed from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes a write.
+    /// Bytes of a write.
     pub write: usize,
-    /// TCP_NODELAY at the writer.
+    /// Does the writer set TCP_NODELAY?
     pub nodelay: bool,
     /// Where the ends run.
     pub placement: Placement,
 }
 
 impl Settings {
-    /// Bulk: 128 KiB writes.
+    /// Settings of a bulk transfer: writes of 128 KiB.
     pub fn bulk(placement: Placement) -> Settings {
         Settings { write: UNIT, nodelay: false, placement }
     }
@@ -89,7 +89,7 @@ pub fn loopback(cores: Cores, settings: Settings, seconds: f64) -> Result<Measur
     transfer(cores, settings, seconds, &path, || Ok(()), || Ok(()))
 }
 
-/// The path of a transfer.
+/// Where a transfer goes.
 pub struct Path {
     /// The reader's address.
     pub listen: IpAddr,
@@ -97,9 +97,9 @@ pub struct Path {
     pub name: &'static str,
 }
 
-/// The result of one end.
+/// The result at one end of a transfer.
 pub struct EndOfTransfer {
-    /// Writes, or bytes read.
+    /// The number of writes, or of bytes read.
     pub count: u64,
     /// CPU time of the end's thread, in seconds.
     pub cpu_s: f64,
@@ -133,8 +133,8 @@ pub fn transfer(
         });
         let (wrote, read) = (writer.join(), reader.join());
         let read = read.map_err(|_| anyhow!("the reading thread panicked"))?;
-        // The reader's error comes first: if the reader never listened, the writer's error is only
-        // a consequence.
+        // The reader's error is reported first: if the reader never listened, the writer's error is
+        // only a consequence.
         let (read, end) = read?;
         let (wrote, start) = wrote.map_err(|_| anyhow!("the writing thread panicked"))??;
         Ok::<_, anyhow::Error>((wrote, read, (end - start).as_secs_f64()))
@@ -187,7 +187,7 @@ pub fn listen(at: SocketAddr) -> Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// A connection that uses CUBIC, or an error after five seconds.
+/// Makes a connection that uses CUBIC. Fails after five seconds.
 pub fn connect(to: SocketAddr) -> Result<TcpStream> {
     let socket = cubic_socket(to)?;
     // The send timeout bounds a connect as well.
@@ -197,7 +197,7 @@ pub fn connect(to: SocketAddr) -> Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// CUBIC is set before the connection is made: if the machine's default is BBR, a connection would
+/// Sets CUBIC before the connection is made. If the machine's default is BBR, a connection would
 /// keep pacing after a later change to CUBIC, and pacing makes the kernel slower.
 fn cubic_socket(at: SocketAddr) -> Result<OwnedFd> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -208,7 +208,8 @@ fn cubic_socket(at: SocketAddr) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Writes until the time is up, then closes its half of the connection. Counts writes.
+/// Writes until the time is over, then closes its direction of the connection. Returns the number
+/// of writes.
 pub fn write_for(
     mut stream: TcpStream,
     settings: Settings,
@@ -216,7 +217,7 @@ pub fn write_for(
 ) -> Result<(EndOfTransfer, Instant)> {
     stream.set_nodelay(settings.nodelay)?;
     let data = pattern(settings.write);
-    // The clock is read once every 128 KiB, whatever the size of a write.
+    // The clock is read once for every 128 KiB, whatever the size of a write.
     let burst = UNIT.div_ceil(settings.write) as u64;
     let limit = Duration::from_secs_f64(seconds);
     let (start, cpu) = (Instant::now(), thread_cpu_s());
@@ -231,7 +232,7 @@ pub fn write_for(
     Ok((EndOfTransfer { count, cpu_s: thread_cpu_s() - cpu }, start))
 }
 
-/// Reads until end of file. Counts bytes.
+/// Reads until the end of the stream. Returns the number of bytes.
 pub fn read_all(mut stream: TcpStream) -> Result<(EndOfTransfer, Instant)> {
     let mut sink = vec![0_u8; UNIT];
     let cpu = thread_cpu_s();

@@ -1,7 +1,7 @@
 //! The median round trip of 64 bytes over the kernel's TCP and loopback. Called by `core.rs` and by
 //! `wirespeed-bench peer kernel CASE`. Both ends use TCP_NODELAY and CUBIC. Blocking ends are two
-//! threads on one core or two. Spinning ends have sockets that never block, polled by two threads
-//! on two cores or by one thread.
+//! threads on one core or on two. Spinning ends use nonblocking sockets, which two threads on two
+//! cores, or one thread, poll.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -17,27 +17,27 @@ use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 /// Bytes of a message.
 const MESSAGE: usize = 64;
 
-/// Round trips before the first that counts.
+/// Round trips before the first one that counts.
 const WARM_UP: usize = 1000;
 
 /// How the two ends wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// Two threads whose `read` sleeps.
+    /// Two threads that sleep in `read`.
     Blocking(Placement),
-    /// Two threads on two cores, which repeat `read` until it succeeds.
+    /// Two threads on two cores, each of which repeats `read` until it succeeds.
     SpinningTwoCores,
     /// One thread that has both ends and polls them in turn.
     SpinningOneThread,
 }
 
 impl Waiting {
-    /// The blocking variants these cores allow.
+    /// The blocking variants that these cores allow.
     pub fn blocking(cores: Cores) -> Vec<Waiting> {
         Placement::all(cores).into_iter().map(Waiting::Blocking).collect()
     }
 
-    /// The spinning variants these cores allow.
+    /// The spinning variants that these cores allow.
     pub fn spinning(cores: Cores) -> Vec<Waiting> {
         let two = cores.second.map(|_| Waiting::SpinningTwoCores);
         two.into_iter().chain([Waiting::SpinningOneThread]).collect()
@@ -52,7 +52,7 @@ impl Waiting {
     }
 }
 
-/// Round trips for `seconds`; `p50_ns` is their median, `units` their number.
+/// Makes round trips for `seconds`. `p50_ns` of the result is their median, `units` their number.
 pub fn ping_pong(cores: Cores, waiting: Waiting, seconds: f64) -> Result<Measurement> {
     let (client, server) = connected()?;
     if !matches!(waiting, Waiting::Blocking(_)) {
@@ -93,7 +93,7 @@ fn connected() -> Result<(TcpStream, TcpStream)> {
     Ok((client, server))
 }
 
-/// One thread asks, another answers until the asking end closes.
+/// One thread sends requests, another one answers until the first one closes.
 fn two_threads(
     cores: Cores,
     placement: Placement,
@@ -125,7 +125,7 @@ fn two_threads(
     })
 }
 
-/// The asking end of `two_threads`.
+/// The end of [`two_threads`] that sends requests.
 fn ask_for(
     core: usize,
     client: &mut TcpStream,
@@ -169,7 +169,7 @@ fn one_thread(
         .map_err(|_| anyhow!("the polling thread panicked"))?
 }
 
-/// Times each call of `round` until the time is up. Returns nanoseconds.
+/// Calls `round` until the time is over. Returns how long each call took, in nanoseconds.
 fn timed(seconds: f64, mut round: impl FnMut() -> Result<()>) -> Result<Vec<u32>> {
     let limit = Duration::from_secs_f64(seconds);
     let mut samples = Vec::with_capacity((seconds * 200_000.0) as usize);
@@ -184,12 +184,13 @@ fn timed(seconds: f64, mut round: impl FnMut() -> Result<()>) -> Result<Vec<u32>
     Ok(samples)
 }
 
-/// Writes one message; 64 bytes never fill a socket, so a full one is an error.
+/// Writes one message. 64 bytes never fill a socket's buffer, so a full buffer is an error.
 fn send(stream: &mut TcpStream, message: &[u8; MESSAGE]) -> Result<()> {
     stream.write_all(message).context("writing 64 bytes")
 }
 
-/// Reads one message, sleeping or spinning as the socket does. False at end of file.
+/// Reads one message; a blocking socket sleeps, a nonblocking one spins. Returns false at the end
+/// of the stream.
 fn receive(stream: &mut TcpStream, message: &mut [u8; MESSAGE], done: &AtomicBool) -> Result<bool> {
     let mut have = 0;
     while have < MESSAGE {

@@ -1,6 +1,6 @@
-//! The peers: each module moves bytes in the peer's fastest way and returns a measurement. Called
-//! by `core.rs` for the rows and by `wirespeed-bench peer NAME CASE` for debugging. The modules
-//! depend neither on our stack nor on the rows.
+//! The peers: each module moves bytes in the fastest way that its peer has, and returns a
+//! measurement. Called by `core.rs` for the rows and by `wirespeed-bench peer NAME CASE` for
+//! debugging. The modules depend neither on our stack nor on the rows.
 
 pub mod gvisor;
 pub mod kernel;
@@ -19,7 +19,7 @@ use rustix::thread::gettid;
 use crate::measure::{Cores, Measurement};
 use crate::namespace::{enter, enter_new_namespace, ip};
 
-// The kernel's TCP over a veth pair between two network namespaces, with GSO and TSO on unless the
+// The kernel's TCP over a veth pair between two network namespaces, with GSO and TSO unless the
 // kind is without offloads. The veth pair disappears with its namespaces (`namespace.rs`).
 
 /// The reader's address.
@@ -37,7 +37,7 @@ pub struct Veth {
 pub enum Kind {
     /// MTU 1500, super-segments and checksum offload.
     Offload,
-    /// 64 bytes of payload a packet, with timestamps; no offloads, as on a wire.
+    /// Packets with 64 bytes of payload and with timestamps. There are no offloads, as on a cable.
     SmallSegments,
 }
 
@@ -57,8 +57,9 @@ impl Veth {
         thread::scope(|scope| {
             let (ready, told) = mpsc::channel::<i32>();
             let (release, released) = mpsc::channel::<()>();
-            // The reader's thread waits in its namespace while the writer's moves one end of the
-            // pair into it: `ip` needs a process or thread id to name the namespace.
+            // The reader's thread waits in its namespace while the writer's thread moves one end of
+            // the pair into that namespace. `ip` needs the id of a process or thread to name the
+            // namespace.
             let reader = scope.spawn(move || -> Result<File> {
                 let namespace = enter_new_namespace()?;
                 ready
@@ -97,7 +98,8 @@ impl Veth {
     }
 }
 
-/// Turn offloads off: checksums are computed, and packets are cut, before they go to the device.
+/// Turns offloads off: checksums are computed, and super-segments are cut, before packets go to the
+/// device.
 fn without_offload(name: &str) -> Result<()> {
     let off = ["rx", "off", "tx", "off", "sg", "off", "tso", "off", "gso", "off", "gro", "off"];
     let output = Command::new("ethtool").arg("-K").arg(name).args(off).output();

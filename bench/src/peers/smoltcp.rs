@@ -1,8 +1,8 @@
-//! smoltcp: two interfaces in one thread, joined by queues of recycled buffers. Called by `core.rs`
+//! smoltcp: two interfaces on one thread, joined by queues of recycled buffers. Called by `core.rs`
 //! and by `wirespeed-bench peer smoltcp CASE`. Checksums are computed and verified in both
-//! directions (smoltcp's default); the application copies at both ends with `send_slice` and
-//! `recv_slice`. Nothing sleeps and nothing is lost. smoltcp's congestion control is off by default
-//! and stays off: this is its fastest setting.
+//! directions, as is smoltcp's default. The application copies at both ends with `send_slice` and
+//! `recv_slice`. Nothing sleeps, and no frame is lost. smoltcp's congestion control is off by
+//! default and stays off, because this is its fastest setting.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,21 +20,21 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 use super::kernel::UNIT;
 use crate::measure::{Measurement, pattern, thread_cpu_s};
 
-/// Settings that can be tuned from outside.
+/// Settings that can be changed from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// MTU of the link, IP header included.
     pub mtu: usize,
-    /// Send and receive buffer of each socket, bytes.
+    /// Bytes of the send buffer and of the receive buffer of each socket.
     pub buffer: usize,
-    /// Raw IP frames, or Ethernet with ARP.
+    /// Are frames Ethernet with ARP? Otherwise they are plain IP packets.
     pub ethernet: bool,
-    /// smoltcp's delayed ACK (10 ms) instead of an ACK for every segment.
+    /// Does smoltcp delay ACKs (by 10 ms)? Otherwise it sends an ACK for every segment.
     pub delayed_ack: bool,
 }
 
-/// The combinations worth trying at an MTU; the best one is found once and then used. Ethernet is
-/// not among them: it was 2 to 5 % slower with every buffer size.
+/// The combinations to try at an MTU. The best one is found once and then used. Ethernet is not
+/// among them, because it was 2 to 5 % slower with every buffer size.
 pub fn candidates(mtu: usize) -> Vec<Settings> {
     let mut all = Vec::new();
     for buffer in [32, 64, 96, 128, 256, 512, 1024].map(|kib| kib << 10) {
@@ -45,7 +45,7 @@ pub fn candidates(mtu: usize) -> Vec<Settings> {
     all
 }
 
-/// Moves bytes one way for `seconds`.
+/// Moves bytes in one direction for `seconds`.
 pub fn bulk(settings: Settings, seconds: f64) -> Result<Measurement> {
     let mut world = World::new(settings)?;
     world.connect()?;
@@ -119,7 +119,7 @@ impl World {
         Err(anyhow!("smoltcp did not connect in 1000 polls"))
     }
 
-    /// One turn of each end; after each turn its frames are moved to the other end.
+    /// One turn of each end. After each turn the frames are moved to the other end.
     fn step(&mut self) {
         let micros = self.epoch.elapsed().as_micros() as i64;
         let now = Instant::from_micros(micros);
@@ -181,7 +181,7 @@ impl End {
         self.iface.poll(now, &mut self.device, &mut self.sockets);
     }
 
-    /// Writes as much as the socket takes, from offset `at` of the source on.
+    /// Writes as much of `source` as the socket takes, from offset `at` on.
     fn send(&mut self, source: &[u8], mut at: usize) -> Result<u64> {
         let socket = self.socket();
         let mut total = 0;
@@ -205,14 +205,14 @@ impl End {
     }
 }
 
-/// Free buffers, the last one used first. Each keeps the length of a full frame, so that a buffer
-/// is cleared once in its life and not once a frame.
+/// Free buffers; the last one returned is used first. Each buffer keeps the length of a full frame,
+/// so that it is cleared once in its life and not once for each frame.
 type Spare = Rc<RefCell<Vec<Vec<u8>>>>;
 
 /// A buffer, and the length of the frame in it.
 type Frame = (Vec<u8>, usize);
 
-/// A device whose frames are moved by hand and whose buffers are reused.
+/// A device whose frames the caller moves and whose buffers are used again.
 struct Wire {
     tx: VecDeque<Frame>,
     rx: VecDeque<Frame>,

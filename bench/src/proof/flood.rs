@@ -1,7 +1,7 @@
-//! A listener of ours behind a TAP, and at the TAP's other end the kernel with two programs: an
-//! honest one, and one that sends SYNs from forged addresses as fast as the device takes them.
-//! Called by `proof`. Flood and flow share the device, the stack and this machine's cores. Without
-//! a flood both ends reach the flow's rate easily.
+//! A listener of ours at a TAP. At the TAP's other end is the kernel with two programs: an honest
+//! one, and one that sends SYNs from forged addresses as fast as the device takes them. Called by
+//! `proof`. The flood and the honest flow share the device, the stack and this machine's cores.
+//! Without a flood both ends reach the flow's rate easily.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -29,27 +29,27 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 94, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 94, 0, 2);
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x94, 0, 2]);
 const PORT: u16 = 80;
-/// Forged addresses are in a network of their own, behind the kernel.
+/// The forged addresses are in a network of their own, behind the kernel.
 const FORGED: [u8; 2] = [10, 93];
 
-/// Room for ten milliseconds of the flood, so that nothing is lost while another thread has our
-/// core.
+/// Room for ten milliseconds of the flood, so that no frame is lost while another thread uses the
+/// stack's core.
 const QUEUE_FRAMES: u32 = 4_000;
-/// Bits a second that the flow asks for.
+/// The rate of the honest flow in bits per second.
 const FLOW_BPS: f64 = 1e9;
-/// The interval between two connections, and the time that each may take.
+/// The time between two connections, and the time that each may take.
 const EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Our stack, the kernel's namespace, and the server.
 struct Fixture {
     namespace: File,
-    /// The core of our stack and server; everything else has the other core.
+    /// The core of our stack and the server. All other threads use the other core.
     core: usize,
     net: Net,
     driver: Option<net::DriverThread>,
     read: AtomicU64,
-    /// SYNs sent so far; each is different.
+    /// How many SYNs were sent so far. Each is different.
     syns: AtomicU64,
     over: AtomicBool,
 }
@@ -113,7 +113,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// Send SYNs at full speed until the run is over. Returns how many.
+    /// Send SYNs at full speed until the run is over. Returns how many were sent.
     fn flood(&self) -> Result<u64> {
         enter(&self.namespace)?;
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255)))
@@ -132,7 +132,7 @@ impl Fixture {
         Ok(count - before)
     }
 
-    /// Run the flow for this time. Returns its bits a second.
+    /// Run the flow for this time. Returns its rate in bits per second.
     fn flow(&self, seconds: f64) -> Result<f64> {
         enter(&self.namespace)?;
         let mut stream = connect()?;
@@ -142,7 +142,7 @@ impl Fixture {
         let mut written = 0_usize;
         while begun.elapsed().as_secs_f64() < seconds {
             let due = (begun.elapsed().as_secs_f64() * FLOW_BPS / 8.0) as usize;
-            // If the flow is behind, it catches up at about twice its rate.
+            // If the flow is late, it catches up at about twice its rate.
             for _ in 0..4 {
                 if written < due && begun.elapsed().as_secs_f64() < seconds {
                     written += stream.write(&data).unwrap_or(0);
@@ -154,7 +154,7 @@ impl Fixture {
         Ok(read as f64 * 8.0 / begun.elapsed().as_secs_f64())
     }
 
-    /// Request connections for this time. Returns how many were requested, and how many were
+    /// Open connections for this time. Returns how many were opened, and how many of them were
     /// established within [`PATIENCE`].
     fn connections(&self, seconds: f64) -> Result<(u64, u64)> {
         enter(&self.namespace)?;
@@ -172,7 +172,7 @@ impl Fixture {
     }
 
     /// Run `what` with a server, and with the flood if `with_flood` is set. Returns the result of
-    /// `what`, and SYNs a second.
+    /// `what`, and the number of SYNs per second.
     fn during<T: Send>(
         &self,
         with_flood: bool,
@@ -209,7 +209,7 @@ fn connect() -> Result<TcpStream> {
     Ok(TcpStream::connect_timeout(&to, PATIENCE)?)
 }
 
-/// An IPv4 packet: SYN number `n`, from an address and port of its own.
+/// An IPv4 packet with SYN number `n`, which has its own source address and port.
 fn forged_syn(n: u32) -> Result<Vec<u8>> {
     let spread = n.wrapping_mul(0x9e37_79b9);
     let [a, b, c, d] = spread.to_be_bytes();

@@ -1,6 +1,6 @@
-//! The rows of bench `proof`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `wire` has Linux over our emulated link, `flood` a listener of ours under a flood of SYNs; this
-//! file has the cells that compare our stack with Linux, which the lab measures.
+//! The rows of bench `proof`. Called by `main.rs`. `wire` measures Linux over our emulated link,
+//! `flood` a listener of ours under a flood of SYNs. This file measures the cells that compare our
+//! stack with Linux; the lab runs them.
 
 mod flood;
 mod wire;
@@ -72,7 +72,8 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// A cell of the grid up to 200 Mb/s: name, Mb/s, ms one way, queue in BDP, flows, loss, late.
+/// A cell of the grid up to 200 Mb/s: name, Mb/s, ms in one direction, queue in BDP, flows, loss,
+/// and the share and ms of packets that are late.
 type Cell = (&'static str, u64, u64, f64, usize, f64, (f64, u64));
 
 const CELLS: &[Cell] = &[
@@ -89,9 +90,9 @@ const CELLS: &[Cell] = &[
 /// Length of a run in seconds; pairs of a cell, and of a cell in which packets are lost or late.
 const SECONDS: u64 = 20;
 const PAIRS: (u64, u64) = (6, 10);
-/// The same for a quick run.
+/// The same numbers for a quick run.
 const QUICK: (u64, (u64, u64)) = (8, (1, 1));
-/// The number of runs at a time: at these rates a core can carry two or more.
+/// How many runs go on at a time. At these rates a core can carry two or more.
 const JOBS: usize = 4;
 
 fn path(cell: &Cell, seconds: u64, seed: u64) -> Goodput {
@@ -106,11 +107,12 @@ fn path(cell: &Cell, seconds: u64, seed: u64) -> Goodput {
     path
 }
 
-/// For each cell its name, the median of the pairs' ratios, and the share that Linux reached.
+/// For each cell: its name, the median of the pairs' ratios, and the share of the path that Linux
+/// reached.
 type Ratios = Vec<(&'static str, f64, f64)>;
 
 /// The results of all cells, measured once for both rows. A pair is a run from Linux to Linux and a
-/// run from our stack to our stack, with the same seed.
+/// run from our stack to our stack with the same seed.
 fn cells(b: &Bench) -> Result<&'static Ratios> {
     static MEASURED: OnceLock<Result<Ratios, String>> = OnceLock::new();
     let measured = MEASURED.get_or_init(|| measure_cells(b).map_err(|e| format!("{e:#}")));
@@ -163,7 +165,7 @@ fn measure_cells(b: &Bench) -> Result<Ratios> {
     CELLS.iter().map(of).collect()
 }
 
-/// The cell at this place in the order from the worst (0) to the best (1).
+/// The figure of the cell at this place in the order from the worst cell (0) to the best one (1).
 fn of_cells(cells: &Ratios, place: f64) -> Figure {
     let mut sorted = cells.clone();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));

@@ -1,4 +1,4 @@
-//! Linux over `wirespeed wire`: whether Linux sees the configured rate and round trip, and the
+//! Linux over `wirespeed wire`: whether Linux measures the configured rate and round trip, and the
 //! throughput of a link without impairments. Called by `proof`.
 
 use std::fs::File;
@@ -26,7 +26,7 @@ const PACKET: f64 = 1500.0;
 
 const RATE_BPS: f64 = 100e6;
 const DELAY: Duration = Duration::from_millis(50);
-/// Bytes of memory for packets that wait or are in flight.
+/// Bytes of memory for packets that wait or are in flight on the link.
 const MEMORY_BYTES: usize = 1 << 30;
 
 /// Two Linux hosts, and the link between them.
@@ -44,7 +44,7 @@ impl Joined {
         Ok(Joined { hosts, runner })
     }
 
-    /// Run `what` while a thread on `core` carries packets.
+    /// Run `what` while a thread on `core` carries the packets.
     fn during<T>(&mut self, core: usize, what: impl FnOnce(&[File; 2]) -> Result<T>) -> Result<T> {
         let over = AtomicBool::new(false);
         let Joined { hosts, runner } = self;
@@ -65,8 +65,8 @@ impl Joined {
     }
 }
 
-/// The larger of the errors of rate and round trip, in percent, as measured with UDP between two
-/// kernels.
+/// The larger of the errors of the rate and of the round trip, in percent. Both are measured with
+/// UDP between two kernels.
 pub(super) fn error_of_the_knobs(b: &Bench) -> Result<Figure> {
     let settings = Settings {
         rate_bps: Some(RATE_BPS as u64),
@@ -82,7 +82,7 @@ pub(super) fn error_of_the_knobs(b: &Bench) -> Result<Figure> {
     for _ in 0..rounds {
         let (rate_bps, trip_s) =
             joined.during(core, |hosts| Ok((rate(hosts)?, round_trip(hosts)?)))?;
-        // A packet of 92 bytes is transmitted in each direction.
+        // The time to transmit a packet of 92 bytes is needed in each direction.
         let expected = 2.0 * DELAY.as_secs_f64() + 2.0 * 92.0 * 8.0 / RATE_BPS;
         let errors = [rate_bps / RATE_BPS - 1.0, trip_s / expected - 1.0];
         samples.push(errors.map(f64::abs).into_iter().fold(0.0, f64::max) * 100.0);
@@ -93,7 +93,7 @@ pub(super) fn error_of_the_knobs(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// Bits a second of IP packets that arrive, while more are sent than the link carries.
+/// Bits per second of IP packets that arrive, while more are sent than the link carries.
 fn rate(hosts: &[File; 2]) -> Result<f64> {
     const SENT: Duration = Duration::from_millis(1500);
     thread::scope(|scope| {
@@ -106,7 +106,7 @@ fn rate(hosts: &[File; 2]) -> Result<f64> {
             while socket.recv(&mut into).is_ok() {
                 moments.push(Instant::now());
             }
-            // The first packets find an empty queue.
+            // The first packets find an empty queue, so they are left out.
             let steady = moments.get(200..).unwrap_or_default();
             let [first, .., last] = steady else { return Err(anyhow!("too little arrived")) };
             Ok((steady.len() - 1) as f64 * PACKET * 8.0 / (*last - *first).as_secs_f64())
@@ -132,7 +132,7 @@ fn rate(hosts: &[File; 2]) -> Result<f64> {
     })
 }
 
-/// Median round trip of a datagram of 64 bytes, in seconds.
+/// The median round trip of a datagram of 64 bytes, in seconds.
 fn round_trip(hosts: &[File; 2]) -> Result<f64> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -152,7 +152,8 @@ fn round_trip(hosts: &[File; 2]) -> Result<f64> {
             enter(&hosts[0])?;
             let socket = UdpSocket::bind("10.95.0.1:0")?;
             socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-            // Wait until the packets of the rate measurement have passed and the echo listens.
+            // Wait until the packets of the rate measurement have passed, and until the echo
+            // program listens.
             thread::sleep(Duration::from_millis(300));
             let mut trips = Vec::new();
             for _ in 0..15 {

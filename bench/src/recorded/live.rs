@@ -1,6 +1,6 @@
 //! Linux sends bulk data over a TAP without offload directly to a stack of ours. The stack's
-//! counters say how many of the segments follow a leader. Called by `strangers/mod.rs`. It needs a
-//! network namespace, hence CAP_SYS_ADMIN.
+//! counters show how many of the segments follow a leader. Called by `strangers/mod.rs`. It needs a
+//! network namespace, and so CAP_SYS_ADMIN.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as Clock};
@@ -15,18 +15,18 @@ use stack::{ListenConfig, PortConfig, Stack, StackConfig};
 use super::record::{Kind, OUR_MAC, PORT, while_linux_sends};
 use crate::peers::kernel::UNIT;
 
-/// The stack's counters.
+/// What the stack's counters show.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
-    /// TCP segments received, nearly all with data.
+    /// TCP segments received; nearly all of them contain data.
     pub segments: u64,
     /// The segments that followed a leader.
     pub followed: u64,
-    /// Bursts in which the segments were read.
+    /// The number of bursts in which the segments were read.
     pub bursts: u64,
 }
 
-/// Let Linux send for this many seconds.
+/// Lets Linux send for this many seconds.
 ///
 /// # Errors
 /// If a namespace or a TAP cannot be made, or if almost nothing arrives.

@@ -2,8 +2,9 @@
 //! (`bench/recordings`), and replayed to a stack of ours (`replay.rs`).
 //!
 //! Called by `icount.rs` and `main.rs`. A recording is a list of data segments in the order in
-//! which they were read; payloads, and fields that depend on the receiver (its sequence numbers,
-//! its clock), are made anew for a replay. `wirespeed-bench record v4|v6|flows FILE` makes one.
+//! which they were read. Payloads, and the fields that depend on the receiver (its sequence
+//! numbers, its clock), are made anew for a replay. `wirespeed-bench record v4|v6|flows FILE` makes
+//! a recording.
 
 mod live;
 mod record;
@@ -27,30 +28,32 @@ pub struct Segment {
     pub flow: u8,
     /// TCP control bits.
     pub flags: u8,
-    /// Traffic class, or type of service.
+    /// Traffic class (IPv6) or type of service (IPv4).
     pub tos: u8,
-    /// Was it the first of a burst?
+    /// Was the segment the first one of a burst?
     pub starts_burst: bool,
     /// Bytes of payload.
     pub len: u16,
     /// The window field.
     pub window: u16,
-    /// IPv4's identification; 0 with IPv6.
+    /// IPv4's identification; 0 for IPv6.
     pub id: u16,
-    /// Milliseconds by which the sender's timestamp clock advanced since the flow's first segment.
+    /// By how many milliseconds the sender's timestamp clock had advanced since the flow's first
+    /// segment.
     pub value: u16,
-    /// Milliseconds by which our clock, which the segment echoes, advanced since then.
+    /// By how many milliseconds our clock, which the segment echoes, had advanced since that
+    /// segment.
     pub echo: u16,
 }
 
-/// Bytes of a segment in a file.
+/// Bytes that a segment occupies in a file.
 const SEGMENT: usize = 14;
 const MAGIC: &[u8; 4] = b"WSR1";
 
-/// Segments of some connections.
+/// The data segments of some connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// IPv6 if true, else IPv4.
+    /// Are the segments IPv6? Otherwise they are IPv4.
     pub v6: bool,
     /// The number of connections.
     pub flows: u8,
@@ -59,10 +62,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The recording in a file's bytes.
+    /// Reads a recording from a file's bytes.
     ///
     /// # Errors
-    /// If the bytes are not a recording; the text says why.
+    /// The bytes are not a recording; the text says why.
     pub fn parse(bytes: &[u8]) -> Result<Recording> {
         let (head, body) = bytes.split_at_checked(6).context("too short for a recording")?;
         ensure!(head.starts_with(MAGIC), "not a recording");
@@ -74,8 +77,8 @@ impl Recording {
         Ok(Recording { v6, flows, segments })
     }
 
-    /// The same segments in the order of a sender without GSO: one segment of each flow in turn,
-    /// until a flow has none left.
+    /// The same segments in the order in which a sender without GSO would send them: one segment of
+    /// each flow in turn, until a flow has none left.
     pub fn by_segment(&self) -> Recording {
         let mut flows: Vec<_> = (0..self.flows)
             .map(|flow| self.segments.iter().filter(move |s| s.flow == flow).copied())
@@ -87,8 +90,8 @@ impl Recording {
         Recording { segments, ..self.clone() }
     }
 
-    /// A summary in a line: how often the flow, and the fields that the next segment must not
-    /// change, differ from one segment to the next.
+    /// A summary in one line: how often two consecutive segments differ in their flow, and in each
+    /// field that must be the same for the second segment to follow the first.
     pub fn summary(&self) -> String {
         let pairs = || self.segments.windows(2).map(|pair| (&pair[0], &pair[1]));
         let others = pairs().filter(|(a, b)| a.flow != b.flow).count();
@@ -146,7 +149,7 @@ impl Segment {
 #[cfg(test)]
 mod tests;
 
-/// Both ends of a connection: the peer's address and port, and ours.
+/// Both ends of a connection: the peer's address and port, then ours.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     from: (IpAddr, u16),
@@ -202,7 +205,7 @@ fn ip_header(ends: &Ends, says: &Says, len: u16) -> (u16, Vec<u8>, Sum) {
             let mut bytes = vec![0; ipv6::HEADER_LEN];
             let header = ipv6::Header {
                 traffic_class: says.tos,
-                // Linux sets one by default.
+                // Linux sets a flow label by default.
                 flow_label: 0x5_1234,
                 payload_len: len,
                 next_header: protocol::TCP,

@@ -1,7 +1,7 @@
 //! Makes a recording: Linux sends bulk data to a stack of ours over a TAP without offload, and the
 //! header fields of its segments are recorded as they are read. Called by `main.rs`. It needs a
-//! network namespace, hence CAP_SYS_ADMIN. A relay between TAP and stack sees each burst as the TAP
-//! returns it.
+//! network namespace, and so CAP_SYS_ADMIN. A relay between the TAP and the stack sees each burst
+//! as the TAP returns it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,19 +27,20 @@ use crate::peers::kernel::{self, UNIT};
 
 pub(super) const PORT: u16 = 5001;
 pub(super) const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x93, 0, 2]);
-/// Segments before those that are recorded: slow start is another kind of traffic.
+/// How many segments are skipped before the recording begins: slow start is another kind of
+/// traffic.
 const SKIPPED: usize = 20_000;
 
 /// The kind of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// IPv6, or IPv4.
+    /// IPv6 instead of IPv4.
     pub v6: bool,
-    /// Connections that send at once.
+    /// How many connections send at the same time.
     pub flows: u8,
 }
 
-/// Record this many data segments.
+/// Records this many data segments.
 ///
 /// # Errors
 /// If a namespace or a TAP cannot be made, or if a segment was lost.
@@ -61,7 +62,7 @@ pub(super) fn while_linux_sends<T>(
             scope.spawn(move || -> Result<()> {
                 enter(&namespace)?;
                 let mut stream = connect(to)?;
-                // The receiver no longer answers when it has received enough: a timeout ends the
+                // When the receiver has enough segments it stops answering. Then a timeout ends the
                 // write.
                 stream.set_write_timeout(Some(Duration::from_millis(200)))?;
                 let data = vec![0x5a; UNIT];
@@ -81,7 +82,7 @@ pub(super) fn while_linux_sends<T>(
     })
 }
 
-/// The kernel's IPv6 address may be tentative for a while.
+/// Connects, and tries again if needed: the kernel's IPv6 address may be tentative for a while.
 fn connect(to: SocketAddr) -> Result<TcpStream> {
     let start = Clock::now();
     loop {
@@ -94,8 +95,8 @@ fn connect(to: SocketAddr) -> Result<TcpStream> {
     }
 }
 
-/// Run our end with the relay until enough has been recorded. Then the TAP is removed, which ends
-/// the kernel's connections.
+/// Runs our end and the relay until enough was recorded. Then the TAP is removed, which ends the
+/// kernel's connections.
 fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
     let (inside, mut wire) = mem::pair(&mem::Config { depth_bytes: 4 << 20, ..Default::default() });
@@ -104,8 +105,8 @@ fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     let port = stack.add_port(Box::new(inside), PortConfig { mac: OUR_MAC, addresses });
     let kernel_mac = tap.kernel_mac().context("no link address")?;
     stack.add_neighbour(port, kind.kernel().addr, kernel_mac);
-    // The buffers keep the data in flight below the length of the TAP's queue: dropped segments
-    // would be retransmitted.
+    // The buffers are so small that the data in flight fits into the TAP's queue. Otherwise
+    // segments would be dropped and retransmitted.
     let tcp = tcp::Config {
         receive_buffer_bytes: (1 << 20) / u32::from(kind.flows),
         receive_buffer_max_bytes: 0,
@@ -147,15 +148,15 @@ fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     Ok(Recording { v6: kind.v6, flows: kind.flows, segments: relative(kept) })
 }
 
-/// A segment, and its timestamps.
+/// A segment, and its timestamps as they were sent.
 struct Noted {
     segment: Segment,
     value: u32,
     echo: u32,
 }
 
-/// Record the data segments of a burst. `flows` has each connection's number and next sequence
-/// number.
+/// Records the data segments of a burst. `flows` maps each connection to its number and its next
+/// sequence number.
 fn note(
     v6: bool,
     burst: &Burst,
@@ -189,7 +190,7 @@ fn note(
     Ok(())
 }
 
-/// Make the clocks relative to each flow's first segment.
+/// Makes the timestamps relative to each flow's first segment.
 fn relative(noted: Vec<Noted>) -> Vec<Segment> {
     let mut firsts = HashMap::new();
     let relative = |Noted { segment, value, echo }| {
@@ -224,8 +225,8 @@ impl Kind {
 /// the kernel's neighbour table.
 fn host_with_tap(kind: Kind) -> Result<(File, Tap)> {
     in_new_namespace(move || {
-        // An IPv6 address under duplicate address detection cannot be used at once. A kernel
-        // without IPv6 has no such files, and setting the address fails then.
+        // An IPv6 address cannot be used while duplicate address detection runs, so turn that off.
+        // A kernel without IPv6 has no such files; then setting the address fails.
         for what in ["all", "default"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{what}/accept_dad"), "0");
         }

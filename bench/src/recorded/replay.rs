@@ -1,7 +1,6 @@
-//! Replays a recording to a stack of ours that reads everything, for the cost of a received
+//! Replays a recording to a stack of ours that reads everything, to measure the cost of a received
 //! segment. Called by `icount.rs`; the time is virtual. Only [`Receiver::counted_receive`] is
-//! counted, in which a burst is received, read, and acknowledged. The frames are made outside of
-//! it.
+//! counted, in which a burst is received, read and acknowledged. The frames are made outside it.
 
 use std::net::SocketAddr;
 
@@ -23,31 +22,32 @@ pub const COUNTED: &str = "counted_receive";
 
 const PORT: u16 = 5001;
 const FIRST_PEER_PORT: u16 = 40_000;
-/// The peer's clock when it connects, milliseconds.
+/// The peer's timestamp clock when it connects, in milliseconds.
 const PEER_CLOCK: u32 = 0x1234_5678;
-/// The virtual time of a burst: a burst of 64 full frames every 0.1 ms is 7.6 Gb/s.
+/// How much virtual time passes for each burst. A burst of 64 full frames every 0.1 ms is 7.6 Gb/s.
 const NS_PER_BURST: u64 = 100_000;
 
-/// Identifications of the replayed packets.
+/// How the identifications of the replayed IPv4 packets are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// As they were recorded.
+    /// As they were in the recording.
     AsRecorded,
-    /// Drawn at random for every packet.
+    /// At random for every packet.
     Random,
 }
 
 /// One connection of the recording.
 struct Flow {
     ends: Ends,
-    /// The flow's next sequence number; `ack` is the next one of ours that it expects.
+    /// The flow's next sequence number. `ack` is the sequence number that the flow expects from us
+    /// next.
     seq: SeqNumber,
     ack: SeqNumber,
-    /// Our clock when it connected, as a timestamp.
+    /// Our clock at the time of the flow's connection, as a timestamp.
     our_clock: u32,
 }
 
-/// Our end: a stack, and a program that reads.
+/// Our end: a stack, and a program that reads the data.
 struct Receiver {
     end: End,
     now: Instant,
@@ -56,7 +56,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Receive the frames on the wire, read the data, and acknowledge it.
+    /// Receives the frames on the wire, reads the data, and acknowledges it.
     #[inline(never)]
     fn counted_receive(&mut self) -> Result<()> {
         self.end.stack.poll(self.now);
@@ -87,11 +87,12 @@ struct Replay {
     random: u64,
 }
 
-/// Replay `count` segments, from the recording's beginning as often as needed, in full bursts, as
-/// from a device that always has frames. Returns the share of segments that followed a leader.
+/// Replays `count` segments, beginning again with the recording as often as needed. They come in
+/// full bursts, as from a device that always has frames. Returns the share of segments that
+/// followed a leader.
 ///
 /// # Errors
-/// If a segment is dropped, or not delivered.
+/// A segment is dropped or not delivered.
 pub fn replay(recording: &Recording, ids: Ids, count: u64) -> Result<f64> {
     let mut replay = Replay::new(recording)?;
     let counters = |replay: &Replay| {
@@ -102,7 +103,7 @@ pub fn replay(recording: &Recording, ids: Ids, count: u64) -> Result<f64> {
     let mut sent = 0;
     let (mut rounds, mut bytes) = (0, 0);
     'all: loop {
-        // The clocks continue where the last replay of the recording ended.
+        // The clocks continue from where they were at the end of the last replay of the recording.
         let last = |of: fn(&Segment) -> u16| recording.segments.iter().map(of).max().unwrap_or(0);
         let passed = [last(|s| s.value), last(|s| s.echo)].map(|ms| rounds * (u32::from(ms) + 1));
         let mut left = &recording.segments[..];
@@ -110,8 +111,8 @@ pub fn replay(recording: &Recording, ids: Ids, count: u64) -> Result<f64> {
             if sent >= count {
                 break 'all;
             }
-            // At first the window is that of the handshake, which is not scaled and smaller than a
-            // full burst.
+            // At first the window is the one of the handshake, which is not scaled and which is
+            // smaller than a full burst.
             let most = if sent < 4 * BURST as u64 { BURST / 4 } else { BURST };
             let (burst, rest) = left.split_at(most.min(left.len()));
             left = rest;
@@ -174,7 +175,7 @@ impl Replay {
             to: (self.receiver.end.addr, PORT),
             macs: [pair::mac(2), pair::mac(1)],
         };
-        // The initial numbers are chosen so that the flows' sequence numbers wrap at different
+        // The initial sequence numbers are chosen so that the flows' numbers wrap at different
         // times.
         let seq = SeqNumber(0) - (1 + u32::from(flow)) * 3_000_000;
         let says = Says {
@@ -214,7 +215,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Send the next segment of the recording.
+    /// Sends the next segment of the recording.
     fn send(&mut self, segment: &Segment, passed: [u32; 2], ids: Ids) -> Result<()> {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let id = match ids {

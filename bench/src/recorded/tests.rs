@@ -41,7 +41,7 @@ fn flows_in_turn_keep_their_segments_and_their_order() {
     }
 }
 
-/// In a replay of the repository's recordings most segments follow a leader.
+/// When the repository's recordings are replayed, most segments follow a leader.
 #[test]
 fn recordings_of_linux_follow() {
     for (bytes, least) in [
@@ -55,8 +55,8 @@ fn recordings_of_linux_follow() {
             assert!(share > least, "{share}: {}", recording.summary());
         }
         let turned = replay(&recording.by_segment(), Ids::AsRecorded, 3000).unwrap();
-        // With flows in turn a burst has four segments of each of sixteen flows. The first one is
-        // the leader, and a timestamp that changes ends its followers.
+        // With flows in turn, a burst contains four segments of each of sixteen flows. The first of
+        // the four is a leader. When a timestamp changes, the segment no longer follows its leader.
         assert!(turned > 0.4, "{turned} with flows in turn");
     }
 }

@@ -1,5 +1,5 @@
 //! Linux as a router between two veth pairs, and our router between two veth pairs over AF_XDP.
-//! Called by `router` and `filter`. Each router has a namespace of its own; the routers are those
+//! Called by `router` and `filter`. Each router has a namespace of its own. The routers are those
 //! of `wirespeed lab forward`.
 
 use anyhow::{Result, anyhow, ensure};
@@ -11,7 +11,7 @@ use crate::harness::{Bench, Figure, paired};
 use crate::measure::{Measurement, median, pin};
 use crate::namespace::{enter, enter_new_namespace};
 
-/// Run `work` on a pinned thread; the thread's namespaces end with it.
+/// Runs `work` on a pinned thread. The thread's namespaces end with it.
 pub(crate) fn on_thread<T: Send>(
     core: usize,
     work: impl FnOnce() -> Result<T> + Send,
@@ -30,14 +30,14 @@ fn measurement(ns: f64, units: u64, wall_s: f64, settings: String) -> Measuremen
     Measurement { units, cpu_s, wall_s, settings, ..Measurement::default() }
 }
 
-/// The cost of the router and of sending to it, in `cpu_s`.
+/// Measures the router together with the sending to it; `cpu_s` of the result is the cost of both.
 fn whole(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     let (ns, units) = router.whole(seconds, &|| false)?;
     Ok(measurement(ns, units, seconds, format!("{ns:.0} ns with sending")))
 }
 
-/// The router's cost, without sending and without the softirq of one veth pair; that the softirq is
-/// not counted is in the router's favour.
+/// Measures the router without the sending. The softirq of one veth pair is subtracted with the
+/// sending, which is in the router's favour.
 pub(crate) fn own(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     let cost = router.measure(seconds, &|| false)?;
     let (all_ns, alone_ns) = (cost.whole_ns, cost.alone_ns);
@@ -51,7 +51,7 @@ pub(crate) fn own(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     Ok(measurement(own_ns, cost.packets, seconds, settings))
 }
 
-/// The ratio of packets a CPU-second, our router over the kernel's, measured in pairs.
+/// The ratio of packets per CPU-second, our router over the kernel's, measured in pairs.
 pub(crate) fn ratio(
     (pairs, seconds, trial_s): (usize, f64, f64),
     mut ours: impl FnMut(f64) -> Result<Measurement>,

@@ -1,5 +1,5 @@
-//! Our router in memory. Called by `router`. Generator, router and sink share a thread; the cost of
-//! generator and sink without the router, over one wire, is measured too and subtracted: the rest
+//! Our router in memory. Called by `router`. Generator, router and sink share a thread. The cost of
+//! generator and sink without the router, over one wire, is measured and subtracted. What remains
 //! is the cost of the router with its links.
 
 use std::sync::Barrier;
@@ -14,10 +14,10 @@ use lab::forward::{DEPTH, FULL, Rig, Shape};
 use crate::harness::{Bench, Figure};
 use crate::measure::{Measurement, median, pin};
 
-/// Bytes of a full-size frame on the wire: preamble, check sequence and gap are 24 bytes.
+/// Bytes that a full-size frame takes on the wire. Preamble, check sequence and gap have 24 bytes.
 const ON_WIRE: usize = FULL[0] + 24;
 
-/// Let the router forward for `seconds`; `cpu_s` is the router's CPU time.
+/// The router forwards for `seconds`. `cpu_s` of the result is the router's CPU time.
 pub(super) fn forwarding(shape: Shape, seconds: f64) -> Result<Measurement> {
     let Cost { packets, whole_ns, alone_ns } = Memory::new(shape)?.measure(seconds, &|| false)?;
     let own_ns = whole_ns - alone_ns;
@@ -39,7 +39,7 @@ fn ours(shape: Shape) -> impl FnMut(f64) -> Result<Measurement> {
     move |seconds| forwarding(shape, seconds)
 }
 
-/// The median of a figure that is not a ratio, over as many runs as there are pairs.
+/// The median of a figure that is not a ratio, over as many runs as a ratio has pairs.
 fn alone(b: &Bench, shape: Shape, figure: impl Fn(&Measurement) -> Result<f64>) -> Result<Figure> {
     forwarding(shape, b.trial_s)?;
     let (mut samples, mut note) = (Vec::with_capacity(b.pairs), String::new());
@@ -70,12 +70,12 @@ pub(super) fn tagged(b: &Bench) -> Result<Figure> {
     b.close_ratio(Measurement::units_per_cpu_s, ours(tagged), ours(Shape::default()))
 }
 
-/// Packets of 1,000 flows, which two shards can share.
+/// Packets of 1,000 flows, which can be divided between two shards.
 fn shared() -> Shape {
     Shape { flows: 1_000, ..Shape::default() }
 }
 
-/// Two shards, each with its generator, sink and core; their rates are added.
+/// Two shards, each with its own generator, sink and core. Their rates are added.
 fn two_shards(seconds: f64) -> Result<Measurement> {
     let shards = Memory::of_shards(shared(), 2, None)?;
     let begin = Barrier::new(shards.len());
@@ -106,20 +106,21 @@ fn two_shards(seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// Two shards on two cores, compared with one stack on one core, without shards.
+/// The rate of two shards on two cores, divided by that of one stack on one core without shards.
 pub(super) fn two_cores(b: &Bench) -> Result<Figure> {
     b.ratio(Measurement::units_per_cpu_s, two_shards, ours(shared()))
 }
 
-/// The share of a core that the router needs for 10 Gb/s of Ethernet in full-size frames.
+/// The share of a core that the router needs for 10 Gb/s of full-size Ethernet frames.
 pub(super) fn ten_gigabit(b: &Bench) -> Result<Figure> {
     let frames_per_s = 10e9 / (ON_WIRE * 8) as f64;
     let shape = Shape { sizes: FULL, ..Shape::default() };
     alone(b, shape, |m| Ok(frames_per_s / m.units_per_cpu_s()?))
 }
 
-/// Packets a second of the router's own turns. Before each turn `offered` packets arrive. The ring
-/// takes as many as it has room for; the interface drops the rest before they cost anything.
+/// Packets per second of the router's own turns. Before each turn `offered` packets arrive. The
+/// ring takes as many as it has room for, and the interface drops the others before they cost
+/// anything.
 fn under_load(offered: usize, seconds: f64) -> Result<f64> {
     let mut rig =
         Rig::new(Shape::default()).context("making a router for packets of this shape")?;
@@ -135,7 +136,7 @@ fn under_load(offered: usize, seconds: f64) -> Result<f64> {
     Ok(packets as f64 / spent)
 }
 
-/// In each turn the router takes at most eight bursts from a port; ten times as many frames are
+/// In each turn the router takes at most eight bursts from a port. Ten times as many frames are
 /// more than the port's ring holds.
 pub(super) fn overload(b: &Bench) -> Result<Figure> {
     let turn = 8 * device::BURST;

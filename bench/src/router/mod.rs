@@ -1,7 +1,7 @@
-//! The rows of bench `router`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `memory` has our router between a generator and a sink, `kernel` Linux and our router between
-//! veth pairs, and `routes` route changes while packets are forwarded. A row for a feature that is
-//! not built yet says so and has no value.
+//! The rows of bench `router`. Called by `main.rs`. `memory` measures our router between a
+//! generator and a sink, `kernel` Linux and our router between veth pairs, and `routes` route
+//! changes while packets are forwarded. A row for a feature that does not exist yet says so and has
+//! no value.
 
 pub(crate) mod kernel;
 mod memory;

@@ -1,8 +1,8 @@
-//! Route changes while packets are forwarded. Called by `router`. One thread has a full table and
-//! applies a stream of changes to it; another forwards bursts by the same FIB: it checks headers,
-//! looks up destinations and decrements TTLs. The forwarding thread is not a whole stack, because a
-//! stack is one shard and changes its own routes between its bursts. Each thread has a core of its
-//! own.
+//! Route changes while packets are forwarded. Called by `router`. One thread has a full routing
+//! table and applies a stream of changes to it. Another thread forwards bursts by the same FIB: it
+//! checks headers, looks up destinations and decrements TTLs. The forwarding thread is not a whole
+//! stack, because a stack is one shard and changes its own routes between its bursts. Each thread
+//! has its own core.
 
 use core::hint::black_box;
 use core::net::{IpAddr, Ipv4Addr};
@@ -20,24 +20,25 @@ use nix::sys::resource::{UsageWho, getrusage};
 use crate::harness::{Bench, Figure};
 use crate::measure::{median, pin};
 
-/// The number of routes in the table, about as many as the Internet has, and the number of changes
-/// in a run.
+/// The number of routes in the table, about as many as in the Internet's table, and the number of
+/// changes in a run.
 const ROUTES: usize = 1_000_000;
 const CHANGES: usize = 100_000;
-/// Different packets, which are forwarded in turn.
+/// How many different packets are forwarded in turn.
 const PACKETS: usize = 1 << 16;
 const GATEWAYS: u64 = 64;
 /// The number of runs; each has its own stream of changes.
 const RUNS: usize = 7;
-/// For a gap between bursts of at least this length we check whether the kernel ran another thread
-/// meanwhile.
+/// If the gap between two bursts is at least this long, we check whether the kernel has run another
+/// thread on the core in the meantime.
 const DOUBTED: Duration = Duration::from_micros(5);
 
-/// Prefixes of each length in a hundred, about as in the Internet's tables (an estimate).
+/// How many of a hundred prefixes have each length, about as in the Internet's tables (an
+/// estimate).
 const LENGTHS: [(u8, u64); 9] =
     [(24, 60), (23, 10), (22, 12), (21, 5), (20, 5), (19, 3), (18, 2), (17, 1), (16, 2)];
 
-/// xorshift64*: the same streams in each run of the bench.
+/// xorshift64*. It produces the same streams in each run of the bench.
 struct Random(u64);
 
 impl Random {
@@ -58,7 +59,7 @@ impl Random {
             }
             at -= share;
         }
-        // 1.0.0.0 to 223.255.255.255.
+        // An address from 1.0.0.0 to 223.255.255.255.
         let addr = Ipv4Addr::from_bits(((1 << 24) + self.below(223 << 24)) as u32);
         let prefix = Cidr::new(addr.into(), len).context("no prefix of that length")?;
         Ok(prefix.network())
@@ -76,9 +77,9 @@ enum Change {
     Withdraw(Cidr),
 }
 
-/// Announcements of new prefixes, other next hops for known ones, withdrawals, and flaps: a
-/// withdrawal that an announcement follows. An announcement with a next hop over another port adds
-/// a route to the prefix, so the table grows.
+/// A stream of changes: announcements of new prefixes, other next hops for known prefixes,
+/// withdrawals, and flaps, in which an announcement follows a withdrawal. An announcement with a
+/// next hop over another port adds a route to the prefix, so the table grows.
 fn stream(seed: u64, known: &[Cidr]) -> Result<Vec<Change>> {
     let (mut random, mut changes) = (Random(seed), Vec::with_capacity(CHANGES + 1));
     let mut withdrawn = Vec::new();
@@ -121,7 +122,7 @@ fn table() -> Result<(Routes, Vec<Cidr>)> {
     Ok((routes, known))
 }
 
-/// Headers of packets to random hosts behind the routes.
+/// IPv4 headers of packets to random hosts in the prefixes of the routes.
 fn packets(known: &[Cidr]) -> Result<Vec<[u8; 20]>> {
     let mut random = Random(7);
     let mut packets = Vec::with_capacity(PACKETS);
@@ -144,7 +145,8 @@ fn packets(known: &[Cidr]) -> Result<Vec<[u8; 20]>> {
         };
         let mut packet = [0; 20];
         ensure!(header.emit(&mut packet), "no header");
-        // Packets to some random prefixes, such as loopback or link-local addresses, are left out.
+        // Packets to some random prefixes, for example loopback or link-local addresses, are left
+        // out.
         if plain_v4(&packet).is_some() {
             packets.push(packet);
         }
@@ -157,16 +159,16 @@ fn preemptions() -> Result<i64> {
     Ok(usage.involuntary_context_switches() + usage.voluntary_context_switches())
 }
 
-/// The counts of the forwarding thread.
+/// What the forwarding thread has counted.
 #[derive(Default)]
 struct Forwarded {
     packets: u64,
     longest: Duration,
-    /// Gaps in which the kernel ran another thread on the core.
+    /// How many gaps were excluded because the kernel ran another thread on the core.
     excluded: u64,
 }
 
-/// Forward until `stop`; gaps count after `begun` is set.
+/// Forward until `stop` is set. Gaps count once `begun` is set.
 fn forward(fib: &Fib, packets: &[[u8; 20]], state: &State) -> Result<Forwarded> {
     let (mut reader, mut seen) = (fib.reader(), Forwarded::default());
     let (mut switches, mut last) = (preemptions()?, Clock::now());
@@ -215,8 +217,8 @@ struct State {
     stop: AtomicBool,
 }
 
-/// Apply one stream while the second core forwards. Returns the seconds that it took, and the
-/// counts of the forwarding thread. An empty stream takes 150 ms.
+/// Apply one stream of changes while the second core forwards. Returns the seconds that this took,
+/// and the counts of the forwarding thread. With an empty stream it takes 150 ms.
 fn run(
     b: &Bench,
     routes: &mut Routes,
@@ -252,7 +254,7 @@ fn run(
     })
 }
 
-/// The median of `figure` over the runs; `figure` gets the seconds of a run and the counts of the
+/// The median of `figure` over the runs. `figure` gets the seconds of a run and the counts of the
 /// forwarding thread.
 fn runs(b: &Bench, figure: impl Fn(f64, &Forwarded) -> f64) -> Result<Figure> {
     let (mut routes, known) = table()?;
@@ -281,7 +283,7 @@ pub(super) fn changes(b: &Bench) -> Result<Figure> {
     runs(b, |seconds, _| seconds)
 }
 
-/// The median of the longest time between the ends of two consecutive bursts.
+/// The median of the longest time between the ends of two consecutive bursts of a run.
 pub(super) fn longest_pause(b: &Bench) -> Result<Figure> {
     runs(b, |_, seen| seen.longest.as_secs_f64() * 1e6)
 }

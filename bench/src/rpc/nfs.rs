@@ -1,6 +1,6 @@
-//! Compares NFS over a TAP with a plain TCP connection over the same TAP, stack, sockets of ours
-//! and cores. The client of our server is libnfs, and the server of our client is nfs-ganesha. Both
-//! use the kernel's TCP. All files are in memory. Called by `rpc.rs`.
+//! Compares NFS over a TAP with a plain TCP connection over the same TAP, with the same stack,
+//! sockets of ours and cores. The client of our server is libnfs, and the server of our client is
+//! nfs-ganesha. Both use the kernel's TCP. All files are in memory. Called by `rpc.rs`.
 
 mod ganesha;
 mod libnfs;
@@ -22,7 +22,7 @@ use path::{Flow, PIECE, Path};
 use crate::harness::{Bench, Figure, paired};
 use crate::measure::{median, pattern};
 
-/// The action on a file.
+/// What is done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Read,
@@ -38,10 +38,10 @@ pub(super) enum Ours {
     Client,
 }
 
-/// The file that is read, and the file that is overwritten.
+/// The names of the file that is read, and of the file that is overwritten.
 const THERE: &str = "there";
 const WRITTEN: &str = "written";
-/// READs or WRITEs in flight.
+/// The number of READs or WRITEs in flight.
 const IN_FLIGHT: usize = nfs::limits::IN_FLIGHT;
 
 /// GB/s, and the share of the time in which our process used the processor.
@@ -50,7 +50,7 @@ type Measured = (f64, f64);
 /// One transfer of the file over NFS.
 type Carry<'a> = Box<dyn FnMut(Flow, usize) -> Result<Measured> + 'a>;
 
-/// A row: pairs of a transfer over NFS and a transfer over a connection alone.
+/// Measures a row in pairs: a transfer over NFS, and a transfer over a connection without NFS.
 pub(super) fn row(b: &Bench, ours: Ours, action: Action) -> Result<Figure> {
     let (bytes, pairs) = if b.is_quick { (64 << 20, 5) } else { (1 << 30, 9) };
     let path = Path::new(b)?;
@@ -68,8 +68,8 @@ pub(super) fn row(b: &Bench, ours: Ours, action: Action) -> Result<Figure> {
             (flow, Box::new(|flow, bytes| ganesha.carry(flow, bytes)))
         }
     };
-    // The first transfer does not count: it makes the connection, opens windows, and uses memory
-    // for the first time.
+    // The first transfer does not count: it makes the connection, opens the windows, and touches
+    // memory for the first time.
     carry(flow, bytes)?;
     path.alone(flow, bytes)?;
     let (mut nfs, mut busy, mut alone) = (Vec::new(), Vec::new(), Vec::new());
@@ -115,19 +115,19 @@ async fn measured(transfer: impl Future<Output = Result<f64>>) -> Result<Measure
     Ok((rate, (process_cpu_s()? - before) / start.elapsed().as_secs_f64()))
 }
 
-/// Processor time of this process so far, seconds.
+/// The processor time that this process has used so far, in seconds.
 fn process_cpu_s() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).context("asking for processor time")?;
     let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Ok(us as f64 * 1e-6)
 }
 
-// A directory in memory, for a server of NFS. Needs root and util-linux.
+// A directory in memory for an NFS server. It needs root and util-linux.
 //
 // It is a tmpfs of huge pages, because with the small pages of `/dev/shm` a core writes to a file
 // half as fast, and the file should not be the limit. The tmpfs is mounted in the mount namespace
-// of a process that does nothing. That process ends with this one, and the kernel removes the
-// tmpfs.
+// of a process that does nothing else. When this process ends, that process ends too, and the
+// kernel removes the tmpfs.
 
 /// The directory at which that process mounts the tmpfs; every system has it.
 const MOUNTED: &str = "/mnt";
@@ -143,7 +143,7 @@ const SCRIPT: &str = "
 struct Folder(Child);
 
 impl Folder {
-    /// Make the directory and both files, `bytes` long.
+    /// Makes the directory and both files, each `bytes` long.
     fn new(bytes: usize) -> Result<Folder> {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "unshare", "--mount", "sh", "-c", SCRIPT]);
@@ -163,7 +163,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The path below `MOUNTED`, as this process sees it.
+    /// The path of a file below `MOUNTED`, as this process sees it.
     fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{MOUNTED}/{name}", self.0.id()))
     }
@@ -173,7 +173,7 @@ impl Folder {
         self.path("served")
     }
 
-    /// The option of nsenter(1) for the mount namespace that has the tmpfs.
+    /// The option of nsenter(1) that enters the mount namespace with the tmpfs.
     fn namespace(&self) -> String {
         format!("--mount=/proc/{}/ns/mnt", self.0.id())
     }

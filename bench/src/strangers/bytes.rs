@@ -1,6 +1,6 @@
-//! The cost of the passes over payload: alone, in a transfer, with loans, between two cores. Called
-//! by `mod.rs`. `passes` has the three passes without a stack, `ring` two cores that only move
-//! bytes; the transfers are those of `wirespeed ttcp`.
+//! The cost of the passes over payload bytes: alone, in a transfer, with loans, between two cores.
+//! Called by `mod.rs`. `passes` contains the three passes without a stack. `ring` measures two
+//! cores that only move bytes. The transfers are those of `wirespeed ttcp`.
 
 mod passes;
 mod ring;
@@ -92,7 +92,7 @@ fn loans_over_copies(b: &Bench) -> Result<Figure> {
 fn two_threads_over_ring(b: &Bench) -> Result<Figure> {
     let second = b.cores.second.context("two threads need two cores")?;
     let ttcp = Ttcp::built()?;
-    // A started program inherits the affinity of this thread.
+    // A program that is started inherits the affinity of this thread.
     pin(&b.cores.both())?;
     b.ratio(
         gbit_per_s,
@@ -104,7 +104,7 @@ fn two_threads_over_ring(b: &Bench) -> Result<Figure> {
 /// The path of the program `wirespeed`.
 struct Ttcp(PathBuf);
 
-/// The fields of ttcp's JSON document that are used.
+/// The fields of ttcp's JSON document that are used here.
 #[derive(Deserialize)]
 struct Document {
     bytes: u64,
@@ -114,7 +114,7 @@ struct Document {
 }
 
 impl Ttcp {
-    /// Build the program, into the folder of this program.
+    /// Builds the program into the folder of this program.
     fn built() -> Result<Ttcp> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace")?;
         let status = Command::new("cargo")
@@ -127,7 +127,7 @@ impl Ttcp {
         Ok(Ttcp(program.with_file_name("wirespeed")))
     }
 
-    /// A transfer of this many seconds with these options.
+    /// Runs a transfer of this many seconds with these options.
     fn run(&self, options: &[&str], seconds: f64) -> Result<Measurement> {
         let out = Command::new(&self.0)
             .args(["ttcp", "--json", "--seconds", &seconds.to_string()])

@@ -1,6 +1,6 @@
-//! Instructions per segment of recorded Linux traffic, and per turn of flows with one segment.
-//! Called by `mod.rs`. The cases are those of `icount`; `recorded` replays segments that Linux
-//! sent.
+//! Instructions for each segment of recorded Linux traffic, and for each turn in which every flow
+//! has one segment. Called by `mod.rs`. The cases are those of `icount`; `recorded` replays
+//! segments that Linux has sent.
 
 use anyhow::Result;
 
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Spec] = {
     ]
 };
 
-/// The instructions of a case of icount; those of other cases are in the note.
+/// The instructions of a case of icount. The note gives those of other cases.
 fn recorded(case: &str, others: &[&str]) -> Result<Figure> {
     let value = instructions(case)?;
     let mut note = "by valgrind; in recordings of Linux only the receiver counts, with its \

@@ -1,10 +1,11 @@
-//! A flow of ours and a flow of Linux's CUBIC share one queue, in real time over our link. As the
-//! control, two flows of Linux share the queue with the same seeds. Called by `mod.rs`. It needs
-//! root.
+//! A flow of ours and a flow of Linux's CUBIC share one queue, in real time over our emulated link.
+//! As a control, two flows of Linux share the queue with the same seeds. Called by `mod.rs`. It
+//! needs root.
 //!
-//! The measurement begins when the later flow begins, and includes its start-up. As many runs go on
-//! at a time as the machine can carry in real time. A run in which the link paused for longer than
-//! the queue can absorb is repeated, until several repeated runs have not helped.
+//! The measurement begins when the later flow begins, and includes that flow's start-up. As many
+//! runs go on at a time as the machine can carry in real time. A run in which the link paused for
+//! longer than the queue can absorb is repeated. If repeating several runs has not helped, no run
+//! is repeated any more.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,13 +20,13 @@ use tcp::cc::Algorithm;
 use crate::harness::{Bench, Better, Figure, Spec, spec};
 use crate::measure::{median, pin};
 
-/// A path, and how much later our flow begins.
+/// A path, and how many seconds later our flow begins.
 struct Cell {
     mbps: u64,
     rtt_ms: u64,
     queue_bytes: usize,
     late: Duration,
-    /// Runs at a time that a machine with two cores can carry in real time.
+    /// How many runs at a time a machine with two cores can carry in real time.
     jobs: usize,
 }
 
@@ -58,17 +59,17 @@ pub(super) const ROWS: &[Spec] = &[
 ];
 
 const SECONDS: u64 = 120;
-/// Seeds, and seeds with `--quick`.
+/// The number of seeds, and the number with `--quick`.
 const SEEDS: (u64, u64) = (10, 3);
-/// How often a run is repeated; then the last one counts. Without a limit a busy machine would take
-/// hours.
+/// How many times a run is repeated at most; then its last result counts. Without a limit a busy
+/// machine would take hours.
 const AGAIN: u32 = 2;
-/// If the last repetition of this many runs had too long a pause, no run is repeated any more: the
-/// machine is busy all the time.
+/// If for this many runs even the last repetition had too long a pause, no run is repeated any
+/// more: the machine is busy all the time.
 const IN_VAIN: usize = 3;
 
-/// Two flows: the first may begin later, and is ours, or Linux's in the control; the second is
-/// Linux's.
+/// Two flows. The first flow may begin later; it is ours, or in the control Linux's. The second
+/// flow is Linux's.
 fn contest(cell: &Cell, first: Whose, seed: u64) -> Contest {
     let mut path = Goodput::new(cell.mbps * 1_000_000, Duration::from_millis(cell.rtt_ms / 2));
     path.queue_bytes = cell.queue_bytes;

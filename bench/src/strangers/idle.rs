@@ -1,6 +1,6 @@
 //! Wake-ups of an idle program: `wirespeed services` over a TAP in a namespace. Called by `mod.rs`.
-//! The kernel counts voluntary context switches of all threads of the process (proc(5)); each is
-//! one sleep.
+//! The kernel counts the voluntary context switches of all threads of the process (proc(5)); each
+//! of them is one sleep.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ pub(super) const ROWS: &[Spec] =
 
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 0, 2));
 
-/// Five seconds after the kernel used a neighbour, it probes the neighbour once more; after that
-/// there is no traffic.
+/// The time until there is no more traffic: five seconds after the kernel has used a neighbour, it
+/// probes the neighbour once more.
 const SETTLE: Duration = Duration::from_secs(8);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,10 +51,10 @@ fn wakeups(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// Runs in a thread whose namespace ends with it.
+/// Measures in a thread of its own, with whose end its namespace ends.
 fn measure(program: &PathBuf, rounds: usize, seconds: u64) -> Result<Vec<f64>> {
     let _namespace = enter_new_namespace()?;
-    // The kernel's own IPv6 packets would wake the program.
+    // The kernel's own IPv6 packets would wake the program, so IPv6 is turned off.
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").context("disable_ipv6")?;
     let mut command = Command::new(program);
     command.args(["services", "--dev", "tap:idle0", "--addr", "10.97.0.2/24"]);
@@ -78,7 +78,7 @@ fn measure(program: &PathBuf, rounds: usize, seconds: u64) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-/// Check that the program answers daytime over TCP and echo over UDP.
+/// Checks that the program answers daytime over TCP and echo over UDP.
 fn answers() -> Result<()> {
     let begun = Instant::now();
     let mut stream = loop {
@@ -99,7 +99,7 @@ fn answers() -> Result<()> {
     Ok(())
 }
 
-/// How often the threads of a process slept.
+/// How often the threads of a process have slept.
 fn switches(pid: u32) -> Result<u64> {
     let mut all = 0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).context("services have ended")? {
@@ -113,7 +113,7 @@ fn switches(pid: u32) -> Result<u64> {
     Ok(all)
 }
 
-/// Build the program `wirespeed` with this program's profile, if needed. Returns its path.
+/// Builds the program `wirespeed` with this program's profile, if needed. Returns its path.
 pub(crate) fn built() -> Result<PathBuf> {
     let own = std::env::current_exe().context("finding this program")?;
     let folder = own.parent().context("finding this program's folder")?;

@@ -1,6 +1,6 @@
-//! The rows of bench `peers`, in the words of the issue about foreign peers. Called by `main.rs`.
-//! This file has the share of Linux's segments that follow a leader; `counts` has instruction
-//! counts of Linux's recorded segments and of flows with one segment a turn, `bytes` the passes
+//! The rows of bench `peers`, about peers that are not ours. Called by `main.rs`. This file
+//! measures the share of Linux's segments that follow a leader. `counts` counts instructions for
+//! Linux's recorded segments and for flows with one segment a turn, `bytes` measures the passes
 //! over payload, `fair` a bottleneck shared with Linux, `idle` an idle program.
 
 mod bytes;
@@ -18,8 +18,8 @@ pub fn rows() -> Vec<Spec> {
     [ROWS, counts::ROWS, bytes::ROWS, fair::ROWS, idle::ROWS].concat()
 }
 
-// The share of data segments from Linux over a TAP without offload that follow a leader. The kernel
-// sends at full speed; our end reads everything. The share is `tcp_followed` over
+// The share of data segments from Linux, over a TAP without offload, that follow a leader. The
+// kernel sends at full speed; our end reads everything. The share is `tcp_followed` divided by
 // `tcp_segments_in`.
 
 /// Rows of the table.

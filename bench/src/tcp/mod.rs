@@ -1,7 +1,7 @@
-//! The rows of bench `tcp`, in the words of the issue about bad networks. Called by `main.rs`. They
-//! run in virtual time in the simulator (`sim`), with the stack's default settings; only the last
-//! row depends on the machine. `paths` measures goodput; this file has the table, the rows with one
-//! scripted event, and the rate that RFC 9438 expects.
+//! The rows of bench `tcp`, about bad networks. Called by `main.rs`. They run in virtual time in
+//! the simulator (`sim`), with the stack's default settings; only the last row depends on the
+//! machine. `paths` measures goodput. This file contains the table, the rows with one scripted
+//! event, and the rate that RFC 9438 expects.
 
 pub(crate) mod paths;
 
@@ -157,8 +157,8 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-// Rows of instruction counts: the cost of an ACK with a large window over the cost with a small
-// one. The cases are those of `icount`; `outstanding.rs` makes their state.
+// Rows of instruction counts: the cost of an ACK with a large window divided by the cost with a
+// small one. The cases are those of `icount`; `outstanding.rs` sets up their state.
 
 /// The instructions of case `KIND-100000-outstanding` divided by those of `KIND-100-outstanding`.
 fn ratio(kind: &str) -> Result<Figure> {
@@ -175,13 +175,13 @@ const BETA: f64 = 0.7;
 /// RFC 9438 section 5: C, in segments per second cubed.
 const C: f64 = 0.4;
 
-/// Bits a second of payload that RFC 9438's deterministic loss model gives a flow which loses one
-/// packet in `1 / loss`, with `rtt_s` seconds there and back and `mss` bytes of payload a segment:
-/// the larger of CUBIC's average window (section 5.1: the fourth root of `C (3 + beta) / (4 (1 -
-/// beta))`, times the fourth root of `RTT^3 / p^3`) and that of its Reno-friendly region (section
+/// The payload rate in bits per second that RFC 9438's deterministic loss model gives a flow that
+/// loses one packet in `1 / loss`. The round trip is `rtt_s` seconds, and a segment has `mss` bytes
+/// of payload. The flow sends one window in each round trip. Its window, in segments, is the larger
+/// of two: CUBIC's average window (section 5.1: the fourth root of `C (3 + beta) / (4 (1 - beta))`,
+/// times the fourth root of `RTT^3 / p^3`), and the window of the Reno-friendly region (section
 /// 4.3: the square root of `alpha (1 + beta) / (2 (1 - beta) p)` with `alpha = 3 (1 - beta) / (1 +
-/// beta)`, which is the square root of `3 / (2 p)`), sent once a round trip. Windows are in
-/// segments.
+/// beta)`, which is the square root of `3 / (2 p)`).
 fn rfc9438_bps(loss: f64, rtt_s: f64, mss: f64) -> f64 {
     let cubic = (C * (3.0 + BETA) / (4.0 * (1.0 - BETA)) * (rtt_s / loss).powi(3)).powf(0.25);
     let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
@@ -189,11 +189,11 @@ fn rfc9438_bps(loss: f64, rtt_s: f64, mss: f64) -> f64 {
     cubic.max(reno_friendly) * mss * 8.0 / rtt_s
 }
 
-// Rows with one scripted event on one connection, and the one row that is measured in real time.
-// `sim::scripted` says where each time begins and ends.
+// Rows with one scripted event on one connection, and the only row that is measured in real time.
+// `sim::scripted` defines when each time begins and ends.
 
-/// The number of seeds of a row; runs with different seeds differ in little more than sequence
-/// numbers.
+/// The number of seeds of a row. Runs with different seeds differ in little more than their
+/// sequence numbers.
 fn seeds(b: &Bench) -> u64 {
     if b.is_quick { 3 } else { 10 }
 }
@@ -207,7 +207,7 @@ fn rtts(time: Duration) -> f64 {
     time.as_secs_f64() / RTT.as_secs_f64()
 }
 
-/// The time from the request's write to the read of the reply's last byte, less the reader's
+/// The time from the write of the request to the read of the reply's last byte, minus the reader's
 /// longest ACK delay.
 fn lost_tail(b: &Bench) -> Result<Figure> {
     let first = scripted::tail_loss(1).map_err(|violation| anyhow!("{violation}"))?;
@@ -224,7 +224,7 @@ fn lost_tail(b: &Bench) -> Result<Figure> {
 }
 
 /// The time from the read that opens the window to the read of the first byte that arrives after
-/// it.
+/// that.
 fn window_opened(b: &Bench) -> Result<Figure> {
     let note = "100 Mb/s, 40 ms there and back; from the read that opens the window until a byte \
                 is read that arrived after it";
@@ -234,8 +234,8 @@ fn window_opened(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// The same time if the window update is lost at the worst moment, divided by the time from one
-/// probe to the next.
+/// The same time if the window update is lost at the worst moment, divided by the interval between
+/// two probes.
 fn update_lost(b: &Bench) -> Result<Figure> {
     let first = scripted::update_lost(1).map_err(|violation| anyhow!("{violation}"))?;
     let note = format!(
@@ -252,8 +252,8 @@ fn update_lost(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// Wall time of 60 simulated seconds of one flow, on one thread and one core, while this program
-/// does nothing else.
+/// The wall time of 60 simulated seconds of one flow, on one thread and one core, while this
+/// program does nothing else.
 fn simulated_minute(b: &Bench) -> Result<Figure> {
     let runs = if b.is_quick { 3 } else { 5 };
     let path = path(200, 100, 1.0, "cubic").into_inner();
@@ -274,9 +274,9 @@ mod tests {
 
     #[test]
     fn it_gives_the_windows_of_the_rfc() {
-        // The tables of section 5.1 at 0.1 s have 12 and 38 segments for Reno at a loss of 1e-2 and
-        // 1e-3, 187 and 1054 for CUBIC with C = 0.4 at 1e-4 and 1e-5: at each loss the larger of
-        // the two windows.
+        // The RFC's tables in section 5.1, at a round trip of 0.1 s, give 12 and 38 segments for
+        // Reno at losses of 1e-2 and 1e-3, and 187 and 1054 segments for CUBIC with C = 0.4 at 1e-4
+        // and 1e-5. At each of these losses that is the larger of the two windows.
         let window = |loss| rfc9438_bps(loss, 0.1, 1.0) * 0.1 / 8.0;
         for (loss, segments) in [(1e-2, 12.25), (1e-3, 38.7), (1e-4, 187.4), (1e-5, 1054.0)] {
             let off = window(loss) / segments - 1.0;

@@ -1,6 +1,7 @@
 //! Measures goodput over a path with many seeds, for the rows of bulk flows. Called by `mod.rs`. A
-//! simulation runs in one thread; the seeds are distributed over both cores. The share is goodput /
-//! (rate x 1448/1500), counted from the first SYN; impairments act on data behind the queue.
+//! simulation runs in one thread; the seeds are distributed over both cores. A row's share is the
+//! goodput divided by (rate x 1448/1500), counted from the first SYN. Impairments act on data after
+//! the queue.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,17 +19,17 @@ use crate::measure::{median, pin};
 /// Payload of a full segment with timestamps, MTU 1500.
 const MSS: f64 = 1448.0;
 
-/// A path of a row, and how often it is measured.
+/// A path of a row, and how many seeds it is measured with.
 pub(crate) struct Path {
     path: Goodput,
     cc: &'static str,
     seeds: u64,
-    /// Seeds with `--quick`.
+    /// The number of seeds with `--quick`.
     quick: u64,
 }
 
-/// A path with a rate in Mb/s, a round trip in ms, and a queue in bandwidth-delay products; runs
-/// take 60 s, with ten seeds.
+/// A path with a rate in Mb/s, a round trip in ms, and a queue in bandwidth-delay products. Runs
+/// take 60 s, and there are ten seeds.
 pub(crate) fn path(rate_mbps: u64, rtt_ms: u64, queue_bdp: f64, cc: &'static str) -> Path {
     let mut path = Goodput::new(rate_mbps * 1_000_000, Duration::from_micros(rtt_ms * 500));
     path.queue_bytes = path.bdp_bytes(queue_bdp);
@@ -36,7 +37,7 @@ pub(crate) fn path(rate_mbps: u64, rtt_ms: u64, queue_bdp: f64, cc: &'static str
 }
 
 impl Path {
-    /// Count only the bytes that arrive from `from` to `to`, in seconds after the first SYN.
+    /// Count only the bytes that arrive between `from` and `to`, in seconds after the first SYN.
     pub(super) fn seconds(mut self, from: u64, to: u64) -> Path {
         (self.path.from, self.path.length) = (Duration::from_secs(from), Duration::from_secs(to));
         self
@@ -48,13 +49,13 @@ impl Path {
         self
     }
 
-    /// Measure with one seed if `--quick` is given, because a run moves gigabytes.
+    /// Measure with only one seed if `--quick` is given, because a run moves gigabytes.
     pub(super) fn slow(mut self) -> Path {
         self.quick = 1;
         self
     }
 
-    /// One packet in a hundred is late by this much.
+    /// One packet in a hundred arrives late by this much.
     pub(super) fn late_ms(mut self, ms: u64) -> Path {
         self.path.late = (0.01, Duration::from_millis(ms));
         self
@@ -92,7 +93,7 @@ pub(super) fn four_flows() -> Path {
     four
 }
 
-/// The row's share of what the path can carry.
+/// The row's figure: which share of the path's capacity the flows reach.
 pub(crate) fn share(b: &Bench, path: &Path) -> Result<Figure> {
     figure(b, path, |outcome| outcome.share)
 }
@@ -135,16 +136,16 @@ fn figure(b: &Bench, path: &Path, of: impl Fn(&Outcome) -> f64) -> Result<Figure
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// The congestion control of this name.
+/// The congestion control algorithm with this name.
 ///
 /// # Errors
-/// If the stack has none: its row is then not run, and does not pass.
+/// The stack has no such algorithm. Then the row is not run, and does not pass.
 fn algorithm(name: &str) -> Result<Algorithm> {
     let known = Algorithm::ALL.iter().find(|law| law.name() == name);
     known.copied().ok_or_else(|| anyhow!("not run: no such law: {name}"))
 }
 
-/// The outcomes of seeds 1 to `seeds`, in this order, measured by a thread on each core.
+/// The outcomes of seeds 1 to `seeds`, in this order. A thread on each core measures them.
 fn outcomes(b: &Bench, path: &Path, seeds: u64) -> Result<Vec<Outcome>> {
     let law = algorithm(path.cc)?;
     let (next, done) = (AtomicU64::new(1), Mutex::new(Vec::new()));

@@ -25,7 +25,7 @@ const MOUNT: u16 = 20_048;
 /// How long the server may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// nfs-ganesha and its port mapper. They end on drop, and with this process.
+/// nfs-ganesha and its port mapper. They end when this is dropped, and when this process ends.
 struct Server(Child);
 
 impl Drop for Server {
@@ -36,8 +36,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Start a server for the directory at the kernel's end. Its processes have a `/run` of their
-    /// own; the settings and the log are next to the directory.
+    /// Starts a server for the directory at the kernel's end. Its processes have their own `/run`;
+    /// the settings and the log are next to the directory.
     fn start(path: &Path, folder: &Folder) -> Result<Server> {
         let text = format!(
             "NFS_CORE_PARAM {{ Protocols = 3; NFS_Port = {NFS}; MNT_Port = {MOUNT};
@@ -77,7 +77,7 @@ impl Server {
     }
 }
 
-/// Our client, with a directory of the server mounted.
+/// Our client, which has mounted a directory of the server.
 pub(super) struct Ganesha<'a> {
     path: &'a Path,
     nfs: Nfs,
@@ -99,7 +99,7 @@ impl<'a> Ganesha<'a> {
         Ok(Ganesha { path, nfs, root, _server: server })
     }
 
-    /// One transfer of the file.
+    /// Transfers the file once.
     pub(super) fn carry(&self, flow: Flow, bytes: usize) -> Result<Measured> {
         self.path.runtime.block_on(measured(async {
             let took = match flow {

@@ -1,5 +1,5 @@
-//! Transfers between libnfs, which uses the kernel's TCP, and our server, like that of `wirespeed
-//! nfsd`. Called by `rpc/nfs.rs`. It needs root, a C compiler and libnfs-dev.
+//! Transfers between libnfs, which uses the kernel's TCP, and our server, which has the settings of
+//! `wirespeed nfsd`. Called by `rpc/nfs.rs`. It needs root, a C compiler and libnfs-dev.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -20,10 +20,10 @@ use super::path::{Flow, PIECE, Path, rate};
 use super::{Folder, IN_FLIGHT, Measured, THERE, WRITTEN, measured};
 use crate::outside::host::{OURS, at};
 
-/// Calls that the server carries out at a time, as many as in `wirespeed nfsd`.
+/// How many calls the server carries out at a time: as many as `wirespeed nfsd`.
 const CALLS: usize = 16;
 
-/// A client of libnfs that has mounted a directory of ours.
+/// A client of libnfs that has mounted a directory of our server.
 pub(super) struct Libnfs<'a> {
     path: &'a Path,
     child: Child,
@@ -51,7 +51,7 @@ impl<'a> Libnfs<'a> {
         Ok(client)
     }
 
-    /// Wait for the next line of the client, while our end runs.
+    /// Waits for the next line that the client prints, while our end runs.
     async fn answer(&mut self) -> Result<String> {
         let mut answers = self.answers.take().context("the client of libnfs is gone")?;
         let reading = tokio::task::spawn_blocking(move || {
@@ -65,7 +65,7 @@ impl<'a> Libnfs<'a> {
         Ok(line.to_owned())
     }
 
-    /// One transfer of the file.
+    /// Transfers the file once.
     pub(super) fn carry(&mut self, flow: Flow, bytes: usize) -> Result<Measured> {
         let word = match flow {
             Flow::Out => format!("read {THERE}\n"),
@@ -88,7 +88,7 @@ impl Drop for Libnfs<'_> {
     }
 }
 
-/// Serve a directory at our end.
+/// Serves a directory at our end.
 fn serve(path: &Path, folder: &Folder) -> Result<()> {
     let secrets = Secrets { run: 1, lasting: KeyedHash::new(3, 4) };
     let export = Export::open(&folder.served(), false, secrets, clock)?;
@@ -109,7 +109,7 @@ fn serve(path: &Path, folder: &Folder) -> Result<()> {
             Ok((Lending(stream), from))
         }
     };
-    // The server's task ends with the runtime.
+    // The server's task ends when the runtime ends.
     drop(path.runtime.spawn(listen(servers, accept, limits)));
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A TAP between our stack and the kernel, and the rate of one TCP connection over it. Called by
-//! `rpc/nfs.rs`. Our end is a thread with tokio, pinned to one core; the kernel's programs are
-//! pinned to another.
+//! `rpc/nfs.rs`. Our end is a thread with a tokio runtime, pinned to one core. The programs at the
+//! kernel's end are pinned to another core.
 
 use std::fs::File;
 use std::net::{Shutdown, SocketAddr};
@@ -19,7 +19,7 @@ use crate::namespace::{enter, ip};
 use crate::outside::host::{KERNEL, OURS, at, host_with_tap, stack_over};
 use crate::peers::kernel::{Placement, UNIT, accept, listen, read_all};
 
-/// Bytes of a READ and a WRITE, and of one read or write of the connection alone.
+/// Bytes of a READ and of a WRITE, and of one read or write in a transfer without NFS.
 pub(super) const PIECE: usize = 256 << 10;
 
 /// The direction of the data.
@@ -36,7 +36,7 @@ pub(super) struct Path {
     pub(super) placement: Placement,
     pub(super) runtime: Runtime,
     pub(super) net: Net,
-    /// The data that is written again and again.
+    /// The data that is written, again and again.
     pub(super) data: Arc<Vec<u8>>,
     our_core: usize,
     kernel_core: usize,
@@ -44,7 +44,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Make the path, and pin this thread to our end's core.
+    /// Makes the path, and pins this thread to our end's core.
     pub(super) fn new(b: &Bench) -> Result<Path> {
         let placement =
             if b.cores.second.is_some() { Placement::TwoCores } else { Placement::OneCore };
@@ -67,8 +67,8 @@ impl Path {
         Ok(path)
     }
 
-    /// Run `what` in the kernel's namespace and on the kernel's core; processes that it starts stay
-    /// there.
+    /// Runs `what` in the kernel's namespace and on the kernel's core. Processes that it starts
+    /// stay there.
     pub(super) fn by_kernel<T: Send>(&self, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -80,7 +80,7 @@ impl Path {
         })
     }
 
-    /// Run `what` on the kernel's core; processes that it starts stay there.
+    /// Runs `what` on the kernel's core. Processes that it starts stay there.
     pub(super) fn on_kernel_core<T>(&self, what: impl FnOnce() -> Result<T>) -> Result<T> {
         pin(&[self.kernel_core])?;
         let done = what();
@@ -88,7 +88,7 @@ impl Path {
         done
     }
 
-    /// The rate of a connection alone, in GB/s.
+    /// The rate of a connection without NFS, in GB/s.
     pub(super) fn alone(&self, flow: Flow, bytes: usize) -> Result<f64> {
         let (listening, listens) = mpsc::channel::<SocketAddr>();
         thread::scope(|scope| {
@@ -120,7 +120,7 @@ impl Path {
     }
 }
 
-/// Read to the end.
+/// Reads until the end of the stream. Returns how long it took.
 async fn take(mut stream: TcpStream, bytes: usize) -> Result<Duration> {
     let mut room = vec![0; PIECE];
     let (start, mut got) = (Instant::now(), 0);
@@ -135,7 +135,8 @@ async fn take(mut stream: TcpStream, bytes: usize) -> Result<Duration> {
     Ok(took)
 }
 
-/// Write, and wait until the other end has read everything and closed.
+/// Writes, and waits until the other end has read everything and has closed. Returns how long it
+/// took.
 async fn give(mut stream: TcpStream, data: &[u8], bytes: usize) -> Result<Duration> {
     let (start, mut left) = (Instant::now(), bytes);
     while left > 0 {
@@ -148,12 +149,12 @@ async fn give(mut stream: TcpStream, data: &[u8], bytes: usize) -> Result<Durati
     Ok(start.elapsed())
 }
 
-/// GB/s.
+/// The rate in GB/s.
 pub(super) fn rate(bytes: usize, took: Duration) -> f64 {
     bytes as f64 * 1e-9 / took.as_secs_f64()
 }
 
-/// The kernel's end sends.
+/// The kernel's end of a transfer to us: it sends.
 fn send(mut stream: std::net::TcpStream, bytes: usize) -> Result<u64> {
     use std::io::Write;
     let (data, mut left) = (pattern(UNIT), bytes);

@@ -1,10 +1,10 @@
-//! The three passes over a segment's bytes without a stack: they are copied in and summed, summed,
-//! and copied out. Called by `bytes.rs`.
+//! The three passes over a segment's bytes without a stack: the bytes are copied in and summed,
+//! summed again, and copied out. Called by `bytes.rs`.
 //!
-//! Buffers are laid out like packet buffers. The order of accesses and the memory are those of the
-//! transfer in the row `memory MTU 1500`: as many segments as the wire holds are written, then all
-//! of them are summed with their headers, then all of them are read. The application at each end
-//! has 128 KB of memory.
+//! Buffers are laid out like packet buffers. The order of accesses and the amount of memory are
+//! those of the transfer in the row `memory MTU 1500`: as many segments as the wire holds are
+//! written, then all of them are summed with their headers, then all of them are read. The
+//! application at each end uses 128 KB of memory.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use wire::checksum::Ladder;
 
 use crate::measure::{Measurement, pattern, thread_cpu_s};
 
-/// Payload of a segment with timestamps at MTU 1500.
+/// Bytes of payload of a segment with timestamps at MTU 1500.
 const SEGMENT: usize = 1448;
-/// A TCP header with timestamps, which is summed with its payload.
+/// Bytes of a TCP header with timestamps, which is summed together with the payload.
 const HEADER: usize = 32;
 /// The stride of a packet buffer of 2 KB, and the offset of its payload.
 const STRIDE: usize = 33 * 64;
 const PAYLOAD_AT: usize = 64 + 128;
-/// Segments that the wire in memory holds: 256 KB of frames of 1514 bytes.
+/// How many segments the wire in memory holds: 256 KB in frames of 1514 bytes.
 const UNIT: usize = (256 << 10) / 1514;
-/// Segments in the application's memory at either end: 128 KB.
+/// How many segments fit into the application's memory at each end, which has 128 KB.
 const APPLICATION: usize = (128 << 10) / SEGMENT;
 const LINE: usize = 64;
 
-/// The implementation of the passes.
+/// The functions that do the passes.
 pub(super) struct Kernels {
     ladder: Ladder,
     copy: fn(&[u8], &mut [u8]),
@@ -35,12 +35,12 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// The implementation that the stack chooses on this machine.
+    /// The functions that the stack chooses on this machine.
     pub(super) fn ours() -> Kernels {
         Kernels { ladder: Ladder::best(), copy: mbuf::copy, name: "ours" }
     }
 
-    /// Sums with AVX2, and copies with the C library: the stack's former choice.
+    /// Functions that sum with AVX2 and copy with the C library, which the stack chose formerly.
     pub(super) fn avx2() -> Result<Kernels> {
         ensure!(Ladder::available().any(|rung| rung == Ladder::Avx2), "needs AVX2");
         let copy = |from: &[u8], to: &mut [u8]| to.copy_from_slice(from);
@@ -69,7 +69,7 @@ impl Passes {
         }
     }
 
-    /// Run for this long; `units` counts segments.
+    /// Runs the passes for `seconds`. `units` of the result counts segments.
     pub(super) fn run(&mut self, seconds: f64) -> Measurement {
         const ROUNDS_A_LOOK: u64 = 4;
         let limit = Duration::from_secs_f64(seconds);

@@ -1,11 +1,11 @@
-//! The rate at which two cores can move bytes through a ring when they do nothing else: one core
+//! The rate at which two cores can move bytes through a ring when they do nothing else. One core
 //! copies from its application's memory into buffers, the other core copies from the buffers into
 //! its own memory. Called by `bytes.rs`.
 //!
 //! As in a transfer over the wire in memory, segments of 1448 bytes are in buffers of 2 KB, at most
-//! 256 KB of segments are in flight, a burst has 64 of them, and used buffers return to the writer.
-//! There are no sums, no headers and no window: the result shows the cost of moving cache lines
-//! from one core to the other and back.
+//! 256 KB of segments are in flight, a burst has 64 segments, and used buffers return to the
+//! writer. There are no sums, no headers and no window: the result shows the cost of moving cache
+//! lines from one core to the other and back.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -17,17 +17,18 @@ use crate::measure::{Measurement, pattern, pin};
 
 const SEGMENT: usize = 1448;
 const BURST: usize = 64;
-/// The most segments in flight: 256 KB.
+/// The most segments in flight, which together have 256 KB.
 const WINDOW: usize = (256 << 10) / SEGMENT;
-/// Bytes of the application's memory at either end.
+/// Bytes of the application's memory at each end.
 const APPLICATION: usize = 128 << 10;
 
-/// A buffer whose payload begins at a cache line, an odd number of lines long, like packet buffers.
+/// A buffer whose payload begins at a cache line, and which is an odd number of cache lines long,
+/// like packet buffers.
 #[repr(align(64))]
 struct Buffer([u8; 33 * 64]);
 
-/// Run for `seconds`, with the writer on the first of these cores and the reader on the second.
-/// `units` counts segments.
+/// Runs for `seconds`, with the writer on the first of these cores and the reader on the second.
+/// `units` of the result counts segments.
 pub(super) fn run([writer, reader]: [usize; 2], seconds: f64) -> Result<Measurement> {
     let (mut free_home, free) = RingBuffer::new(WINDOW);
     for _ in 0..WINDOW {
@@ -65,7 +66,7 @@ pub(super) fn run([writer, reader]: [usize; 2], seconds: f64) -> Result<Measurem
     })
 }
 
-/// Fill buffers until `limit` has passed. Returns how many.
+/// Fills buffers until `limit` has passed. Returns how many.
 fn write(
     mut free: Consumer<Box<Buffer>>,
     mut filled: Producer<Box<Buffer>>,
@@ -86,13 +87,14 @@ fn write(
     sent
 }
 
-/// Empty buffers until the other end has ended and no buffer is left. Returns how many, and the
-/// seconds.
+/// Empties buffers until the other end has ended and no buffer is left. Returns how many, and how
+/// many seconds it took.
 fn read(mut filled: Consumer<Box<Buffer>>, mut free: Producer<Box<Buffer>>) -> (u64, f64) {
     let mut into = vec![0; APPLICATION];
     let (start, mut received) = (Instant::now(), 0);
     loop {
-        // Checked before the read, so that the last buffers are not missed.
+        // Check whether the other end has ended before reading, so that its last buffers are not
+        // missed.
         let is_over = filled.is_abandoned();
         match filled.read_chunk(BURST.min(filled.slots())) {
             Ok(buffers) if !buffers.is_empty() => {
@@ -110,7 +112,7 @@ fn read(mut filled: Consumer<Box<Buffer>>, mut free: Producer<Box<Buffer>>) -> (
     (received, start.elapsed().as_secs_f64())
 }
 
-/// Push all buffers at once, so that the other end sees a burst. Returns how many.
+/// Pushes all buffers at once, so that the other end sees a burst. Returns how many.
 fn push(
     ring: &mut Producer<Box<Buffer>>,
     count: usize,

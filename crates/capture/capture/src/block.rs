@@ -35,7 +35,7 @@ pub(crate) fn padded(len: u32) -> u64 {
     u64::from(len).next_multiple_of(4)
 }
 
-/// The rest of a block's body.
+/// The bytes of a block's body that have not been read yet.
 pub(crate) struct Body<'a, R> {
     input: &'a mut Input<R>,
     pub(crate) order: Order,

@@ -15,7 +15,8 @@ impl<R: BufRead> Input<R> {
         Input(inner)
     }
 
-    /// The next N bytes; `None` at the end of the file; an error if the file ends within them.
+    /// Read N bytes where the file may end: `None` at the end of the file; an error if the file
+    /// ends within the N bytes.
     pub(crate) fn first<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Error> {
         let is_over = loop {
             match self.0.fill_buf() {
@@ -26,7 +27,7 @@ impl<R: BufRead> Input<R> {
         if is_over { Ok(None) } else { self.exact().map(Some) }
     }
 
-    /// The next N bytes.
+    /// Read N bytes.
     pub(crate) fn exact<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let mut bytes = [0; N];
         self.fill(&mut bytes)?;
@@ -41,7 +42,7 @@ impl<R: BufRead> Input<R> {
         })
     }
 
-    /// The next `len` bytes. Memory is allocated as they are read.
+    /// Read `len` bytes. Memory is allocated only as they are read.
     pub(crate) fn bytes(&mut self, len: u32) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let read = self.0.by_ref().take(len.into()).read_to_end(&mut bytes)?;
@@ -67,7 +68,7 @@ impl<R: BufRead> Input<R> {
     }
 }
 
-/// A byte order.
+/// The byte order of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Little,
@@ -75,7 +76,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Is this not the byte order of this machine?
+    /// Is this byte order not the one of this machine?
     pub(crate) fn is_swapped(self) -> bool {
         (self == Order::Little) != cfg!(target_endian = "little")
     }
@@ -101,7 +102,7 @@ impl Order {
         }
     }
 
-    /// The 32-bit words of a header.
+    /// Read a header as 32-bit words.
     pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> [u32; N] {
         let mut words = [0; N];
         let (chunks, _) = bytes.as_chunks::<4>();

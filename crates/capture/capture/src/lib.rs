@@ -7,7 +7,7 @@
 //! packet.
 //!
 //! Called by: `dump -r`, `trace`. Source: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng;
-//! docs/decisions/0123 has the reasons for a reader of our own.
+//! docs/decisions/0123 gives the reasons for a reader of our own.
 
 mod block;
 mod input;
@@ -35,7 +35,7 @@ enum Kind<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Read the header of a capture file.
+    /// Read the header of a capture file, and make a reader of its packets.
     ///
     /// # Errors
     /// The bytes are not a capture file, or end within its header.
@@ -48,7 +48,7 @@ impl<R: BufRead> Reader<R> {
         }))
     }
 
-    /// The interfaces so far. Reading packets may add more.
+    /// The interfaces that were read so far. Reading packets may add more.
     pub fn interfaces(&self) -> &[Interface] {
         match &self.0 {
             Kind::Pcap(pcap) => pcap.interfaces(),
@@ -68,7 +68,7 @@ impl<R: BufRead> Reader<R> {
         Ok(self.interfaces().first())
     }
 
-    /// The next packet; `None` at the end.
+    /// Read the next packet; `None` at the end of the file.
     ///
     /// # Errors
     /// The reason why the rest of the file cannot be read. Results of later calls have no meaning.

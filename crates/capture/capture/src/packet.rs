@@ -25,14 +25,14 @@ pub struct Interface {
     pub name: Option<String>,
     /// The link type (LINKTYPE_).
     pub link: u32,
-    /// The snapshot length that the file gives, in bytes; 0 is no limit.
+    /// The snapshot length that the file gives, in bytes; 0 means no limit.
     pub snaplen: u32,
-    /// The file's byte order is not this machine's. Link headers in the byte order of the capturing
-    /// machine (LINKTYPE_NULL) are swapped too.
+    /// The file's byte order is not this machine's. Fields of link headers in the capturing
+    /// machine's byte order (LINKTYPE_NULL) are in that order too.
     pub is_swapped: bool,
 }
 
-/// The direction of a packet at its interface.
+/// Whether a packet's interface received or sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The interface received the packet.
@@ -41,7 +41,7 @@ pub enum Direction {
     Out,
 }
 
-/// A packet.
+/// A captured packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The packet's interface, as an index of [`crate::Reader::interfaces`].
@@ -69,32 +69,32 @@ pub enum Error {
     /// The file ends within a packet or a block.
     #[error("the file ends within a packet or a block")]
     CutOff,
-    /// The length in bytes of a packet (pcap) or a block (pcapng), so long or short that the file
-    /// must be damaged.
+    /// The length in bytes of a packet (pcap) or a block (pcapng) is so long or so short that the
+    /// file must be damaged.
     #[error("a {0} of {1} bytes")]
     Length(&'static str, u32),
     /// The two lengths of a block differ, and no block follows.
     #[error("a block whose two lengths differ, with no block after it")]
     Lengths,
-    /// A version of the format that does not exist yet.
+    /// The file has a version of the format that is not known.
     #[error("version {0} of {1}, which is not known")]
     Version(u16, &'static str),
     /// The packet's interface is not described in its section.
     #[error("a packet of interface {0}, which the section does not describe")]
     NoInterface(u32),
-    /// More interfaces than [`INTERFACES_MAX`].
+    /// The file has more interfaces than [`INTERFACES_MAX`].
     #[error("more than {INTERFACES_MAX} interfaces, which are not read")]
     Interfaces,
 }
 
-// The clock of a pcapng interface: its units and its zero.
+// The clock of a pcapng interface: its unit, and the time at which it is zero.
 //
 // Source: draft-ietf-opsawg-pcapng, `if_tsresol` and `if_tsoffset`: units of 10^-n or 2^-n seconds,
 // n up to 127, and an offset in seconds.
 
 const SECOND_NS: i128 = 1_000_000_000;
 
-/// Decimal places of a second in nanoseconds.
+/// The number of decimal places of a second in nanoseconds.
 const NANO: u32 = 9;
 
 /// The bit of `if_tsresol` for powers of 2.
@@ -110,17 +110,17 @@ pub(crate) struct Clock {
 impl Clock {
     /// `resolution` is a value of `if_tsresol`.
     pub(crate) fn new(resolution: Option<u8>, offset_s: Option<i64>) -> Clock {
-        // Without the option the units are microseconds.
+        // If the option is missing, the unit is a microsecond.
         Clock { resolution: resolution.unwrap_or(6), offset_s: offset_s.unwrap_or(0) }
     }
 
-    /// Nanoseconds since 1970, rounded down. A time before 1970 is 0, a time after 2554 is the
-    /// highest value.
+    /// Convert a time of this clock to nanoseconds since 1970, rounded down. A time before 1970
+    /// gives 0, a time after 2554 the highest value.
     pub(crate) fn ns(self, units: u64) -> u64 {
         let exponent = u32::from(self.resolution & !BINARY);
         let units = i128::from(units);
         let ns = if self.resolution & BINARY != 0 {
-            // At most 2^94 before the shift.
+            // The product is at most 2^94 before the shift.
             (units * SECOND_NS) >> exponent
         } else if exponent <= NANO {
             units * 10_i128.pow(NANO - exponent)

@@ -13,7 +13,7 @@ use crate::packet::{Error, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet};
 
 const MICRO: u32 = 0xa1b2_c3d4;
 const NANO: u32 = 0xa1b2_3c4d;
-/// The magic number for microseconds and 8 more bytes in each packet's header.
+/// The magic number of files with times in microseconds and 8 more bytes in each packet's header.
 const LONGER: u32 = 0xa1b2_cd34;
 
 /// The version in which the two lengths of a packet may be in either order. In earlier versions the
@@ -29,9 +29,9 @@ pub(crate) struct Pcap<R> {
     input: Input<R>,
     order: Order,
     version: (u16, u16),
-    /// Nanoseconds in a unit of the fraction of a time.
+    /// How many nanoseconds a unit of a time's fraction is.
     unit_ns: u64,
-    /// Bytes of a packet's header after its four words.
+    /// How many bytes a packet's header has after its four words.
     more: u64,
     interface: [Interface; 1],
 }

@@ -15,7 +15,7 @@ use crate::packet::{
     Clock, Direction, Error, INTERFACES_MAX, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet,
 };
 
-/// Bytes of a block's type and its two lengths.
+/// The number of bytes of a block's type and its two lengths.
 const AROUND: u32 = 12;
 
 /// Codes of options.
@@ -23,11 +23,11 @@ mod option {
     pub(super) const IF_NAME: u16 = 2;
     pub(super) const IF_TSRESOL: u16 = 9;
     pub(super) const IF_TSOFFSET: u16 = 14;
-    /// `epb_flags` and `pack_flags`.
+    /// The option with a packet's flags: `epb_flags`, and `pack_flags` of old files.
     pub(super) const FLAGS: u16 = 2;
 }
 
-/// The bits of the flags that have the direction.
+/// The bits of the flags that hold the direction.
 const DIRECTION: u32 = 3;
 
 /// A pcapng file.
@@ -38,22 +38,22 @@ pub(crate) struct Pcapng<R> {
     interfaces: Vec<Interface>,
     /// The clock of each interface.
     clocks: Vec<Clock>,
-    /// Number of interfaces of earlier sections.
+    /// The number of interfaces in earlier sections.
     base: usize,
     /// The two lengths of the previous block differ.
     is_doubtful: bool,
-    /// The error that follows the packet that was returned last.
+    /// The error to return after the packet that was returned last.
     trouble: Option<Error>,
 }
 
-/// What a block is for a reader of packets.
+/// What a block was, for a reader of packets.
 enum Found {
     Packet(Packet),
     Other,
     End,
 }
 
-/// The fields of a packet, from any of the three types of block that have a packet.
+/// The fields of a packet, from any of the three block types that hold a packet.
 struct Fields {
     interface: u32,
     /// The time in units of the clock; `None` in a block without a time.
@@ -63,7 +63,7 @@ struct Fields {
 }
 
 impl<R: BufRead> Pcapng<R> {
-    /// Read the first section's header after its type.
+    /// Read the rest of the first section's header, after its type.
     pub(crate) fn new(input: Input<R>) -> Result<Pcapng<R>, Error> {
         let mut new = Pcapng {
             input,
@@ -83,7 +83,7 @@ impl<R: BufRead> Pcapng<R> {
         &self.interfaces
     }
 
-    /// Read until there is an interface. No packet can be before the first interface.
+    /// Read until there is an interface. No packet can come before the first interface.
     pub(crate) fn read_to_an_interface(&mut self) -> Result<(), Error> {
         while self.interfaces.is_empty() && !matches!(self.block()?, Found::End) {}
         Ok(())
@@ -108,7 +108,7 @@ impl<R: BufRead> Pcapng<R> {
         self.read(kind, len)
     }
 
-    /// Read a block after its type and its first length.
+    /// Read the rest of a block, after its type and its first length.
     fn read(&mut self, kind: [u8; 4], len: [u8; 4]) -> Result<Found, Error> {
         let mut read_of_body = 0;
         if kind == block::SECTION_BYTES {
@@ -161,7 +161,7 @@ impl<R: BufRead> Pcapng<R> {
         Ok(found)
     }
 
-    /// Skip the rest of a block, and compare its lengths.
+    /// Skip the rest of a block, and compare its two lengths.
     fn end(&mut self, rest: u64, len: u32) -> Result<(), Error> {
         self.input.skip(rest)?;
         self.is_doubtful = self.order.u32(self.input.exact()?) != len;
@@ -176,7 +176,7 @@ fn order(magic: [u8; 4]) -> Result<Order, Error> {
     [Order::Little, Order::Big].into_iter().find(is_it).ok_or(Error::NotOne)
 }
 
-/// Check the version of a section. Its length and options are skipped.
+/// Check the version of a section, and skip its length and options.
 fn section<R: BufRead>(body: &mut Body<'_, R>) -> Result<(), Error> {
     let Some([a, b, _, _]) = body.fields()? else { return Ok(()) };
     match body.order.u16([a, b]) {
@@ -223,7 +223,7 @@ fn fields<R: BufRead>(body: &mut Body<'_, R>, kind: u32, len: u32) -> Result<Fie
         kind => body.fields::<20>()?.map(|bytes| {
             let [mut interface, high, low, captured, wire_len] = order.words(&bytes);
             if kind == block::PACKET {
-                // The interface has only a half word; the other half is a number of drops.
+                // The interface has only 16 bits; the other 16 bits hold a number of drops.
                 let [a, b, ..] = bytes;
                 interface = order.u16([a, b]).into();
             }
@@ -242,7 +242,8 @@ fn packet<R: BufRead>(
 ) -> Result<Packet, Error> {
     let order = body.order;
     let captured = match (fields.units, interface.snaplen) {
-        // A simple packet has no captured length: it has as many bytes as the interface captures.
+        // A simple packet has no captured length: its captured bytes are limited by the interface's
+        // snapshot length.
         (None, snaplen @ 1..) => fields.captured.min(snaplen),
         _ => fields.captured,
     };

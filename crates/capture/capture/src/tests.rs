@@ -6,7 +6,7 @@ mod clocks;
 mod damage;
 mod described;
 
-/// Words in little-endian order.
+/// Words as bytes in little-endian order.
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -30,12 +30,13 @@ fn section(options: &[u8]) -> Vec<u8> {
     block(0x0a0d_0d0a, &[&words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]), options].concat())
 }
 
-/// An Ethernet interface.
+/// The description of an Ethernet interface with these options.
 fn interface(options: &[u8]) -> Vec<u8> {
     block(1, &[&words(&[1, 0]), options].concat())
 }
 
-/// An Enhanced Packet Block of interface 0: a time in units, 20 bytes, options.
+/// An Enhanced Packet Block of interface 0, with a time in the clock's units, 20 bytes of data and
+/// these options.
 fn packet(units: u64, wire_len: u32, options: &[u8]) -> Vec<u8> {
     let head = words(&[0, (units >> 32) as u32, units as u32, 20, wire_len]);
     block(6, &[&head, &[7; 20][..], options].concat())
@@ -74,7 +75,7 @@ fn pcap(magic: u32, version: [u16; 2], headers: &[&[u32]]) -> Vec<u8> {
 #[test]
 fn a_file_that_is_no_capture_is_none() {
     for bytes in [&[][..], &[1], &[0; 24], b"GIF89a and more of it, as pictures have"] {
-        let error = Reader::new(bytes).expect_err("it is none");
+        let error = Reader::new(bytes).expect_err("bytes that are no capture were accepted");
         assert!(matches!(error, Error::NotOne | Error::CutOff), "{bytes:?}: {error}");
     }
 }
@@ -95,9 +96,10 @@ fn headers_of_old_programs_are_read() {
     assert_eq!(lens(&pcap(micro, [2, 4], &[usual])), [(20, 60, true)]);
     assert_eq!(lens(&pcap(micro, [2, 2], &[turned])), [(20, 60, true)]);
     assert_eq!(lens(&pcap(micro, [543, 0], &[turned])), [(20, 60, true)]);
-    // Version 2.3 has both orders; the smaller length is the captured one.
+    // Version 2.3 has the two lengths in either order; the smaller one is the captured length.
     assert_eq!(lens(&pcap(micro, [2, 3], &[usual, turned])), [(20, 60, true); 2]);
-    let other = Reader::new(&pcap(micro, [3, 0], &[])[..]).expect_err("it does not exist");
+    let other = Reader::new(&pcap(micro, [3, 0], &[])[..])
+        .expect_err("a version that does not exist was accepted");
     assert!(other.to_string().contains("version 3 of pcap"), "{other}");
 }
 

@@ -5,7 +5,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// The packet ends, or was truncated, before the bytes to print.
+/// The packet ends, or the capture cut it, before the bytes that should be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut;
 
@@ -27,7 +27,7 @@ impl<'a> Data<'a> {
         Data { bytes, len }
     }
 
-    /// Number of captured bytes.
+    /// The number of captured bytes.
     pub(crate) fn here(&self) -> usize {
         self.bytes.len()
     }
@@ -101,12 +101,12 @@ impl<'a> Data<'a> {
         self.array::<16>(at).map(|bytes| V6(Ipv6Addr::from(bytes)))
     }
 
-    /// An Ethernet address, as text.
+    /// The Ethernet address at `at`.
     pub(crate) fn mac(&self, at: usize) -> Result<Mac<'a>, Cut> {
         self.get(at, 6).map(Mac)
     }
 
-    /// A hardware address of any length, as text.
+    /// The hardware address of `len` bytes at `at`.
     pub(crate) fn hardware(&self, at: usize, len: usize) -> Result<Mac<'a>, Cut> {
         self.get(at, len).map(Mac)
     }
@@ -129,8 +129,8 @@ impl core::fmt::Display for Mac<'_> {
     }
 }
 
-/// An IPv6 address. As in tcpdump, and unlike the standard library, an IPv4-compatible one ends in
-/// IPv4 notation.
+/// An IPv6 address, printed as by tcpdump: unlike with the standard library, an IPv4-compatible
+/// address ends in IPv4 notation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct V6(pub(crate) Ipv6Addr);
 
@@ -145,5 +145,5 @@ impl core::fmt::Display for V6 {
     }
 }
 
-/// Source and destination of a frame, if it has them.
+/// Source and destination address of a frame, if it has them.
 pub(crate) type Ends<'a> = Option<(Mac<'a>, Mac<'a>)>;

@@ -9,9 +9,9 @@ const A_LINE: usize = 16;
 /// How to show the bytes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hex {
-    /// The form.
+    /// The form of the dump.
     pub as_what: As,
-    /// Show the link header too: the option was given twice.
+    /// Show the bytes of the link header too: the option was given twice.
     pub with_link: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn dump(out: &mut String, hex: Hex, bytes: &[u8], header_len: usize) 
     }
 }
 
-/// Hex and ASCII, each line after a newline and a tab.
+/// Append a dump in hex and ASCII, each line after a newline and a tab.
 pub(crate) fn both(out: &mut String, bytes: &[u8]) {
     both_indented(out, "\n\t", bytes);
 }
@@ -54,7 +54,7 @@ pub(crate) fn both_indented(out: &mut String, indent: &str, bytes: &[u8]) {
     }
 }
 
-/// Hex only, each line after a newline and a tab.
+/// Append a dump in hex only, each line after a newline and a tab.
 fn only(out: &mut String, bytes: &[u8]) {
     only_indented(out, "\n\t", bytes);
 }
@@ -76,7 +76,7 @@ fn pairs(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// ASCII; carriage returns at ends of lines are left out.
+/// Append the bytes as ASCII; carriage returns at ends of lines are left out.
 fn ascii(out: &mut String, bytes: &[u8]) {
     out.push('\n');
     for (at, &byte) in bytes.iter().enumerate() {

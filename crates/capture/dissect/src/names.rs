@@ -66,7 +66,7 @@ pub(crate) fn ethertype_name(ethertype: u16, otherwise: &str) -> String {
     name(ETHERTYPES, ethertype, otherwise)
 }
 
-/// IP protocols, printed with `-v`.
+/// The names of IP protocols, which `-v` prints.
 pub(crate) const IP_PROTOCOLS: Names = &[
     (0, "Options"),
     (1, "ICMP"),
@@ -98,7 +98,7 @@ pub(crate) const IP_PROTOCOLS: Names = &[
     (143, "Ethernet"),
 ];
 
-/// Vendors, by OUI.
+/// The names of vendors, by OUI.
 pub(crate) const OUIS: Names = &[
     (0x000000, "Ethernet"),
     (0x00000c, "Cisco"),
@@ -128,7 +128,7 @@ pub(crate) const OUIS: Names = &[
     (0xd0f0db, "Ericsson"),
 ];
 
-/// Cisco's protocols over SNAP.
+/// The names of Cisco's protocols over SNAP.
 pub(crate) const CISCO_PIDS: Names = &[
     (0x2000, "CDP"),
     (0x2003, "VTP"),
@@ -138,7 +138,7 @@ pub(crate) const CISCO_PIDS: Names = &[
     (0x010c, "VLAN Bridge"),
 ];
 
-/// Bridged frames over SNAP (RFC 2684).
+/// The names of bridged frames over SNAP (RFC 2684).
 pub(crate) const BRIDGED_PIDS: Names = &[
     (0x0001, "Ethernet + FCS"),
     (0x0007, "Ethernet w/o FCS"),
@@ -153,7 +153,7 @@ pub(crate) const BRIDGED_PIDS: Names = &[
     (0x000e, "BPDU"),
 ];
 
-/// LLC's service access points.
+/// The names of LLC's service access points.
 pub(crate) const SAPS: Names = &[
     (0x00, "Null"),
     (0xff, "Global"),

@@ -9,13 +9,13 @@ use crate::hex;
 use crate::link;
 use crate::print::{Printer, put};
 
-/// The longest captured packet, as in libpcap.
+/// The most bytes that a captured packet may have, as in libpcap.
 const PACKET_BYTES_MAX: u32 = 262_144;
 
 /// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// The link type, by the number in capture files (LINKTYPE_).
+    /// The link type, by its number in capture files (LINKTYPE_).
     pub link: u32,
     /// The captured bytes.
     pub bytes: &'a [u8],
@@ -24,8 +24,8 @@ pub struct Frame<'a> {
 }
 
 impl Printer {
-    /// The line or lines of a packet, with the final newline. `stamp` is the packet's time, with a
-    /// space at the end.
+    /// The line or lines of text for a packet, with the final newline. `stamp` is the text of the
+    /// packet's time, with a space at its end.
     pub fn text(&mut self, frame: Frame<'_>, stamp: &str) -> &str {
         self.out.clear();
         self.count += 1;

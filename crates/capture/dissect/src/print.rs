@@ -1,4 +1,4 @@
-//! The printer: its settings, its state, and the functions that all dissectors use to write.
+//! The printer: its settings, its state, and the functions by which all dissectors write.
 //!
 //! Called by: every dissector. The printer depends on no dissector: `packet` calls the first one.
 //! Packets may be nested; [`Printer::deeper`] bounds the depth.
@@ -8,11 +8,11 @@ use crate::data::{Cut, Data, Done};
 use crate::hex::{self, Hex};
 use crate::transport::Flows;
 
-/// The most nested packets that are printed. No real tunnel is deeper, but a capture that is made
-/// to exhaust the call stack would be.
+/// Maximum depth of nested packets that are printed. No real tunnel is nested more deeply, but a
+/// packet that was made to exhaust the call stack may be.
 const DEPTH_MAX: u32 = 24;
 
-/// The parts to print of each packet.
+/// What to print of each packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// How often `-v` was given.
@@ -31,12 +31,12 @@ pub struct Style {
     pub numbered: bool,
 }
 
-/// Prints packets; remembers flows between them.
+/// Prints packets; remembers flows from one packet to the next.
 #[derive(Default)]
 pub struct Printer {
     pub(crate) style: Style,
     pub(crate) out: String,
-    /// The current protocol, for `[|tcp]`.
+    /// The protocol that is being printed, for example for `[|tcp]`.
     pub(crate) protocol: &'static str,
     pub(crate) flows: Flows,
     pub(crate) initiators: Initiators,
@@ -44,7 +44,7 @@ pub struct Printer {
     pub(crate) count: u64,
 }
 
-/// Writes to the printer.
+/// Append formatted text to the printer's output.
 macro_rules! put {
     ($printer:expr, $($arguments:tt)*) => {{
         use core::fmt::Write as _;
@@ -55,13 +55,13 @@ macro_rules! put {
 pub(crate) use put;
 
 impl Printer {
-    /// A printer without any state.
+    /// A printer that has seen no packet yet.
     #[must_use]
     pub fn new(style: Style) -> Printer {
         Printer { style, ..Printer::default() }
     }
 
-    /// Print that the current protocol was cut off.
+    /// Print that the current protocol was cut off, for example `[|tcp]`.
     pub(crate) fn cut(&mut self) {
         put!(self, " [|{}]", self.protocol);
     }
@@ -83,12 +83,12 @@ impl Printer {
         if data.here() < len { Err(Cut) } else { Ok(()) }
     }
 
-    /// `-v` was given at least once.
+    /// Was `-v` given at least once?
     pub(crate) fn is_verbose(&self) -> bool {
         self.style.verbose > 0
     }
 
-    /// Print a packet inside the packet, unless it is nested too deeply.
+    /// Print a packet that is inside the current packet, unless it is nested too deeply.
     pub(crate) fn deeper<R>(
         &mut self,
         what: impl FnOnce(&mut Printer) -> Result<R, Cut>,

@@ -18,10 +18,10 @@ const TO: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const FROM_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const TO_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
-/// MSS, SACK permitted, timestamps, NOP, window scale.
+/// TCP options: MSS, SACK permitted, timestamps, NOP, window scale.
 const OPTIONS: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 0, 1, 226, 64, 0, 0, 0, 42, 1, 3, 3, 7];
 
-/// Varied bytes.
+/// `len` bytes of data that are not all equal.
 fn data(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * i / 251 + i) as u8).collect()
 }
@@ -70,7 +70,7 @@ fn tcp_v4() -> Sum {
     Sum::pseudo_v4(FROM, TO, protocol::TCP)
 }
 
-/// An IPv4 packet with `part` of a datagram, at this fragment offset.
+/// An IPv4 packet that carries `part` of a datagram, at this fragment offset.
 fn part_v4(protocol: u8, part: &[u8], offset: u16, more_fragments: bool) -> Vec<u8> {
     let header = ipv4::Header {
         header_len: ipv4::HEADER_LEN,
@@ -116,7 +116,7 @@ fn part_v6(next_header: u8, part: &[u8], fragment_offset: u16, more_fragments: b
     v6(protocol::FRAGMENT, &bytes)
 }
 
-/// The line for the first `keep` bytes of a packet, without a time.
+/// The text for a packet of which only the first `keep` bytes were captured, without a time.
 fn cut(verbose: u8, bytes: &[u8], keep: usize) -> String {
     let mut printer = Printer::new(Style { verbose, ..Style::default() });
     let frame = Frame { link: RAW, bytes: &bytes[..keep], wire_len: bytes.len() as u32 };
@@ -179,7 +179,7 @@ fn a_header_that_was_cut_off_is_not_a_bad_one() {
         assert_eq!(cut(0, &syn, keep), format!("{front}{options}"), "{keep}");
     }
     assert_eq!(cut(0, &syn, 39), "IP 192.0.2.1.1000 > 192.0.2.2.2000:  [|tcp]");
-    // A header length that exceeds the packet.
+    // The header length exceeds the packet.
     let mut bad = syn.clone();
     bad[32] = 0xf0;
     let front = "IP 192.0.2.1.1000 > 192.0.2.2.2000: ";
@@ -246,7 +246,7 @@ fn a_wrong_checksum_of_icmp_hides_nothing() {
     assert!(line(0, &ping).contains(": ICMP6, echo request, "), "{}", line(0, &ping));
 }
 
-/// The urgent pointer is set so that the checksum is zero; all ones is valid too.
+/// The urgent pointer is chosen so that the checksum is zero; all ones is valid too.
 #[test]
 fn both_zeros_of_ones_complement_are_right() {
     let mut segment = segment(tcp_v4(), tcp::Flags::ACK, &[], 0);
@@ -307,7 +307,7 @@ fn a_message_of_rsvp_has_its_length() {
     assert_eq!(line(0, &v4(46, &hello)), said);
 }
 
-/// Deeply nested tunnels are followed to a bound, so that the call stack is not exhausted.
+/// Nested tunnels are followed only to a maximum depth, so that the call stack is not exhausted.
 #[test]
 fn packets_inside_packets_are_followed_to_a_bound() {
     let mut packet = v4(protocol::UDP, &datagram(Sum::ZERO, 4));

@@ -7,10 +7,10 @@ use core::fmt::Write;
 use crate::data::{Cut, Data};
 use crate::print::{Printer, put};
 
-/// Names of values.
+/// Names of values: each value with its name.
 pub(crate) type Names = &'static [(u32, &'static str)];
 
-/// The name of a value.
+/// The name of a value; `None` if it has none.
 pub(crate) fn find(names: Names, value: impl Into<u32>) -> Option<&'static str> {
     let value = value.into();
     names.iter().find(|(v, _)| *v == value).map(|(_, name)| *name)
@@ -91,7 +91,7 @@ impl Printer {
     }
 }
 
-/// Seconds as years, weeks, days, hours, minutes and seconds.
+/// The text of a number of seconds as years, weeks, days, hours, minutes and seconds.
 pub(crate) fn duration(seconds: u32) -> String {
     const UNITS: [(u32, &str); 6] =
         [(31_536_000, "y"), (604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];

@@ -3,13 +3,13 @@
 //!
 //! Called by: `side`, for the throughput of a direction.
 
-/// The length of an interval at first.
+/// The initial length of an interval.
 const WIDTH_NS: u64 = 1_000_000;
 
 /// Bytes by interval, from the first interval that had any.
 #[derive(Clone, Debug)]
 pub struct Bins {
-    /// The beginning of the first interval; a time in ns since 1970.
+    /// When the first interval begins, in ns since 1970; `None` if nothing was counted.
     start_ns: Option<u64>,
     width_ns: u64,
     bytes: Vec<u64>,
@@ -22,8 +22,8 @@ impl Default for Bins {
 }
 
 impl Bins {
-    /// Count bytes at this time, in at most `most` intervals. Bytes from before the first interval
-    /// are counted in it: captures may be slightly out of order.
+    /// Count `bytes` at `time_ns`, and keep at most `most` intervals. Bytes from before the first
+    /// interval are counted in it, because the packets of a capture may be slightly out of order.
     pub(crate) fn add(&mut self, time_ns: u64, bytes: u64, most: usize) {
         let start_ns = *self.start_ns.get_or_insert(time_ns);
         let since_ns = time_ns.saturating_sub(start_ns);
@@ -51,12 +51,12 @@ impl Bins {
         self.bytes = self.bytes.chunks(2).map(|pair| pair.iter().sum()).collect();
     }
 
-    /// The beginning of the first interval, in ns since 1970; `None` if nothing was counted.
+    /// When the first interval begins, in ns since 1970; `None` if nothing was counted.
     pub fn start_ns(&self) -> Option<u64> {
         self.start_ns
     }
 
-    /// The length of an interval.
+    /// The length of an interval in ns.
     pub fn width_ns(&self) -> u64 {
         self.width_ns
     }

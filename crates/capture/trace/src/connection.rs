@@ -22,7 +22,7 @@ pub struct Connection {
     interface: u32,
     first_ns: u64,
     last_ns: u64,
-    /// The client's side, then the server's.
+    /// The side of the client, then that of the server.
     sides: [Side; 2],
     syn_ns: Option<u64>,
     handshake_ns: Option<u64>,
@@ -35,22 +35,22 @@ pub struct Direction<'a> {
 }
 
 impl<'a> Direction<'a> {
-    /// The counts of the direction.
+    /// The counts of this direction.
     pub fn counts(&self) -> &'a Counts {
         &self.side.counts
     }
 
-    /// The points of the direction's time-sequence graph.
+    /// The points of this direction's time-sequence graph.
     pub fn graph(&self) -> &'a Graph {
         &self.side.graph
     }
 
-    /// The MSS that the direction's SYN announced.
+    /// The MSS that this direction's SYN announced.
     pub fn mss(&self) -> Option<u16> {
         self.side.mss
     }
 
-    /// Whether the direction's SYN permits SACK.
+    /// Whether this direction's SYN permits SACK.
     pub fn sack_permitted(&self) -> bool {
         self.side.sack_permitted
     }
@@ -110,8 +110,8 @@ impl Connection {
         self.last_ns
     }
 
-    /// The time from the SYN to the ACK that ends the handshake, in ns. `None` if not all of the
-    /// handshake was seen.
+    /// The time from the SYN to the ACK that ends the handshake, in ns. `None` if the capture does
+    /// not have the whole handshake.
     pub fn handshake_ns(&self) -> Option<u64> {
         self.handshake_ns
     }
@@ -138,7 +138,7 @@ impl Connection {
         is_syn && side.base.is_some_and(|base| base != segment.seq)
     }
 
-    /// Take a segment; returns its marks.
+    /// Count a segment, and return its marks.
     pub(crate) fn take(&mut self, segment: &Segment, reused: bool, used: &mut Used) -> Marks {
         self.last_ns = self.last_ns.max(segment.time_ns);
         let from_server = segment.src != self.client;
@@ -158,8 +158,8 @@ impl Connection {
             marks.set(Marks::REUSED_PORTS);
         }
         fwd.sent(segment, marks, used);
-        // RFC 7323 section 2.2: either both ends scale windows or neither does, and the window of a
-        // SYN is never scaled.
+        // RFC 7323 section 2.2: windows are scaled only if both SYNs had the option, and the window
+        // of a SYN is never scaled.
         let shift = match (is_syn, fwd.scale, rev.scale) {
             (false, Some(Some(shift)), Some(Some(_))) => shift,
             _ => 0,
@@ -193,7 +193,7 @@ impl Connection {
         }
     }
 
-    /// Forget the state that only the rules need: no more segments will come.
+    /// Free the state that only the rules need, because no more segments will come.
     pub(crate) fn end(&mut self, used: &mut Used) {
         for side in &mut self.sides {
             side.outstanding.clear(&mut used.outstanding);

@@ -3,27 +3,27 @@
 //!
 //! Called by: all of the crate, and programs that report the limits to their user.
 
-/// Connections that are traced. Segments of later connections are only counted
+/// Maximum number of connections that are traced. Segments of later connections are only counted
 /// ([`crate::Skips::connections`]).
 pub const CONNECTIONS_MAX: usize = 16_384;
 
-/// Points of a series of one direction. Of more points, every second is kept, then every fourth,
-/// and so on.
+/// Maximum number of points in a series of one direction. If there are more, every second one is
+/// kept, then every fourth, and so on.
 pub const POINTS_MAX: usize = 8_192;
 
-/// Intervals of the throughput of one direction. If more are needed, the intervals become twice as
-/// long.
+/// Maximum number of intervals of one direction's throughput. If more are needed, the intervals
+/// become twice as long.
 pub const BINS_MAX: usize = 256;
 
-/// Points and intervals of all connections together. If there are more, the limit of every series
-/// is halved, down to [`POINTS_MIN`].
+/// Maximum number of points and intervals of all connections together. If there are more, the limit
+/// of every series is halved, down to [`POINTS_MIN`].
 pub const POINTS_TOTAL: usize = 2_000_000;
 
-/// Points that a series keeps, however many connections there are.
+/// The number of points that a series may always keep, however many connections there are.
 pub const POINTS_MIN: usize = 16;
 
-/// Unacknowledged segments of a direction that are remembered; Wireshark has the same limit.
+/// Maximum number of unacknowledged segments of a direction that are remembered, as in Wireshark.
 pub const OUTSTANDING_MAX: usize = 10_000;
 
-/// Unacknowledged segments of all connections together that are remembered.
+/// Maximum number of unacknowledged segments of all connections together that are remembered.
 pub const OUTSTANDING_TOTAL: usize = 1_000_000;

@@ -9,7 +9,8 @@ pub struct Marks(pub u16);
 impl Marks {
     /// No mark.
     pub const NONE: Marks = Marks(0);
-    /// The data was sent before. One of the next two marks may say why it was sent again.
+    /// The data was sent before. One of the next two marks may be set too, and says more about the
+    /// repetition.
     pub const RETRANSMISSION: Marks = Marks(1);
     /// The data was sent again because duplicate ACKs asked for it.
     pub const FAST_RETRANSMISSION: Marks = Marks(1 << 1);
@@ -31,7 +32,7 @@ impl Marks {
     pub const ZERO_WINDOW: Marks = Marks(1 << 9);
     /// The segment asks whether the window is open again.
     pub const ZERO_WINDOW_PROBE: Marks = Marks(1 << 10);
-    /// The segment answers such a probe: the window is still closed.
+    /// The segment answers a zero window probe: the window is still closed.
     pub const ZERO_WINDOW_PROBE_ACK: Marks = Marks(1 << 11);
     /// The segment only reports another size of the window.
     pub const WINDOW_UPDATE: Marks = Marks(1 << 12);

@@ -25,8 +25,8 @@ pub(crate) struct Outstanding {
 }
 
 impl Outstanding {
-    /// Add a segment that was sent. Its time is `None` if the rules say that it had been sent
-    /// before. `total` counts the segments of all connections.
+    /// Add a segment that was sent. `time_ns` is `None` if the rules say that the segment had been
+    /// sent before. `total` is the number of remembered segments of all connections.
     pub(crate) fn add(&mut self, [start, end]: [i64; 2], time_ns: Option<u64>, total: &mut usize) {
         if self.sent.len() >= OUTSTANDING_MAX || *total >= OUTSTANDING_TOTAL {
             return;
@@ -51,7 +51,7 @@ impl Outstanding {
         *total += 1;
     }
 
-    /// Remove the segments before `ack`, which have arrived. Returns when the last of them was
+    /// Remove the segments before `ack`, which have arrived, and return when the last of them was
     /// sent. `None` if one of them was sent more than once, because the ACK may have waited for the
     /// repetition.
     pub(crate) fn acked(&mut self, ack: i64, total: &mut usize) -> Option<u64> {
@@ -85,12 +85,24 @@ mod tests {
         all.add([0, 100], Some(1), &mut total);
         all.add([100, 200], Some(2), &mut total);
         all.add([200, 300], Some(3), &mut total);
-        assert_eq!(all.acked(200, &mut total), Some(2), "the last that the ACK covers");
+        assert_eq!(
+            all.acked(200, &mut total),
+            Some(2),
+            "not the time of the last segment that the ACK covers"
+        );
         all.add([200, 300], Some(9), &mut total);
         all.add([300, 400], Some(10), &mut total);
-        assert_eq!(all.acked(400, &mut total), None, "it may have waited for the second");
+        assert_eq!(
+            all.acked(400, &mut total),
+            None,
+            "a round trip of a segment that was sent twice"
+        );
         all.add([400, 500], None, &mut total);
-        assert_eq!(all.acked(500, &mut total), None, "the first is not in the capture");
+        assert_eq!(
+            all.acked(500, &mut total),
+            None,
+            "a round trip of a segment that was sent before the capture"
+        );
         assert_eq!(total, 0);
     }
 

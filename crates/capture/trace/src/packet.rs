@@ -1,4 +1,4 @@
-//! From a captured frame to a TCP segment.
+//! Finds the TCP segment in a captured frame.
 //!
 //! Called by: `trace`. Link types: Ethernet with any number of VLAN tags, bare IP, Linux's cooked
 //! headers (both versions), BSD's loopback; IPv4, and IPv6 with extension headers.
@@ -61,7 +61,7 @@ pub enum Skipped {
 /// The parts of a TCP segment that the trace uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Nanoseconds since 1970.
+    /// The time of the packet, in nanoseconds since 1970.
     pub time_ns: u64,
     /// The sender's address and port.
     pub src: SocketAddr,
@@ -82,7 +82,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The number of sequence numbers that the payload, a SYN and a FIN use.
+    /// How many sequence numbers the payload, a SYN and a FIN take.
     pub fn space(&self) -> u32 {
         let flags = u32::from(self.flags.contains(Flags::SYN) || self.flags.contains(Flags::FIN));
         self.len + flags
@@ -130,7 +130,7 @@ pub(crate) fn segment(
     if header_len < fixed.len() || at + header_len > end {
         return Err(Skipped::Malformed);
     }
-    // If options were cut off, the header is read up to the cut.
+    // If the capture cut off options, the header is read up to the cut.
     let mut whole = [0; 60];
     let captured = held.len().min(header_len);
     whole[..captured].copy_from_slice(&held[..captured]);
@@ -188,7 +188,7 @@ fn ipv4(packet: &[u8], wire_len: usize) -> Result<Found, Skipped> {
     if header[9] != TCP {
         return Err(Skipped::NotTcp);
     }
-    // More fragments follow, or this is not the first fragment.
+    // Is this a fragment? Then more fragments follow, or the offset is not 0.
     if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
         return Err(Skipped::Fragment);
     }
@@ -211,7 +211,7 @@ fn ipv6(packet: &[u8], wire_len: usize) -> Result<Found, Skipped> {
     let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let end = if payload == 0 { wire_len } else { header.len() + payload };
     let (mut next, mut at) = (header[6], header.len());
-    // Each step advances at least 8 bytes.
+    // Each step advances by at least 8 bytes.
     while matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
         let extension: &[u8; 4] =
             packet.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Skipped::Short)?;

@@ -12,11 +12,11 @@ use crate::marks::Marks;
 use crate::packet::Segment;
 use crate::side::Side;
 
-/// A retransmission this soon after the ACK that asks for it is a fast one.
+/// A retransmission at most this long after the ACK that asks for it is a fast retransmission.
 const FAST_NS: u64 = 20_000_000;
 
-/// If the round trip is not known, a segment that is at most this late counts as overtaken, not as
-/// sent again.
+/// If the round trip is not known, a segment that is at most this late counts as overtaken, and not
+/// as sent again.
 const LATE_NS: u64 = 3_000_000;
 
 /// The flags of segments that are neither plain data nor a plain ACK.
@@ -43,8 +43,8 @@ pub(crate) fn judge(
     marks
 }
 
-/// Wireshark's rules take the number 0 for "no number". That is wrong for one number in four
-/// billion.
+/// Wireshark's rules take the number 0 for "no number", and so does this function. That is wrong
+/// for one number in four billion.
 fn known(number: SeqNumber) -> Option<SeqNumber> {
     Some(number).filter(|number| number.0 != 0)
 }
@@ -115,7 +115,7 @@ fn unseen(rev: &mut Side, segment: &Segment, marks: &mut Marks) {
 fn again(fwd: &Side, rev: &Side, segment: &Segment, round_trip_ns: Option<u64>) -> Marks {
     let (seq, end) = (segment.seq, segment.end());
     // A segment that repeats the last byte and continues with other bytes follows a window probe:
-    // it is new.
+    // it counts as new.
     let follows_probe = segment.len > 1 && fwd.next.is_some_and(|next| seq == next - 1);
     let is_old = fwd.next.is_some_and(|next| seq.lt(next)) && !follows_probe;
     if rev.last_ack.is_some_and(|ack| (seq + segment.len).le(ack)) && segment.len > 0 {
@@ -140,7 +140,7 @@ fn within(now: u64, then: u64, limit: u64) -> bool {
     now.checked_sub(then).is_some_and(|after| after < limit)
 }
 
-/// Remember what the rules need to know of this segment for the next ones.
+/// Update the state that the rules need for the next segments.
 fn remember(fwd: &mut Side, segment: &Segment, marks: Marks) {
     let end = segment.end();
     if !marks.contains(Marks::ZERO_WINDOW_PROBE) {

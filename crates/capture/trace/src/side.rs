@@ -13,7 +13,8 @@ use crate::outstanding::Outstanding;
 use crate::packet::Segment;
 use crate::thinned::Thinned;
 
-/// How much of the limits all connections have used.
+/// How many points and remembered segments all connections have together, and the current limit of
+/// points in a series.
 #[derive(Debug)]
 pub(crate) struct Used {
     pub(crate) points: usize,
@@ -74,7 +75,7 @@ impl Used {
 /// not wrap. Without a SYN, the first byte seen is at 1.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentPoint {
-    /// Nanoseconds since 1970.
+    /// The time of the segment, in nanoseconds since 1970.
     pub time_ns: u64,
     /// The position of the first byte.
     pub start: i64,
@@ -87,7 +88,7 @@ pub struct SegmentPoint {
 /// An acknowledgment by the other end.
 #[derive(Clone, Copy, Debug)]
 pub struct AckPoint {
-    /// Nanoseconds since 1970.
+    /// The time of the ACK, in nanoseconds since 1970.
     pub time_ns: u64,
     /// The position of the next byte that the other end expects.
     pub ack: i64,
@@ -98,11 +99,11 @@ pub struct AckPoint {
 /// A range that the other end reported by SACK.
 #[derive(Clone, Copy, Debug)]
 pub struct SackPoint {
-    /// Nanoseconds since 1970.
+    /// The time of the ACK with the SACK block, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// The position of the first byte.
+    /// The position of the first byte of the range.
     pub start: i64,
-    /// The position after the last byte.
+    /// The position after the last byte of the range.
     pub end: i64,
 }
 
@@ -137,25 +138,25 @@ pub struct Graph {
 /// The counts of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// TCP segments.
+    /// The number of TCP segments.
     pub segments: u64,
-    /// Segments with payload.
+    /// The number of segments with payload.
     pub data_segments: u64,
     /// Bytes of payload, counted each time they were sent.
     pub bytes: u64,
     /// Bytes of payload in segments that were sent again.
     pub bytes_again: u64,
-    /// SYNs, FINs and RSTs.
+    /// The number of SYNs, FINs and RSTs together.
     pub syns: u64,
-    /// FINs.
+    /// The number of FINs.
     pub fins: u64,
-    /// RSTs.
+    /// The number of RSTs.
     pub rsts: u64,
     /// The largest window that the sender of this direction offered, in bytes.
     pub window_max: u64,
     /// The most bytes that were sent and not acknowledged, as seen where the capture was taken.
     pub in_flight_max: u64,
-    /// The largest payload.
+    /// The largest payload of a segment, in bytes.
     pub segment_max: u32,
     /// The number of round trips that were measured.
     pub rtt_count: u64,
@@ -176,12 +177,12 @@ impl Counts {
     }
 }
 
-/// One direction.
+/// One direction of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
     /// The sequence number at position 0.
     pub(crate) base: Option<SeqNumber>,
-    /// The greatest position so far: numbers that wrap are placed near it.
+    /// The greatest position so far. The position of a number that wraps is the one nearest to it.
     highest: i64,
     /// The sequence number after the last byte sent. The rules compare it in sequence space, as
     /// hosts do.
@@ -190,7 +191,7 @@ pub(crate) struct Side {
     /// The last acknowledgment that this side sent.
     pub(crate) last_ack: Option<SeqNumber>,
     pub(crate) last_ack_ns: u64,
-    /// The last window that this side sent, unscaled.
+    /// The last window field that this side sent, unscaled.
     pub(crate) window: Option<u16>,
     /// The window scale in this side's SYN: `None` if no SYN was seen, `Some(None)` if the SYN had
     /// no scale.
@@ -198,7 +199,7 @@ pub(crate) struct Side {
     /// The MSS in this side's SYN, and whether the SYN permits SACK.
     pub(crate) mss: Option<u16>,
     pub(crate) sack_permitted: bool,
-    /// Duplicate ACKs that this side sent in a row.
+    /// How many duplicate ACKs this side has sent in a row.
     pub(crate) duplicate_acks: u32,
     /// The sequence number after the last byte that the other end can acknowledge, as far as the
     /// capture shows.
@@ -220,7 +221,7 @@ impl Side {
         self.highest + i64::from(number.since(base + self.highest as u32))
     }
 
-    /// Count and draw a segment of this direction.
+    /// Count a segment of this direction, and add its points to the graph.
     pub(crate) fn sent(&mut self, segment: &Segment, marks: Marks, used: &mut Used) {
         let counts = &mut self.counts;
         counts.segments += 1;
@@ -258,7 +259,8 @@ impl Side {
         }
     }
 
-    /// Count and draw an acknowledgment by the other end. `window` is scaled.
+    /// Count an acknowledgment by the other end, and add its points to the graph. `window` is
+    /// scaled.
     pub(crate) fn acknowledged(&mut self, segment: &Segment, window: u64, used: &mut Used) {
         if self.base.is_none() {
             self.base = Some(segment.ack - 1);

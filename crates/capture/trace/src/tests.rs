@@ -13,7 +13,8 @@ use crate::{Marks, Skips, Trace};
 const ETHERNET: u32 = 1;
 const RAW: u32 = 101;
 
-/// An IPv4 packet from port 40000 of 192.0.2.1 to port 80 of 192.0.2.2, or back.
+/// An IPv4 packet from port 40000 of 192.0.2.1 to port 80 of 192.0.2.2, or in the opposite
+/// direction.
 fn packet(back: bool, seq: u32, ack: u32, flags: Flags, payload: usize) -> Vec<u8> {
     let (from, to, ports) = if back { (2, 1, [80, 40_000]) } else { (1, 2, [40_000_u16, 80]) };
     let len = (40 + payload) as u16;
@@ -68,7 +69,7 @@ fn ipv6_is_read_through_its_extension_headers() {
     assert_eq!(read(Link::Ip, &whole).expect("a segment").len, 10);
     let mut fragment = whole.clone();
     (fragment[6], fragment[43]) = (44, 8);
-    assert_eq!(read(Link::Ip, &fragment).expect_err("a fragment"), Skipped::Fragment);
+    assert_eq!(read(Link::Ip, &fragment).expect_err("a fragment was traced"), Skipped::Fragment);
     for cut in 0..whole.len() - 10 {
         assert_eq!(read(Link::Ip, &whole[..cut]).err(), Some(Skipped::Short), "{cut} bytes");
     }

@@ -7,7 +7,7 @@
 #[derive(Clone, Debug)]
 pub struct Thinned<T> {
     points: Vec<T>,
-    /// One point of this many is kept; a power of two.
+    /// Of every `every` points one is kept; a power of two.
     every: u64,
     seen: u64,
 }
@@ -53,12 +53,12 @@ impl<T: Copy> Thinned<T> {
         &self.points
     }
 
-    /// One point of this many is kept.
+    /// Of this many points one is kept.
     pub fn every(&self) -> u64 {
         self.every
     }
 
-    /// How many points were added.
+    /// How many points were added in total.
     pub fn seen(&self) -> u64 {
         self.seen
     }

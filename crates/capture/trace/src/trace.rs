@@ -35,7 +35,7 @@ type Key = (SocketAddr, SocketAddr, u32);
 #[derive(Debug, Default)]
 pub struct Trace {
     connections: Vec<Connection>,
-    /// The newest connection between two ends.
+    /// For two ends and an interface, the index of their newest connection.
     by_key: HashMap<Key, usize>,
     packets: u64,
     skips: Skips,

@@ -1,5 +1,5 @@
-//! Every mark of every segment is the mark of Wireshark's analysis. Both tshark and the trace get
-//! conversations drawn at random, which no real host would have.
+//! The trace sets the same marks on every segment as Wireshark's analysis. Both tshark and the
+//! trace get random conversations, which no real host would have.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     in_place(&[CASES])
 }
 
-/// Random numbers from a seed: splitmix64.
+/// A random number generator with a seed: splitmix64.
 struct Draws(u64);
 
 impl Draws {
@@ -42,8 +42,8 @@ impl Draws {
     }
 }
 
-/// One end: its next sequence number, the number that the other end has acknowledged, and the
-/// segments that it has sent, with their sizes.
+/// One end of a conversation: its next sequence number, the number up to which the other end has
+/// acknowledged, and the segments that it has sent, with their sizes.
 struct End {
     next: u32,
     acked: u32,
@@ -68,7 +68,7 @@ struct Conversation {
 impl Conversation {
     fn new(seed: u64) -> Conversation {
         let mut draws = Draws(seed);
-        // Some sequence numbers wrap.
+        // Some initial sequence numbers are chosen so that the numbers wrap.
         let mut isn = || draws.of(&[1, 77_000, u32::MAX - 5_000, u32::MAX / 2 - 3_000]);
         let ends =
             [isn(), isn()].map(|next| End { next, acked: next, window: 500, sent: Vec::new() });
@@ -83,7 +83,7 @@ impl Conversation {
         }
     }
 
-    /// Put a segment into the capture.
+    /// Append a segment to the capture.
     fn frame(&mut self, from: usize, seq: u32, flags: u8, len: u32, options: &[u8]) {
         let end = &self.ends[from];
         let ack = if flags & ACK != 0 { self.ends[1 - from].acked } else { 0 };
@@ -170,7 +170,7 @@ impl Conversation {
         }
     }
 
-    /// New data. The capture does not have all of it.
+    /// Send new data, parts of which are left out of the capture.
     fn data(&mut self, from: usize) {
         let flags = ACK | if self.draws.is(3) { FIN } else { 0 };
         for _ in 0..=self.draws.below(6) {
@@ -185,7 +185,7 @@ impl Conversation {
         }
     }
 
-    /// One of the last segments of an end.
+    /// Draw one of the last segments that an end has sent.
     fn recent(&mut self, from: usize, most: usize) -> Option<(u32, u32)> {
         let sent = &self.ends[from].sent;
         let recent = sent.get(sent.len().saturating_sub(most)..)?;
@@ -200,7 +200,7 @@ impl Conversation {
         }
     }
 
-    /// An acknowledgment, perhaps repeated, with or without SACK.
+    /// Send an acknowledgment, perhaps a repeated one, with or without SACK.
     fn acknowledge(&mut self, from: usize) {
         let (next, other) = (self.ends[from].next, 1 - from);
         if let Some((seq, len)) = self.recent(other, 8)
@@ -224,7 +224,7 @@ impl Conversation {
         }
     }
 
-    /// The end of a connection, or another connection between the same ports.
+    /// End the connection, or begin another one between the same ports.
     fn end(&mut self, from: usize) {
         let next = self.ends[from].next;
         match self.draws.below(12) {
@@ -261,7 +261,7 @@ fn pcap(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// tshark's stream and marks of each frame.
+/// For each frame, the stream and the marks that tshark reports.
 fn tshark(path: &PathBuf) -> Vec<(String, Marks)> {
     let mut command = Command::new("tshark");
     command.args([
@@ -319,7 +319,7 @@ fn random() {
         let mut trace = Trace::default();
         for (index, (time_ns, frame)) in conversation.frames.iter().enumerate() {
             let taken = trace.take(0, 1, *time_ns, frame, frame.len() as u32);
-            let (stream, marks) = taken.expect("a segment");
+            let (stream, marks) = taken.expect("the packet is traced");
             let (their_stream, their_marks) = &theirs[index];
             let marks = compared(marks);
             if stream.to_string() != *their_stream || marks != *their_marks {
@@ -334,5 +334,5 @@ fn random() {
             }
         }
     }
-    assert_eq!(differing, 0, "of {seeds} captures, which are left there");
+    assert_eq!(differing, 0, "of {seeds} captures differ; the files are kept");
 }

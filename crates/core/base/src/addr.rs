@@ -7,14 +7,14 @@ use core::str::FromStr;
 /// The two versions of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IpVersion {
-    /// RFC 791.
+    /// IP version 4, RFC 791.
     V4,
-    /// RFC 8200.
+    /// IP version 6, RFC 8200.
     V6,
 }
 
 impl IpVersion {
-    /// The version of an address.
+    /// The IP version of an address.
     pub const fn of(addr: &IpAddr) -> IpVersion {
         match addr {
             IpAddr::V4(_) => IpVersion::V4,
@@ -33,7 +33,7 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
-    /// Bytes of link header in front of the IP header.
+    /// The length in bytes of the link header in front of the IP header.
     #[inline(always)]
     pub const fn header_len(self) -> usize {
         match self {
@@ -70,7 +70,8 @@ impl MacAddr {
         first | rest as u32 == 0
     }
 
-    /// Broadcast or multicast: the group bit of the first byte (IEEE 802.3 section 3.2.3).
+    /// Is it the broadcast address or a multicast address? Tests the group bit of the first byte
+    /// (IEEE 802.3 section 3.2.3).
     #[inline]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
@@ -101,7 +102,7 @@ impl FromStr for MacAddr {
     }
 }
 
-/// The text is no link address.
+/// The error of parsing a [`MacAddr`]: the text is not six hexadecimal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidMac;
 
@@ -119,7 +120,7 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// An address with a prefix length, as in `192.0.2.1/24`.
+/// An IP address with a prefix length, for example `192.0.2.1/24`.
 ///
 /// ```
 /// # use wirespeed_base as wirespeed;
@@ -135,12 +136,12 @@ impl fmt::Debug for MacAddr {
 pub struct Cidr {
     /// The address, with its host bits.
     pub addr: IpAddr,
-    /// 0 to 32, or 0 to 128.
+    /// The prefix length in bits: 0 to 32 for IPv4, 0 to 128 for IPv6.
     pub prefix_len: u8,
 }
 
 impl Cidr {
-    /// The network of one address: `/32` or `/128`.
+    /// The network that contains only `addr`: `/32` or `/128`.
     pub const fn host(addr: IpAddr) -> Cidr {
         Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } }
     }
@@ -195,7 +196,7 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// A text that is not an `ADDRESS/LENGTH`.
+/// The error of parsing a [`Cidr`]: the text is not `ADDRESS/LENGTH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CidrError;
 
@@ -216,7 +217,7 @@ impl FromStr for Cidr {
     }
 }
 
-/// The all-zero address of a version; as a local address it means "any".
+/// The all-zero address of an IP version; as a local address it means any address of this host.
 pub const fn unspecified(version: IpVersion) -> IpAddr {
     match version {
         IpVersion::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -324,7 +324,7 @@ const DROPS: &[(&[DropReason], &str)] = &[
 ];
 
 impl DropReason {
-    /// What to do about it.
+    /// What to do about drops for this reason.
     pub fn advice(self) -> &'static str {
         let is_it = |(of, _): &&(&[DropReason], &'static str)| of.contains(&self);
         DROPS.iter().find(is_it).map_or("", |&(_, advice)| advice)
@@ -478,7 +478,7 @@ const COUNTERS: &[(&[Counter], &str)] = &[
 ];
 
 impl Counter {
-    /// What to do about it.
+    /// What to do about what this counter counts.
     pub fn advice(self) -> &'static str {
         let is_it = |(of, _): &&(&[Counter], &'static str)| of.contains(&self);
         COUNTERS.iter().find(is_it).map_or("", |&(_, advice)| advice)

@@ -4,7 +4,7 @@ use crate::Instant;
 
 macro_rules! limits {
     ($($variant:ident $name:literal $default:literal $meaning:literal;)*) => {
-        /// A named limit.
+        /// A limit that has a name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Limit { $(#[doc = $meaning] $variant,)* }
@@ -221,7 +221,8 @@ impl Budget {
         self.values[limit as usize] = value;
     }
 
-    /// Is there room for one more if `used` are used? If not, the hit is counted.
+    /// May one more item of `limit` be added if there are `used` already? If not, the hit is
+    /// counted.
     #[inline]
     pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
         self.admits_of(limit, self.of(limit), used)
@@ -262,7 +263,7 @@ impl Budget {
         *reserved = reserved.saturating_sub(amount);
     }
 
-    /// The reserved total of `limit`.
+    /// How much of `limit` is reserved in total.
     pub fn reserved(&self, limit: Limit) -> usize {
         self.reserved[limit as usize]
     }
@@ -277,7 +278,7 @@ fn second_of(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000_000) as u32
 }
 
-/// How much of a limit per second was used in the current second.
+/// How much of a limit per second has been used in the current second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerSecond {
     second: u32,
@@ -285,14 +286,14 @@ pub struct PerSecond {
 }
 
 impl PerSecond {
-    /// May the event happen once more in this second? If not, the hit is counted.
+    /// May the event happen once more in the second of `now`? If not, the hit is counted.
     pub fn admits(&mut self, limit: Limit, now: Instant, budget: &mut Budget) -> bool {
         self.admits_of(limit, budget.of(limit), now, budget)
     }
 
     /// [`PerSecond::admits`] with a random limit for each second, between half of the limit and all
-    /// of it; `draw` maps the number of the second to a random number. If `draw` is secret,
-    /// counting replies does not reveal how much of the limit others used.
+    /// of it; `draw` maps the number of the second to a random number. If an observer does not know
+    /// `draw`, counting replies does not tell it how much of the limit others used.
     pub fn admits_drawn(
         &mut self,
         limit: Limit,

@@ -6,7 +6,7 @@ use crate::drops::by_name;
 
 macro_rules! counters {
     ($($variant:ident $name:literal $meaning:literal;)*) => {
-        /// Something a stack counts.
+        /// An event or amount that a stack counts.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Counter { $(#[doc = $meaning] $variant,)* }
@@ -144,7 +144,7 @@ counters! {
     TimersFired "timers_fired" "timers that came due";
 }
 
-/// One value per [`Counter`]. Printed: the values above 0, by name.
+/// One value per [`Counter`]. `Display` and `Debug` print the values above 0, by name.
 ///
 /// ```
 /// # use wirespeed_base as wirespeed;
@@ -176,7 +176,7 @@ impl Counters {
         self.0[counter as usize]
     }
 
-    /// Add the counters of another stack.
+    /// Add the values of another stack's counters.
     pub fn include(&mut self, other: &Counters) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
     }
@@ -194,7 +194,7 @@ impl Counters {
     }
 }
 
-/// `rx_frames 3, udp_in 1`; `none` if all are 0.
+/// For example `rx_frames 3, udp_in 1`; `none` if all are 0.
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         by_name(f, self.nonzero().map(|(counter, n)| (counter.name(), n)))

@@ -1,5 +1,5 @@
 //! Drop reasons. A packet that is not delivered adds one to exactly one of these counters; nothing
-//! is dropped silently. `advice.rs` says what to do about each.
+//! is dropped silently. `advice.rs` has a sentence for each reason on what to do about it.
 
 use core::fmt;
 
@@ -233,7 +233,7 @@ drop_reasons! {
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 
-/// One counter per [`DropReason`]. Printed: the counts above 0, by name.
+/// One counter per [`DropReason`]. `Display` and `Debug` print the counts above 0, by name.
 ///
 /// ```
 /// # use wirespeed_base as wirespeed;
@@ -272,7 +272,7 @@ impl Drops {
         self.0[reason as usize]
     }
 
-    /// Add the counts of `other`.
+    /// Add the counts of `other` to these.
     pub fn include(&mut self, other: &Drops) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine += theirs);
     }
@@ -288,7 +288,7 @@ impl Drops {
     }
 }
 
-/// `udp_no_socket 3, tcp_rst 1`; `none` if all are 0.
+/// For example `udp_no_socket 3, tcp_rst 1`; `none` if all are 0.
 impl fmt::Display for Drops {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         by_name(f, self.nonzero().map(|(reason, n)| (reason.name(), n)))
@@ -301,7 +301,7 @@ impl fmt::Debug for Drops {
     }
 }
 
-/// Names and counts in a line.
+/// Write names and values in one line, separated by commas.
 pub(crate) fn by_name(
     f: &mut fmt::Formatter<'_>,
     counts: impl Iterator<Item = (&'static str, u64)>,

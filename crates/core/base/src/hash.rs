@@ -1,9 +1,10 @@
 //! SipHash-1-3 over 64-bit words with a secret key: for tables whose keys a remote host can choose,
 //! for initial sequence numbers (RFC 6528) and for ports (RFC 6056).
 //!
-//! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. Our own thirty lines,
-//! because the general `Hasher` interface costs a third more on the fixed-size keys of the demux
-//! table. The tests compare with the `siphasher` crate.
+//! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. This is an
+//! implementation of our own, of thirty lines, because one with the general `Hasher` interface
+//! takes a third more time on the fixed-size keys of the demux table. The tests compare it with the
+//! `siphasher` crate.
 
 /// A keyed pseudo-random function of a few 64-bit words.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +14,7 @@ pub struct KeyedHash {
 }
 
 impl KeyedHash {
-    /// The function with this 128-bit secret key.
+    /// Make the function with this 128-bit secret key.
     pub const fn new(k0: u64, k1: u64) -> KeyedHash {
         KeyedHash { k0, k1 }
     }

@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
-/// The user that opened a socket, with all groups of that user (as from SO_PEERGROUPS).
+/// The user that opened a socket, with all groups of that user (for example from SO_PEERGROUPS).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The user.
+    /// The user id.
     pub uid: u32,
-    /// All groups, primary and supplementary.
+    /// The ids of all groups of the user, primary and supplementary.
     pub groups: Arc<[u32]>,
 }
 
 impl Owner {
-    /// The embedding program itself: uid 0 and no groups; group restrictions do not apply to it.
+    /// The owner of sockets that the embedding program itself opens: uid 0 and no groups. Group
+    /// restrictions do not apply to it.
     pub fn program() -> Owner {
         Owner { uid: 0, groups: Arc::default() }
     }
 
-    /// Is it the embedding program?
+    /// Is the owner the embedding program?
     #[inline]
     pub fn is_program(&self) -> bool {
         self.uid == 0 && self.groups.is_empty()

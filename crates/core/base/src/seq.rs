@@ -5,8 +5,8 @@ use core::ops::{Add, AddAssign, Sub};
 
 /// A point in a TCP sequence space.
 ///
-/// There is no `Ord`: an order exists only between two numbers within 2^31 of each other, so
-/// sorting would be wrong without notice. Use [`SeqNumber::lt`] and the like.
+/// There is no `Ord`: two numbers have an order only if they are within 2^31 of each other, so
+/// sorting would give wrong results without notice. Use [`SeqNumber::lt`] and the like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct SeqNumber(pub u32);
@@ -42,13 +42,13 @@ impl SeqNumber {
         self.since(other) >= 0
     }
 
-    /// The later of the two.
+    /// The later of the two numbers.
     #[inline(always)]
     pub const fn max(self, other: SeqNumber) -> SeqNumber {
         if self.lt(other) { other } else { self }
     }
 
-    /// The earlier of the two.
+    /// The earlier of the two numbers.
     #[inline(always)]
     pub const fn min(self, other: SeqNumber) -> SeqNumber {
         if self.lt(other) { self } else { other }

@@ -1,9 +1,9 @@
 //! The switches: every optimisation can be turned off at run time, to compare it with the plain
-//! code, or to rule it out as the cause of a problem. The stack reads them once a burst.
+//! code, or to rule it out as the cause of a problem. The stack reads the switches once per burst.
 
 macro_rules! switches {
     ($($variant:ident $name:literal $default:literal $off:literal;)*) => {
-        /// Something that can be turned off.
+        /// An optimisation or check that can be turned off.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Switch { $(#[doc = $off] $variant,)* }
@@ -17,12 +17,12 @@ macro_rules! switches {
                 match self { $(Switch::$variant => $name,)* }
             }
 
-            /// Whether it is on by default.
+            /// Whether the switch is on by default.
             pub const fn default_on(self) -> bool {
                 match self { $(Switch::$variant => $default,)* }
             }
 
-            /// What happens when it is off.
+            /// What the stack does when the switch is off.
             pub const fn off_means(self) -> &'static str {
                 match self { $(Switch::$variant => $off,)* }
             }
@@ -106,7 +106,7 @@ impl Switches {
     /// Apply `NAME=on` or `NAME=off`.
     ///
     /// # Errors
-    /// A sentence that names the known switches.
+    /// A sentence that lists the known switches.
     pub fn parse_setting(self, text: &str) -> Result<Switches, String> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         let on = match value {

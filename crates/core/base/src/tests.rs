@@ -108,7 +108,7 @@ fn what_is_reserved_of_a_limit_stays_under_it_and_comes_back() {
     let limit = Limit::ReceiveBufferBytes;
     b.set(limit, 100);
     assert!(b.reserve(limit, 60, usize::MAX) && !b.reserve(limit, 41, usize::MAX));
-    assert!(!b.reserve(limit, 1, 60), "the caller knows of less");
+    assert!(!b.reserve(limit, 1, 60), "more than the caller's own maximum was reserved");
     assert!(!b.reserve(limit, usize::MAX, usize::MAX));
     assert_eq!((b.reserved(limit), b.hits(limit)), (60, 3));
     b.give_back(limit, 60);
@@ -127,7 +127,7 @@ fn a_network_is_its_address_without_the_bits_of_a_host() {
         ("2001:db8::5/128", "2001:db8::5/128"),
         ("2001:db8::5/0", "::/0"),
     ] {
-        let cidr: crate::Cidr = address.parse().expect("a network");
+        let cidr: crate::Cidr = address.parse().expect("the text is a network");
         assert_eq!(cidr.network().to_string(), network);
     }
 }

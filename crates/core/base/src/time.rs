@@ -8,9 +8,9 @@ use core::ops::{Add, AddAssign, Sub};
 pub struct Duration(u64);
 
 impl Duration {
-    /// No time at all.
+    /// A duration of zero.
     pub const ZERO: Duration = Duration(0);
-    /// The longest span.
+    /// The longest duration.
     pub const MAX: Duration = Duration(u64::MAX);
 
     /// A span of `ns` nanoseconds.
@@ -29,20 +29,20 @@ impl Duration {
     pub const fn from_secs(s: u64) -> Duration {
         Duration(s.saturating_mul(1_000_000_000))
     }
-    /// Nanoseconds.
+    /// The duration in nanoseconds.
     #[inline(always)]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
-    /// Whole microseconds.
+    /// The duration in whole microseconds.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
-    /// Whole milliseconds.
+    /// The duration in whole milliseconds.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
-    /// Seconds as a float, for output and for CUBIC's cube roots.
+    /// The duration in seconds as a float, for output and for CUBIC's cube roots.
     pub const fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -96,9 +96,9 @@ impl From<Duration> for core::time::Duration {
 pub struct Instant(u64);
 
 impl Instant {
-    /// The origin.
+    /// The origin of the clock.
     pub const ZERO: Instant = Instant(0);
-    /// A deadline that never comes.
+    /// A deadline that is never reached.
     pub const NEVER: Instant = Instant(u64::MAX);
 
     /// `ns` nanoseconds after the origin.
@@ -116,7 +116,7 @@ impl Instant {
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
-    /// Time since `earlier`; zero if `earlier` is in fact later.
+    /// The time from `earlier` to `self`; zero if `earlier` is in fact later.
     #[inline(always)]
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
@@ -144,6 +144,6 @@ impl Sub<Duration> for Instant {
     }
 }
 
-/// Nanoseconds since 1970, for capture files and logs alone; it may jump.
+/// Nanoseconds since 1970, used only for capture files and logs; this clock may jump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime(pub u64);

@@ -3,7 +3,8 @@
 /// The largest packet that a link or a path carries, in bytes, with the IP header but without the
 /// link header.
 ///
-/// From 68 (RFC 791) to 65,535; IPv6 asks for at least 1280 (RFC 8200 section 5).
+/// An MTU is from 68 (RFC 791) to 65,535 bytes; a link for IPv6 needs at least 1280 (RFC 8200
+/// section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mtu(u16);
 
@@ -22,7 +23,7 @@ impl Mtu {
         if bytes >= 68 && bytes <= 65_535 { Some(Mtu(bytes as u16)) } else { None }
     }
 
-    /// In bytes.
+    /// The MTU in bytes.
     pub const fn bytes(self) -> usize {
         self.0 as usize
     }
@@ -33,13 +34,13 @@ impl Mtu {
 pub struct Mss(pub u16);
 
 impl Mss {
-    /// The MSS of an IPv4 peer that sends no MSS option, RFC 9293 MUST-15.
+    /// RFC 9293 MUST-15: the MSS to assume for an IPv4 peer that sends no MSS option.
     pub const DEFAULT_V4: Mss = Mss(536);
-    /// The default over IPv6, RFC 9293 MUST-15.
+    /// RFC 9293 MUST-15: the MSS to assume for an IPv6 peer that sends no MSS option.
     pub const DEFAULT_V6: Mss = Mss(1220);
 
-    /// The MSS option to send for a link of this MTU: less the fixed IP and TCP headers,
-    /// RFC 6691 section 2.
+    /// The MSS to announce on a link of this MTU: the MTU less the fixed IP and TCP headers, RFC
+    /// 6691 section 2.
     pub const fn for_mtu(mtu: Mtu, version: crate::IpVersion) -> Mss {
         let headers = match version {
             crate::IpVersion::V4 => 20 + 20,
@@ -48,7 +49,8 @@ impl Mss {
         Mss((mtu.bytes().saturating_sub(headers)) as u16)
     }
 
-    /// The MTU for which [`Mss::for_mtu`] gives this MSS; `None` outside 68 to 65,535 bytes.
+    /// The MTU for which [`Mss::for_mtu`] gives this MSS; `None` if it would be outside 68 to
+    /// 65,535 bytes.
     pub const fn mtu(self, version: crate::IpVersion) -> Option<Mtu> {
         let headers = match version {
             crate::IpVersion::V4 => 20 + 20,
@@ -57,7 +59,7 @@ impl Mss {
         Mtu::new(self.bytes() + headers)
     }
 
-    /// In bytes.
+    /// The MSS in bytes.
     pub const fn bytes(self) -> usize {
         self.0 as usize
     }
@@ -68,7 +70,7 @@ impl Mss {
 pub struct WindowScale(u8);
 
 impl WindowScale {
-    /// The largest shift that may be used.
+    /// The largest shift that is allowed.
     pub const MAX: WindowScale = WindowScale(14);
 
     /// A received shift; above 14 counts as 14, RFC 7323 section 2.3.
@@ -85,13 +87,13 @@ impl WindowScale {
         WindowScale(shift)
     }
 
-    /// The shift.
+    /// The shift in bits.
     #[inline(always)]
     pub const fn shift(self) -> u8 {
         self.0
     }
 
-    /// The window in bytes for a window field.
+    /// The window in bytes that the window field `field` stands for.
     #[inline(always)]
     pub const fn unscale(self, field: u16) -> u32 {
         (field as u32) << self.0

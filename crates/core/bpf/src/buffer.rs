@@ -9,7 +9,7 @@ use crate::packet::{Direction, Packet, Shown};
 /// Bytes of a record's header: time, captured length, wire length, segment bytes, direction.
 pub const RECORD_HEADER_BYTES: usize = 8 + 4 + 4 + 2 + 2;
 
-/// Captured packets, in order.
+/// Captured packets, in the order in which the tap saw them.
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Box<[u8]>,
@@ -19,19 +19,19 @@ pub struct Buffer {
 /// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When it was received or sent.
+    /// When the packet was received or sent.
     pub time: WallTime,
-    /// Received or sent.
+    /// Whether the packet was received or sent.
     pub direction: Direction,
-    /// Its length on the wire, bytes.
+    /// The packet's length on the wire, in bytes.
     pub wire_len: u32,
     /// For a super-segment, the payload bytes of each segment; else 0.
     pub segment_bytes: u16,
-    /// Its captured bytes.
+    /// The captured bytes: the first bytes of the packet, or all of it.
     pub bytes: &'a [u8],
 }
 
-/// Bytes of a record with `captured` bytes of a packet.
+/// Bytes that a record takes if it holds `captured` bytes of a packet.
 pub(crate) const fn record_len(captured: usize) -> usize {
     RECORD_HEADER_BYTES + captured
 }
@@ -49,7 +49,7 @@ impl Buffer {
         self.len = 0;
     }
 
-    /// The end of the records, where the next one goes.
+    /// The offset where the last record ends and the next one goes.
     pub(crate) fn end(&self) -> usize {
         self.len
     }
@@ -64,7 +64,7 @@ impl Buffer {
         &mut self.bytes
     }
 
-    /// Is it empty?
+    /// Does the buffer hold no record?
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -74,14 +74,14 @@ impl Buffer {
         &self.bytes[..self.len]
     }
 
-    /// The packets in it.
+    /// The packets in the buffer.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         records(self.as_bytes())
     }
 }
 
-/// Write a record with the first `captured` bytes of a packet at `end`. Returns the copy and the
-/// end of the record, or `None` if there is no room.
+/// Write a record at offset `end` that holds the first `captured` bytes of a packet. Returns the
+/// copied bytes and the offset where the record ends, or `None` if there is no room.
 #[inline(always)]
 pub(crate) fn record<'r>(
     room: &'r mut [u8],

@@ -1,19 +1,20 @@
 //! Runs a program the fastest way available: as machine code, or by the interpreter.
 //!
-//! Called by: taps and captures. The results are the same either way.
+//! Called by: taps and captures. Machine code and interpreter give the same results.
 
 use crate::packet::{Direction, Packet};
 use crate::program::Program;
 
-/// A filter: machine code if the feature `jit` and the machine allow it, else interpreted.
+/// A filter that runs as machine code if the feature `jit` is on and the machine allows it, else in
+/// the interpreter.
 #[derive(Debug)]
 pub struct Filter {
     program: Program,
-    /// Its result, if that is the same for every packet.
+    /// The program's result, if it is the same for every packet.
     always: Option<u32>,
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     code: Option<crate::jit::Code>,
-    /// The filter for sent packets, if the program asks for the direction.
+    /// The filter for sent packets, if the program's result depends on the direction.
     sent: Option<Box<Filter>>,
 }
 
@@ -33,12 +34,12 @@ impl Filter {
         }
     }
 
-    /// How many bytes to keep, if that is the same for every packet.
+    /// How many bytes of a packet to keep, if that number is the same for every packet.
     pub fn always(&self) -> Option<u32> {
         self.always
     }
 
-    /// Is it machine code?
+    /// Does the filter run as machine code?
     pub fn is_compiled(&self) -> bool {
         #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
         return self.code.is_some();
@@ -60,8 +61,9 @@ impl Filter {
         }
     }
 
-    /// The maximum number of bytes to keep of the packet; 0 is no match. Equals [`Program::run`]:
-    /// if the program asks for the direction, the packet is a received one.
+    /// The maximum number of bytes to keep of the packet; 0 means that the packet does not match.
+    /// The result is that of [`Program::run`]: if it depends on the direction, the packet is taken
+    /// for a received one.
     #[inline]
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
         if let Some(keep) = self.always {
@@ -71,7 +73,8 @@ impl Filter {
         if let Some(code) = &self.code {
             match code.run(packet.head, packet.wire_len) {
                 Some(keep) => return keep,
-                // The program read past the head. That is rare, so the interpreter starts over.
+                // The program read past the head. That is rare, so the interpreter runs it from the
+                // start.
                 None if packet.has_rest() => {}
                 None => return 0,
             }
@@ -80,7 +83,7 @@ impl Filter {
         self.program.run(&{ *packet })
     }
 
-    /// The program it runs.
+    /// The program that this filter runs.
     pub fn program(&self) -> &Program {
         &self.program
     }

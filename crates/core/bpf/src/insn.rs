@@ -9,9 +9,9 @@
 pub struct Insn {
     /// The opcode: class, size, mode, operation and operand.
     pub code: u16,
-    /// Instructions to skip if a condition holds.
+    /// How many instructions to skip if the condition of a jump holds.
     pub jt: u8,
-    /// Instructions to skip if it does not.
+    /// How many instructions to skip if the condition does not hold.
     pub jf: u8,
     /// A constant, an offset into the packet in bytes, an index, or how far to jump.
     pub k: u32,
@@ -19,20 +19,20 @@ pub struct Insn {
 
 const _: () = assert!(size_of::<Insn>() == 8);
 
-/// A load at a constant offset of this or more asks the machine and not the packet (`SKF_AD_OFF`):
-/// the difference says what it asks.
+/// A load at a constant offset of this or more does not read the packet: it asks the machine for a
+/// value (`SKF_AD_OFF`). The offset minus this constant says for which one.
 pub(crate) const ANCILLARY: u32 = 0xffff_f000;
 
-/// The only such load that is supported here: the packet's type (`SKF_AD_PKTTYPE`), which libpcap
-/// compiles `inbound` and `outbound` to.
+/// The only such load that is supported here: it asks for the packet's type (`SKF_AD_PKTTYPE`).
+/// libpcap compiles `inbound` and `outbound` to it.
 pub(crate) const PACKET_TYPE: u32 = ANCILLARY + 4;
 
-/// The type of a received packet (`PACKET_HOST`), and that of a sent one (`PACKET_OUTGOING`).
-/// libpcap compares with the latter alone.
+/// The type of a received packet (`PACKET_HOST`) and of a sent one (`PACKET_OUTGOING`). The code of
+/// libpcap compares with the type of a sent packet only.
 pub(crate) const RECEIVED: u32 = 0;
 pub(crate) const SENT: u32 = 4;
 
-/// The size of a load; halves and words are big-endian.
+/// The size of a load. Values of two and four bytes are big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// 1 byte.
@@ -63,7 +63,7 @@ pub enum Operand {
     X,
 }
 
-/// Arithmetic on the accumulator, modulo 2^32.
+/// Arithmetic on the accumulator A, modulo 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AluOp {
     /// A + operand.
@@ -72,9 +72,9 @@ pub enum AluOp {
     Sub,
     /// A * operand.
     Mul,
-    /// A / operand; by zero the program returns 0.
+    /// A / operand; if the operand is zero, the program returns 0.
     Div,
-    /// A % operand; by zero the program returns 0.
+    /// A % operand; if the operand is zero, the program returns 0.
     Mod,
     /// Bitwise or.
     Or,
@@ -82,13 +82,13 @@ pub enum AluOp {
     And,
     /// Bitwise exclusive or.
     Xor,
-    /// Left shift; by 32 or more, zero.
+    /// Left shift; a shift by 32 or more gives zero.
     Lsh,
-    /// Right shift; by 32 or more, zero.
+    /// Right shift; a shift by 32 or more gives zero.
     Rsh,
 }
 
-/// The condition of a jump, on the accumulator; all comparisons are unsigned.
+/// The condition of a jump: it compares the accumulator with the operand, both unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Equal.
@@ -97,7 +97,7 @@ pub enum Condition {
     Gt,
     /// Greater or equal.
     Ge,
-    /// Any bit in common.
+    /// A and the operand have a one bit in common.
     Set,
 }
 
@@ -155,8 +155,8 @@ impl Insn {
         Insn { code: op.code(), jt, jf, k }
     }
 
-    /// The instructions that may run after this one, which is at `at` in a validated program and
-    /// does `op`.
+    /// The instructions that may run next, after this one, which is at index `at` of a validated
+    /// program and does `op`.
     pub(crate) fn followers(self, op: Op, at: usize) -> [Option<usize>; 2] {
         match op {
             Op::RetK | Op::RetA => [None, None],
@@ -169,7 +169,7 @@ impl Insn {
         }
     }
 
-    /// The operation; `None` if the opcode is unknown.
+    /// What the instruction does; `None` if the opcode is unknown.
     pub const fn op(self) -> Option<Op> {
         Some(match self.code {
             0x00 => Op::LdImm,
@@ -263,7 +263,7 @@ impl Condition {
         }
     }
 
-    /// Does it hold?
+    /// Does the condition hold for the accumulator `a` and the operand `b`?
     pub(crate) const fn holds(self, a: u32, b: u32) -> bool {
         match self {
             Condition::Eq => a == b,
@@ -275,7 +275,7 @@ impl Condition {
 }
 
 impl Op {
-    /// Its opcode.
+    /// The opcode of this operation.
     pub const fn code(self) -> u16 {
         const fn size(size: Size) -> u16 {
             match size {

@@ -1,9 +1,9 @@
 //! libpcap, loaded at run time: it compiles filter text to instructions, and its interpreter is the
 //! reference for ours.
 //!
-//! Called by: programs that take filter text from a user; tests and benches. It is not needed at
-//! build time. The functions and structures are those of pcap/pcap.h and pcap/bpf.h, which have not
-//! changed since version 1.0.
+//! Called by: programs that take filter text from a user; tests and benches. libpcap is not needed
+//! at build time. The functions and structures are those of pcap/pcap.h and pcap/bpf.h, which have
+//! not changed since version 1.0.
 
 #![allow(unsafe_code, reason = "functions of C")]
 
@@ -18,11 +18,11 @@ use crate::insn::Insn;
 use crate::packet::Packet;
 use crate::validate::INSNS_MAX;
 
-/// The message of its parser for any syntax error.
+/// The message of libpcap's parser for any syntax error.
 const SYNTAX_ERROR: &str = "syntax error";
 
-/// A word that is an error anywhere, which libpcap reports as soon as it reads it: it looks like an
-/// Ethernet address but is not one.
+/// A word that is an error at any place in a filter, and that libpcap reports as soon as it reads
+/// it: the word looks like an Ethernet address but is not one.
 const WRONG: &str = "1:1:";
 
 /// Link types (`DLT_` of pcap/dlt.h).
@@ -33,7 +33,7 @@ pub mod linktype {
     pub const RAW_IP: i32 = 12;
 }
 
-/// File names of the library, with the version, as in packages.
+/// File names of the library, with the version, as distributions install them.
 const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];
 
 /// `struct bpf_program`.
@@ -76,10 +76,10 @@ type FileInMemory = unsafe extern "C" fn(*const u8, usize, *const c_char) -> *mu
 type LookUp = unsafe extern "C" fn(*const c_char, *mut u32, *mut u32, *mut c_char) -> c_int;
 type Version = unsafe extern "C" fn() -> *const c_char;
 
-/// Held while a call uses global state of the library.
+/// Held during calls that use global state of the library.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The library, with the functions that are used.
+/// The loaded library, with the functions of it that are used here.
 #[derive(Debug)]
 pub struct Libpcap {
     open_dead: OpenDead,
@@ -94,26 +94,26 @@ pub struct Libpcap {
     open_file: OpenFile,
     file_in_memory: FileInMemory,
     look_up: LookUp,
-    /// Last, so that it is dropped last.
+    /// The last field, so that it is dropped after the function pointers.
     _library: Library,
 }
 
-/// What filter text is compiled for.
+/// Which packets filter text is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The link type, as `DLT_`.
     pub linktype: i32,
-    /// How many bytes a match keeps.
+    /// How many bytes of a matching packet the filter keeps.
     pub snaplen: u32,
     /// The netmask of the interface, which `ip broadcast` needs, in this machine's byte order.
     pub netmask: Option<u32>,
-    /// Fields of link headers that have the byte order of the capturing machine are in the other
-    /// order.
+    /// The capturing machine has the other byte order than this one, so fields of link headers that
+    /// are in machine order are swapped.
     pub is_swapped: bool,
 }
 
 impl Source {
-    /// Packets of this machine, at no interface in particular.
+    /// Packets captured on this machine, with no particular interface.
     pub fn new(linktype: i32, snaplen: u32) -> Source {
         Source { linktype, snaplen, netmask: None, is_swapped: false }
     }
@@ -162,7 +162,7 @@ impl Libpcap {
     /// Load the library.
     ///
     /// # Errors
-    /// It is not installed, or lacks a function.
+    /// The library is not installed, or lacks a function.
     pub fn load() -> Result<Libpcap, LibpcapError> {
         let mut why = String::new();
         for name in NAMES {
@@ -204,7 +204,7 @@ impl Libpcap {
 
     /// The library's name and version.
     pub fn version(&self) -> String {
-        // SAFETY: it returns a string that is never freed.
+        // SAFETY: the function returns a string that is never freed.
         unsafe { string((self.version)()) }
     }
 
@@ -212,7 +212,7 @@ impl Libpcap {
     /// match keeps `snaplen` bytes. This may resolve host names, which may take a while.
     ///
     /// # Errors
-    /// The text does not compile: libpcap's message, and the position.
+    /// The text does not compile: libpcap's message, and where the wrong word is.
     pub fn compile(
         &self,
         text: &str,
@@ -222,10 +222,10 @@ impl Libpcap {
         self.compile_for(text, &Source::new(linktype, snaplen))
     }
 
-    /// [`Libpcap::compile`] for packets of this source.
+    /// [`Libpcap::compile`], for packets of the given source.
     ///
     /// # Errors
-    /// The text does not compile: libpcap's message, and the position.
+    /// The text does not compile: libpcap's message, and where the wrong word is.
     pub fn compile_for(&self, text: &str, source: &Source) -> Result<Vec<Insn>, LibpcapError> {
         let message = match self.attempt(text, source)? {
             Ok(insns) => return Ok(insns),
@@ -239,10 +239,10 @@ impl Libpcap {
         Err(LibpcapError::Refused { text: text.to_owned(), message, position })
     }
 
-    /// Find the word at which the parser stops, which the message of a syntax error does not tell.
-    /// The parser reads word by word and reports a word that is wrong in itself before any syntax
-    /// error. So replace the rest of the text by such a word: if libpcap reports that word, the
-    /// text before it is valid.
+    /// Find the word at which the parser stops, because the message of a syntax error does not name
+    /// it. The parser reads word by word and reports a word that is wrong in itself before any
+    /// syntax error. So the rest of the text is replaced by such a word: if libpcap reports that
+    /// word, the text before it is valid.
     fn stopped_at(&self, text: &str, source: &Source) -> Option<usize> {
         let comes_to = |&at: &usize| {
             let (before, _) = text.split_at(at);
@@ -254,7 +254,7 @@ impl Libpcap {
         begins.get(passed.checked_sub(1)?).copied()
     }
 
-    /// Have libpcap compile the text; returns the instructions, or its message.
+    /// Compile the text with libpcap; returns the instructions, or libpcap's message.
     fn attempt(
         &self,
         text: &str,
@@ -263,7 +263,7 @@ impl Libpcap {
         let c_text = CString::new(text)
             .map_err(|_| LibpcapError::Unusable("the filter holds a NUL; leave it out"))?;
         let head = head_of_file(source);
-        // libpcap's number for a netmask that is unknown.
+        // The value by which libpcap means an unknown netmask.
         let netmask = source.netmask.unwrap_or(u32::MAX);
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `handle` is used only if it is not null, and closed once; `raw` is freed once, if
@@ -275,7 +275,7 @@ impl Libpcap {
                 return Err(LibpcapError::Unusable("libpcap has no memory for a filter"));
             }
             let mut raw = RawProgram { len: 0, insns: core::ptr::null_mut() };
-            // Optimised.
+            // The argument 1 asks for optimised code.
             let code = (self.compile)(handle, &mut raw, c_text.as_ptr(), 1, netmask);
             let result = if code == 0 {
                 let insns = copied(&raw);
@@ -289,19 +289,19 @@ impl Libpcap {
         }
     }
 
-    /// A handle for a source; null without memory. libpcap compiles for packets of a file if it has
-    /// one: link headers are then in the file's byte order and may have the numbers of other
-    /// systems, and a filter that asks for something that files do not have is refused. None of
-    /// that concerns Ethernet and bare IP: there, the code that runs the filter answers such
-    /// questions.
+    /// A libpcap handle for a source; null if there is no memory. The handle reads a file that
+    /// holds only a file header. For packets of a file, libpcap takes link headers in the file's
+    /// byte order, which may have the numbers of other systems, and refuses a filter that asks for
+    /// something that files do not record. That makes no difference for Ethernet and bare IP:
+    /// there, the code that runs the filter supplies what the filter asks for.
     ///
     /// # Safety
     /// `head` outlives the handle.
     unsafe fn open(&self, source: &Source, head: &[u8; 24]) -> *mut c_void {
         let snaplen = c_int::try_from(source.snaplen).unwrap_or(c_int::MAX);
-        // SAFETY: the file is read only, and has as many bytes as it is said to have; libpcap takes
-        // it over, or, without memory, leaves a file without packets behind; the error's text has
-        // the room that libpcap expects.
+        // SAFETY: the file is read only, and has as many bytes as `fmemopen` is told; libpcap takes
+        // it over, or, if it has no memory, leaves a file without packets open; the error's text
+        // has the room that libpcap expects.
         unsafe {
             if [linktype::ETHERNET, linktype::RAW_IP].contains(&source.linktype) {
                 return (self.open_dead)(source.linktype, snaplen);
@@ -315,19 +315,19 @@ impl Libpcap {
         }
     }
 
-    /// The netmask of the first IPv4 network of an interface of this machine; `None` if it has
-    /// none.
+    /// The netmask of the first IPv4 network of an interface of this machine; `None` if the
+    /// interface has none.
     pub fn netmask(&self, interface: &str) -> Option<u32> {
         let name = CString::new(interface).ok()?;
         let (mut net, mut mask, mut error): (u32, u32, ErrorText) = (0, 0, [0; 256]);
         // SAFETY: the name outlives the call, and each place has the size that libpcap expects.
         let code =
             unsafe { (self.look_up)(name.as_ptr(), &mut net, &mut mask, error.as_mut_ptr()) };
-        // Both are in network order; an interface without an address has zeros.
+        // Both values are in network byte order; for an interface without an address they are zero.
         (code == 0 && mask != 0).then_some(u32::from_be(mask))
     }
 
-    /// Run libpcap's interpreter on a packet in one piece: the reference for ours.
+    /// Run libpcap's interpreter on a packet in one piece, as the reference for our interpreter.
     pub fn offline_filter(&self, program: &crate::Program, packet: &[u8], wire_len: u32) -> u32 {
         let raw = RawProgram {
             len: program.insns().len() as c_uint,
@@ -349,16 +349,16 @@ impl Libpcap {
         unsafe { (self.interpret)(insns, bytes.as_ptr(), packet.wire_len, bytes.len() as c_uint) }
     }
 
-    /// An instruction in the format of `tcpdump -d`.
+    /// The text of an instruction in the format of `tcpdump -d`.
     pub fn image(&self, insn: Insn, number: usize) -> String {
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: it reads one instruction, and returns a static string that is valid until the
-        // next call; it is copied before that, under the lock.
+        // SAFETY: the function reads one instruction, and returns a static string that is valid
+        // until the next call; the string is copied before that, under the lock.
         unsafe { string((self.image)(&insn, number as c_int)) }
     }
 }
 
-/// The head of a pcap file of no packets, in the source's byte order.
+/// The header of a pcap file without packets, in the source's byte order.
 fn head_of_file(source: &Source) -> [u8; 24] {
     // A few link types have other numbers in files.
     let linktype = match source.linktype {
@@ -388,23 +388,24 @@ unsafe fn copied(raw: &RawProgram) -> Vec<Insn> {
     if raw.insns.is_null() {
         return Vec::new();
     }
-    // SAFETY: it holds `raw.len` instructions, by this function's contract.
+    // SAFETY: by this function's contract, `raw.insns` points to `raw.len` instructions.
     unsafe { core::slice::from_raw_parts(raw.insns, len) }.to_vec()
 }
 
 /// Copy a C string; empty for null.
 ///
 /// # Safety
-/// It is null, or ends in a NUL and is valid until this returns.
+/// `text` is null, or ends in a NUL and is valid until this function returns.
 unsafe fn string(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: by this function's contract.
+    // SAFETY: as this function's contract requires.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Find the word that a message quotes in the text, preferably as a word of its own.
+/// The offset in `text` of the word that libpcap's message quotes, preferably where it is a whole
+/// word.
 fn quoted(text: &str, message: &str) -> Option<usize> {
     let mut parts = message.split(['\'', '"']);
     let word = parts.nth(1).filter(|word| !word.is_empty())?;
@@ -420,8 +421,8 @@ fn quoted(text: &str, message: &str) -> Option<usize> {
     apart.or_else(|| text.find(word))
 }
 
-/// The offsets where the words of a filter begin, and its end. Spaces and parentheses end any token
-/// of libpcap; which other characters do depends on the token.
+/// The offsets where the words of a filter begin, and the end of the text. Spaces and parentheses
+/// end any token of libpcap; which other characters end one depends on the token.
 fn begins_of_words(text: &str) -> Vec<usize> {
     const PARENTHESES: [char; 2] = ['(', ')'];
     let mut begins = Vec::new();
@@ -447,7 +448,8 @@ mod tests {
             ("tcp and port p", "unknown port 'p'", Some(13)),
             ("host ab and port b", "unknown port 'b'", Some(17)),
             ("(port b)", "unknown port 'b'", Some(6)),
-            // Nowhere a word of its own: the first match is better than none.
+            // The quoted text is nowhere a whole word: then the first place that contains it is
+            // returned.
             ("udp or tcp", "what is 'p'?", Some(2)),
             ("udp", "what is 'x'?", None),
             ("udp", "what is ''?", None),

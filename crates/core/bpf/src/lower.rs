@@ -1,8 +1,9 @@
 //! Lowers validated instructions to steps for the interpreter: a load and the comparison after it
 //! become one step, and all comparisons become range checks.
 //!
-//! Called by: `program.rs`. Step n begins at instruction n. So a jump into the middle of a pair
-//! finds the second instruction as a step of its own, and jump targets need no analysis.
+//! Called by: `program.rs`. Step n begins at instruction n, also if a pair covers n. So a jump to
+//! the second instruction of a pair finds that instruction as a step of its own, and jump targets
+//! need no analysis.
 
 use crate::insn::{Condition, Insn, Op, Operand, Size};
 
@@ -15,24 +16,25 @@ pub(crate) enum Step {
     One(One),
 }
 
-/// A load, and a comparison with a constant: A = packet at `offset`, or at X + `offset`; then a
-/// jump unless A is in a range.
+/// A load, and a comparison with a constant: A becomes the value in the packet at `offset`, or at X
+/// + `offset`; execution then jumps unless A is in a range.
 ///
-/// A load of any size reads four bytes, if there are as many; A is their upper bits, and the range
-/// applies to all four bytes. So there is one kind of step, without a branch on the size. Inside
-/// the range execution falls through, as it mostly does on the path to a match: the interpreter
-/// knows the next step without reading it from here.
+/// A load of any size reads four bytes, if there are as many. A is the upper bits of the four
+/// bytes, and the range applies to all of them. So there is one kind of step, without a branch on
+/// the size. If A is in the range, execution falls through, which is the common case on the path to
+/// a match: the interpreter then knows the next step without reading it from here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) size: Size,
     /// The number of bits below A in the four bytes.
     pub(crate) shift: u8,
-    /// The step to go to from outside the range.
+    /// The step to go to if A is outside the range.
     pub(crate) jump: u16,
     pub(crate) offset: u32,
     /// All ones if X is added to the offset, else 0.
     pub(crate) x_mask: u32,
-    /// The range: the four bytes & `mask` are in `first` to `first + span`, modulo 2^32.
+    /// The range: A is in it if the four bytes & `mask` are in `first` to `first + span`, modulo
+    /// 2^32.
     pub(crate) mask: u32,
     pub(crate) first: u32,
     pub(crate) span: u32,
@@ -42,7 +44,7 @@ pub(crate) struct Pair {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct One {
     pub(crate) op: Op,
-    /// The target of a jump; of a conditional jump, if the condition holds.
+    /// The target of a jump; for a conditional jump, the target if the condition holds.
     pub(crate) jump: u16,
     /// The target if the condition does not hold.
     pub(crate) otherwise: u16,
@@ -51,11 +53,12 @@ pub(crate) struct One {
 
 const _: () = assert!(size_of::<Step>() <= 28);
 
-/// Lower validated instructions; `ops` are their operations.
+/// Lower validated instructions to steps; `ops` are the operations of the instructions.
 pub(crate) fn lower(insns: &[Insn], ops: &[Op]) -> Box<[Step]> {
     let step = |at: usize| {
         pair(at, insns, ops).map(Step::Pair).unwrap_or_else(|| {
-            // A program has at most 4,096 instructions. A return has no target; 0 is unused.
+            // A program has at most 4,096 instructions. A return has no target; 0 stands there and
+            // is unused.
             let to = insns[at].followers(ops[at], at).map(|to| to.unwrap_or(0) as u16);
             Step::One(One { op: ops[at], jump: to[0], otherwise: to[1], k: insns[at].k })
         })
@@ -63,7 +66,7 @@ pub(crate) fn lower(insns: &[Insn], ops: &[Op]) -> Box<[Step]> {
     (0..insns.len()).map(step).collect()
 }
 
-/// The pair that begins at an instruction, if there is one.
+/// The pair that begins at instruction `at`, if this and the next instruction form one.
 fn pair(at: usize, insns: &[Insn], ops: &[Op]) -> Option<Pair> {
     let Some(&Op::Jump(condition, Operand::K)) = ops.get(at + 1) else { return None };
     let (size, x_mask) = match ops[at] {
@@ -82,20 +85,21 @@ fn pair(at: usize, insns: &[Insn], ops: &[Op]) -> Option<Pair> {
         Condition::Eq => (all, k, 0),
         Condition::Ge => (all, k, u32::MAX - k),
         Condition::Gt => (all, k.checked_add(1)?, u32::MAX - 1 - k),
-        // Any bit set: from 1 up.
+        // A bit in common: the four bytes & the constant are at least 1.
         Condition::Set => (k, 1, u32::MAX - 1),
     };
     let (first, span) = if goes_on_if_it_holds {
         (first, span)
     } else {
-        // The complement of the range; there is none if the range is everything.
+        // The complement of the range. If the range is everything, the complement is empty, and
+        // there is no pair.
         (first.wrapping_add(span).wrapping_add(1), (u32::MAX - 1).checked_sub(span)?)
     };
     Some(Pair { size, shift: shift as u8, jump, offset, x_mask, mask, first, span })
 }
 
-/// Whether a conditional jump falls through if the condition holds, and its target otherwise;
-/// `None` if neither outcome falls through.
+/// Whether a conditional jump falls through if its condition holds (else if it does not hold), and
+/// the target in the other case. `None` if it falls through in neither case.
 fn way(at: usize, insn: Insn) -> Option<(bool, u16)> {
     // A program has at most 4,096 instructions.
     let to = |skip: u8| (at + 1 + usize::from(skip)) as u16;

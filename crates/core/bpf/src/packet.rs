@@ -4,7 +4,7 @@
 
 use base::WallTime;
 
-/// A packet, borrowed.
+/// A packet whose bytes are borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     pub(crate) head: &'a [u8],
@@ -33,7 +33,7 @@ impl<'a> Packet<'a> {
         self.head.len() + self.rest.len()
     }
 
-    /// Copy its first bytes to `out`, which is no longer than [`Packet::captured_bytes`].
+    /// Copy the packet's first bytes to `out`, which is no longer than [`Packet::captured_bytes`].
     #[inline(always)]
     pub(crate) fn copy_to(&self, out: &mut [u8]) {
         match self.head.get(..out.len()) {
@@ -50,7 +50,7 @@ impl<'a> Packet<'a> {
         rest.copy_from_slice(&self.rest[..rest.len()]);
     }
 
-    /// Is there more than the head?
+    /// Does the packet have bytes after the head?
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     pub(crate) fn has_rest(&self) -> bool {
         !self.rest.is_empty()
@@ -73,7 +73,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// N bytes at `at` that are not all in the head.
+    /// N bytes at `at` that are not all in the head: copied from both pieces or from the second.
     #[cold]
     #[inline(never)]
     fn beyond<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
@@ -92,20 +92,20 @@ impl<'a> Packet<'a> {
 /// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It was received.
+    /// The packet was received.
     In,
-    /// It was sent.
+    /// The packet was sent.
     Out,
 }
 
-/// A packet shown to taps.
+/// A packet that is shown to taps, with what a capture records about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// Its bytes, borrowed.
+    /// The packet's bytes, borrowed.
     pub packet: Packet<'a>,
-    /// Received or sent.
+    /// Whether the packet was received or sent.
     pub direction: Direction,
-    /// When it was received or sent.
+    /// When the packet was received or sent.
     pub time: WallTime,
     /// For a super-segment, the payload bytes of each of its segments; else 0.
     pub segment_bytes: u16,

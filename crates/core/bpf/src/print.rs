@@ -28,13 +28,13 @@ impl fmt::Display for Listing<'_> {
 }
 
 impl Listing<'_> {
-    /// As members of a C array (`tcpdump -dd`).
+    /// The instructions as members of a C array (`tcpdump -dd`).
     pub fn c_array(&self) -> String {
         let line = |i: &Insn| format!("{{ {:#x}, {}, {}, {:#010x} }},\n", i.code, i.jt, i.jf, i.k);
         self.0.iter().map(line).collect()
     }
 
-    /// As decimal numbers after their count (`tcpdump -ddd`).
+    /// The number of instructions, then each instruction in decimal numbers (`tcpdump -ddd`).
     pub fn decimal(&self) -> String {
         let line = |i: &Insn| format!("{} {} {} {}\n", i.code, i.jt, i.jf, i.k);
         format!("{}\n", self.0.len()) + &self.0.iter().map(line).collect::<String>()

@@ -2,8 +2,9 @@
 //!
 //! Called by: code that gets a program from libpcap, a file or another process.
 //!
-//! A program that asks for the packet's direction becomes two, in which the answer is a constant:
-//! the interpreter and the compiler know nothing of directions.
+//! A program that asks for the packet's direction is stored as two programs, one for each
+//! direction, in which a constant replaces the question. So the interpreter and the compiler need
+//! to know nothing of directions.
 
 use crate::insn::{Insn, Op, RECEIVED, SENT};
 use crate::lower::{Step, lower};
@@ -15,12 +16,12 @@ use crate::vm;
 #[derive(Clone, Debug)]
 pub struct Program {
     insns: Box<[Insn]>,
-    /// The instructions that run: those that were given, with a constant for each load of the
+    /// The instructions that run: the given ones, with a constant in place of each load of the
     /// packet's type.
     answered: Box<[Insn]>,
     steps: Box<[Step]>,
     goes_back: bool,
-    /// The program for sent packets, if this one asks for the direction.
+    /// The program for sent packets, if the given instructions ask for the direction.
     sent: Option<Box<Program>>,
 }
 
@@ -70,8 +71,9 @@ impl Program {
         Ok(Program { insns: insns.into(), ..answered(RECEIVED, Some(Box::new(sent))) })
     }
 
-    /// Run the interpreter; returns the maximum number of bytes to keep of the packet, 0 for no
-    /// match. If the program asks for the packet's direction, the packet is a received one.
+    /// Run the interpreter; returns the maximum number of bytes to keep of the packet, or 0 if the
+    /// packet does not match. If the program asks for the packet's direction, the packet is taken
+    /// for a received one.
     ///
     /// As in libpcap, a load outside the packet and a division by X = 0 return 0, arithmetic wraps,
     /// and a shift by 32 or more gives 0.
@@ -92,18 +94,19 @@ impl Program {
         self.sent.is_some()
     }
 
-    /// Does any of its jumps go back?
+    /// Does any jump of the program go back?
     pub fn goes_back(&self) -> bool {
         self.goes_back
     }
 
-    /// The first instruction that reads a word of M which some path to it has not written. The word
-    /// is 0 here; libpcap does not define it. `None` if there is none, or if jumps go back.
+    /// The index of the first instruction that may read a word of M before the program has written
+    /// it. Such a word is 0 here; libpcap does not define it. `None` if no instruction does that,
+    /// or if jumps go back.
     pub fn first_unwritten(&self) -> Option<usize> {
         if self.goes_back { None } else { unwritten(&self.answered, &self.ops()).1 }
     }
 
-    /// The words of M that have to be zeros at the beginning, a bit each.
+    /// The words of M that must be set to 0 before the program runs, one bit for each word.
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     pub(crate) fn unwritten(&self) -> u16 {
         unwritten(&self.answered, &self.ops()).0
@@ -122,7 +125,7 @@ impl Program {
         }
     }
 
-    /// The instructions that it was made of.
+    /// The instructions that the program was made of.
     pub fn insns(&self) -> &[Insn] {
         &self.insns
     }

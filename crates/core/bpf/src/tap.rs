@@ -4,10 +4,10 @@
 //! takes full buffers and gives them back. A tap belongs to one thread; a reader on another thread
 //! moves whole buffers there.
 //!
-//! Buffers have BSD's names: the store buffer is being filled, the hold buffer is full and waits
-//! for the reader, free ones are next. There are three: one of each kind, or one with the reader.
-//! If the reader is too slow, packets are dropped and counted; nothing waits for it. Counters:
-//! [`Counters`].
+//! Buffers have BSD's names: the store buffer is being filled; the hold buffer is full and waits
+//! for the reader; the free buffers will be filled later. There are three buffers, including those
+//! that the reader has. If the reader is too slow, packets are dropped and counted; the stack does
+//! not wait for it. Counters: [`Counters`].
 
 use core::fmt;
 
@@ -27,7 +27,7 @@ pub struct Settings {
     pub buffer_bytes: usize,
     /// Snapshot length: the maximum bytes kept of a packet. The filter may keep fewer.
     pub snaplen: u32,
-    /// Show only packets of this direction.
+    /// Show only packets of this direction; `None` shows both.
     pub only: Option<Direction>,
 }
 
@@ -43,14 +43,14 @@ impl Default for Settings {
 pub enum TapError {
     /// The buffer is too large, or too small for one packet.
     BufferBytes {
-        /// The requested size.
+        /// The requested size in bytes.
         has: usize,
-        /// Room for one record of the snapshot length.
+        /// The smallest size in bytes: room for one record of the snapshot length.
         least: usize,
-        /// [`BUFFER_BYTES_MAX`].
+        /// The largest size in bytes, [`BUFFER_BYTES_MAX`].
         most: usize,
     },
-    /// The snapshot length is out of range.
+    /// The snapshot length in bytes, which is out of range.
     Snaplen(u32),
 }
 
@@ -73,15 +73,15 @@ impl core::error::Error for TapError {}
 /// The counters of a tap, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Shown, of the requested direction.
+    /// Packets shown to the tap that have the requested direction.
     pub seen: u64,
-    /// Matched by the filter.
+    /// Packets that the filter matched.
     pub matched: u64,
-    /// Matched, but dropped: no buffer had room.
+    /// Packets that matched but were dropped, because no buffer had room.
     pub dropped: u64,
 }
 
-/// A filter, with buffers of the packets that matched.
+/// A filter, with buffers for the packets that match it.
 #[derive(Debug)]
 pub struct Tap {
     filter: Filter,
@@ -92,11 +92,11 @@ pub struct Tap {
     free: Vec<Buffer>,
 }
 
-/// Buffers of a tap, including those with the reader.
+/// The number of buffers of a tap, including those that the reader has.
 const BUFFERS: usize = 3;
 
 impl Tap {
-    /// Make a tap with its three buffers.
+    /// Make a tap and allocate its three buffers.
     ///
     /// # Errors
     /// A setting is out of range.
@@ -118,15 +118,16 @@ impl Tap {
         })
     }
 
-    /// Filter packets in order, copy those that match, and call `amend` with the value that came
-    /// with the packet, to finish the copy.
+    /// Filter packets in order and copy those that match. For each copy, call `amend` with the
+    /// value that the caller gave with the packet, to finish the copied bytes.
     #[inline]
     pub fn see<'a, T>(
         &mut self,
         packets: impl IntoIterator<Item = (Shown<'a>, T)>,
         amend: impl FnMut(T, &mut [u8]),
     ) {
-        // One loop for each case, so that a tap of all packets runs no filter.
+        // The case without a filter has a loop of its own, so that a tap of all packets runs no
+        // filter.
         match self.filter.always() {
             Some(keep) => self.look(packets, amend, |_, _| keep),
             None if self.filter.asks_direction() => self.look(packets, amend, |filter, shown| {
@@ -180,8 +181,8 @@ impl Tap {
         self.counters = counters;
     }
 
-    /// Make the store buffer the hold buffer, and fill a free one from now on. `false` if there is
-    /// no free one, or the reader has not taken the hold buffer.
+    /// The store buffer becomes the hold buffer, and a free buffer the new store buffer. `false` if
+    /// no buffer is free, or if the reader has not taken the last hold buffer.
     #[cold]
     #[inline(never)]
     fn turn(&mut self) -> bool {
@@ -193,8 +194,9 @@ impl Tap {
         true
     }
 
-    /// Take the hold buffer, or else the store buffer as it is. `None` if both are empty, or if the
-    /// reader has all other buffers: the tap does not replace a buffer that is not given back.
+    /// Take the hold buffer; if there is none, the store buffer with what it has so far. `None` if
+    /// both are empty, or if the reader has all other buffers: the tap always keeps one buffer to
+    /// fill.
     pub fn take(&mut self) -> Option<Buffer> {
         if self.hold.is_none() && !self.store.is_empty() {
             self.turn();
@@ -202,8 +204,8 @@ impl Tap {
         self.hold.take()
     }
 
-    /// Give a taken buffer back, to be used again. An extra one, or one of another size, is
-    /// dropped.
+    /// Give a taken buffer back, so that it is filled again. A buffer that the tap does not lack,
+    /// or one of another size, is freed.
     pub fn give_back(&mut self, mut buffer: Buffer) {
         let here = 1 + usize::from(self.hold.is_some()) + self.free.len();
         if here < BUFFERS && buffer.room() == self.settings.buffer_bytes {
@@ -212,7 +214,7 @@ impl Tap {
         }
     }
 
-    /// The counters so far.
+    /// The values of the counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -23,7 +23,7 @@ pub const SCRATCH_WORDS: u32 = 16;
 pub struct Refusal {
     /// The instruction, numbered from 0 as in `tcpdump -d`.
     pub at: usize,
-    /// What is wrong with it.
+    /// What is wrong with the instruction.
     pub reason: Reason,
 }
 
@@ -34,13 +34,14 @@ pub enum Reason {
     Empty,
     /// The program has more than [`INSNS_MAX`] instructions.
     TooLong(usize),
-    /// No such opcode.
+    /// The opcode does not exist.
     UnknownOpcode(u16),
-    /// A jump past the last instruction, or backwards where it may not.
+    /// A jump past the last instruction, or a jump back in a program that may have none.
     JumpOutside(u32),
-    /// No such word of scratch memory.
+    /// The word of scratch memory does not exist.
     ScratchIndex(u32),
-    /// A load that asks the machine instead of the packet, for anything but the packet's type.
+    /// A load that asks the machine for a value other than the packet's type, instead of reading
+    /// the packet.
     Ancillary(u32),
     /// Division by the constant 0.
     DivisionByZero,
@@ -95,17 +96,17 @@ impl fmt::Display for Reason {
 
 impl core::error::Error for Reason {}
 
-/// What is known of a valid program.
+/// What the validator found out about a valid program.
 pub(crate) struct Checked {
     /// The operation of each instruction.
     pub(crate) ops: Vec<Op>,
     /// Does any jump go back?
     pub(crate) goes_back: bool,
-    /// Does it ask for the packet's type?
+    /// Does any instruction ask for the packet's type?
     pub(crate) asks_direction: bool,
 }
 
-/// Check every rule on every instruction, in order. Jumps may go back if `may_go_back`.
+/// Check every instruction against every rule, in order. Jumps may go back if `may_go_back`.
 pub(crate) fn check(insns: &[Insn], may_go_back: bool) -> Result<Checked, Refusal> {
     let refusal = |at, reason| Err(Refusal { at, reason });
     if insns.is_empty() {
@@ -140,7 +141,8 @@ pub(crate) fn asks(op: Op, k: u32) -> bool {
 }
 
 /// Check the rules that need only the instruction itself. A jump may go back over at most `back`
-/// instructions, this one included; `left` instructions are behind it.
+/// instructions, this one included, and forward over at most `left`, the number of instructions
+/// after it.
 fn alone(insn: Insn, back: usize, left: usize) -> Result<Op, Reason> {
     let op = insn.op().ok_or(Reason::UnknownOpcode(insn.code))?;
     let inside = |skip: u32| {
@@ -173,9 +175,10 @@ fn alone(insn: Insn, back: usize, left: usize) -> Result<Op, Reason> {
     Ok(op)
 }
 
-/// The words of M that some path reads before it writes them, a bit each, and the first instruction
-/// that does. For each instruction there is a bit per word: written on every path to it. Jumps go
-/// forward, so one pass covers every path; unreachable instructions read nothing.
+/// The words of M that some path reads before it writes them, a bit for each word, and the first
+/// instruction that reads such a word. The loop keeps, for each instruction, the words that are
+/// written on every path to it. Jumps go forward, so one pass covers every path; unreachable
+/// instructions read nothing.
 pub(crate) fn unwritten(insns: &[Insn], ops: &[Op]) -> (u16, Option<usize>) {
     let (mut read, mut first) = (0, None);
     let mut written = vec![u16::MAX; insns.len()];

@@ -10,13 +10,14 @@ use crate::insn::{AluOp, Op, Operand, Size};
 use crate::lower::Step;
 use crate::packet::Packet;
 
-/// How often a program may go back for one packet. A round of `protochain` passes over a header of
-/// 8 bytes at least, and a packet has at most 262,144.
+/// How often a program may jump back for one packet. Each round of `protochain` passes over a
+/// header of at least 8 bytes, and a packet has at most 262,144 bytes.
 pub const BACK_JUMPS_MAX: u32 = 262_144 / 8;
 
-/// Run `steps` over `packet`; returns the bytes to keep, 0 for no match.
+/// Run `steps` over `packet`; returns the number of bytes to keep, or 0 if the packet does not
+/// match.
 pub(crate) fn run(steps: &[Step], packet: &Packet<'_>) -> u32 {
-    // `None` is a load outside the packet, a division by zero, or a loop without end.
+    // `None` means a load outside the packet, a division by zero, or too many jumps back.
     walk(steps, packet).unwrap_or(0)
 }
 
@@ -43,8 +44,9 @@ fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
                 if (a & p.mask).wrapping_sub(p.first) <= p.span {
                     at += 2;
                 } else {
-                    // Not really cold. The hint makes the compiler emit a branch instead of a
-                    // conditional move, for whose result the next step would have to wait.
+                    // This path is not really cold. The hint makes the compiler emit a branch
+                    // instead of a conditional move, for whose result the next step would have to
+                    // wait.
                     cold_path();
                     at = usize::from(p.jump);
                 }
@@ -111,7 +113,7 @@ pub(crate) fn calculate(op: AluOp, a: u32, b: u32) -> Option<u32> {
     })
 }
 
-/// A big-endian value of the packet; `None` past its end.
+/// Load a big-endian value from the packet; `None` if it is past the packet's end.
 #[inline(always)]
 fn load(packet: &Packet<'_>, size: Size, offset: u64) -> Option<u32> {
     match size {

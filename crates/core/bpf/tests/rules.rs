@@ -17,7 +17,7 @@ fn jeq(jt: u8, jf: u8) -> Insn {
 }
 
 fn refused(insns: &[Insn]) -> (usize, Reason) {
-    let Refusal { at, reason } = Program::new(insns).expect_err("it breaks a rule");
+    let Refusal { at, reason } = Program::new(insns).expect_err("an invalid program was accepted");
     (at, reason)
 }
 
@@ -47,7 +47,10 @@ fn every_rule_refuses_the_program_that_breaks_it() {
         (&[of(Op::Stx, u32::MAX), RET], (0, Reason::ScratchIndex(u32::MAX))),
         (&[of(Op::LdMem, 16), RET], (0, Reason::ScratchIndex(16))),
         (&[of(Op::LdxMem, 99), RET], (0, Reason::ScratchIndex(99))),
-        (&[of(LDB.op().expect("a load"), 0xffff_f000), RET], (0, Reason::Ancillary(0xffff_f000))),
+        (
+            &[of(LDB.op().expect("LDB is valid"), 0xffff_f000), RET],
+            (0, Reason::Ancillary(0xffff_f000)),
+        ),
         (&[LDB, of(Op::LdAbs(Size::Word), u32::MAX), RET], (1, Reason::Ancillary(u32::MAX))),
         (&[div(AluOp::Div), RET], (0, Reason::DivisionByZero)),
         (&[div(AluOp::Mod), RET], (0, Reason::DivisionByZero)),
@@ -63,7 +66,7 @@ fn every_rule_refuses_the_program_that_breaks_it() {
 fn a_word_that_no_path_wrote_is_zero() {
     let of = |op, k| Insn::of(op, 0, 0, k);
     let ret = of(Op::RetA, 0);
-    let program = |insns: &[Insn]| Program::new(insns).expect("it breaks no rule");
+    let program = |insns: &[Insn]| Program::new(insns).expect("the program is valid");
     for (insns, first, expected) in [
         (&[of(Op::LdImm, 9), of(Op::LdMem, 3), ret][..], Some(1), 0),
         (&[of(Op::LdImm, 9), of(Op::St, 3), of(Op::LdMem, 3), ret], None, 9),
@@ -72,10 +75,10 @@ fn a_word_that_no_path_wrote_is_zero() {
             Some(0),
             5,
         ),
-        // Written on one path, not on the other.
+        // M[0] is written on one path and not on the other.
         (&[LDB, jeq(0, 1), of(Op::St, 0), of(Op::LdMem, 0), ret], Some(3), 0),
     ] {
-        // Other values on the stack first, where machine code keeps M.
+        // Fill the stack, where machine code keeps M, with other values first.
         let dirty: Vec<Insn> = (0..16).map(|k| of(Op::Stx, k)).collect();
         run(&[&[of(Op::LdxImm, 77)], &dirty[..], &[RET]].concat(), &[8]);
         assert_eq!(run(insns, &[8]), expected, "{}", Listing(insns));
@@ -87,14 +90,14 @@ fn a_word_that_no_path_wrote_is_zero() {
 fn a_load_of_the_packets_type_is_answered_by_its_direction() {
     const TYPE: u32 = 0xffff_f004;
     for size in [Size::Byte, Size::Half, Size::Word] {
-        // As libpcap compiles `outbound`.
+        // The program that libpcap makes of `outbound`.
         let outbound = [
             Insn::of(Op::LdAbs(size), 0, 0, TYPE),
             Insn::of(Op::Jump(Condition::Eq, Operand::K), 0, 1, 4),
             RET,
             Insn::of(Op::RetK, 0, 0, 0),
         ];
-        let program = Program::new(&outbound).expect("it breaks no rule");
+        let program = Program::new(&outbound).expect("the program is valid");
         assert_eq!(program.insns(), outbound);
         let filter = Filter::new(program.clone());
         assert!(filter.asks_direction() && filter.always().is_none());
@@ -103,7 +106,7 @@ fn a_load_of_the_packets_type_is_answered_by_its_direction() {
             assert_eq!(filter.of(direction).run(&Packet::whole(&[])), keep);
         }
     }
-    let other = Filter::new(Program::new(&[LDB, RET]).expect("it breaks no rule"));
+    let other = Filter::new(Program::new(&[LDB, RET]).expect("the program is valid"));
     assert!(!other.asks_direction());
     assert_eq!(other.of(Direction::Out).run(&Packet::whole(&[1])), 7);
 }
@@ -125,14 +128,15 @@ fn a_program_goes_back_where_it_may_and_comes_to_an_end() {
         of(Op::RetA, 0),
     ];
     assert_eq!(refused(&search), (6, Reason::JumpOutside(back - 1)));
-    let program = Program::with_loops(&search).expect("it may go back");
+    let program = Program::with_loops(&search).expect("the program may go back");
     assert!(program.goes_back());
     let filter = Filter::new(program);
     assert!(!filter.is_compiled());
     assert_eq!(filter.run(&Packet::whole(&[1, 1, 1, 0])), 3);
-    // A load behind the end, then a loop that never ends.
+    // First a load past the packet's end, then a loop that never ends.
     assert_eq!(filter.run(&Packet::whole(&[1, 1])), 0);
-    let forever = Program::with_loops(&[of(Op::Ja, u32::MAX), RET]).expect("it may go back");
+    let forever =
+        Program::with_loops(&[of(Op::Ja, u32::MAX), RET]).expect("the program may go back");
     assert_eq!(forever.run(&Packet::whole(&[1])), 0);
     let as_often = vec![1; BACK_JUMPS_MAX as usize];
     assert_eq!(filter.run(&Packet::whole(&[&as_often[..], &[0]].concat())), BACK_JUMPS_MAX);
@@ -176,7 +180,8 @@ fn what_is_just_within_the_rules_may_run() {
     assert_eq!(run(&[Insn::of(Op::Ja, 0, 0, 1), Insn::of(Op::LdMem, 0, 0, 1), RET], &[]), 7);
 }
 
-/// Every instruction of it runs, including a jump over nothing, a load and a store.
+/// Every instruction of the longest program runs, including a jump over nothing, a load and a
+/// store.
 #[test]
 fn the_longest_program_is_run_to_its_end() {
     let of = |op, k| Insn::of(op, 0, 0, k);
@@ -202,7 +207,7 @@ fn the_longest_program_is_run_to_its_end() {
     insns.extend(vec![of(Op::Alu(AluOp::Add, Operand::K), 1); ones]);
     insns.push(of(Op::RetA, 0));
     assert_eq!(insns.len(), INSNS_MAX);
-    let filter = Filter::new(Program::new(&insns).expect("as many as there may be"));
+    let filter = Filter::new(Program::new(&insns).expect("the program has the maximum length"));
     let can_compile = cfg!(all(feature = "jit", unix, target_arch = "x86_64"));
     assert_eq!(filter.is_compiled(), can_compile);
     for byte in [0_u8, 1, 77, 255] {
@@ -210,9 +215,13 @@ fn the_longest_program_is_run_to_its_end() {
         let frame = [9, byte];
         let packet = Packet::whole(&frame);
         assert_eq!(filter.program().run(&packet), expected, "interpreted");
-        assert_eq!(filter.run(&packet), expected, "the fastest way");
+        assert_eq!(filter.run(&packet), expected, "the filter and the interpreter disagree");
         assert_eq!(filter.run(&Packet::in_two(&frame[..1], &frame[1..], 2)), expected);
-        assert_eq!(filter.run(&Packet::whole(&frame[..1])), 0, "it is too short");
+        assert_eq!(
+            filter.run(&Packet::whole(&frame[..1])),
+            0,
+            "a packet that is too short matched"
+        );
     }
 }
 
@@ -223,7 +232,7 @@ fn an_opcode_means_one_thing_and_is_written_one_way() {
         assert!(op.is_none_or(|op| op.code() == code), "{code:#x}");
         op.is_some()
     });
-    // 13 loads, 2 stores, 20 + 1 of arithmetic, 8 + 1 jumps, 2 returns, 2 moves.
+    // 49 = 13 loads, 2 stores, 21 arithmetic operations, 9 jumps, 2 returns and 2 moves.
     assert_eq!(known.count(), 49);
 }
 
@@ -240,7 +249,7 @@ fn a_load_past_the_end_and_a_division_by_zero_return_0() {
     let ind = |x, k| [Insn::of(Op::LdxImm, 0, 0, x), Insn::of(Op::LdInd(Size::Half), 0, 0, k), RET];
     assert_eq!(run(&ind(3, 3), &packet), 7);
     assert_eq!(run(&ind(3, 4), &packet), 0);
-    // The sum does not wrap.
+    // The sum X + k does not wrap.
     assert_eq!(run(&ind(u32::MAX, 1), &packet), 0);
     assert_eq!(run(&ind(1, u32::MAX), &packet), 0);
     for op in [AluOp::Div, AluOp::Mod] {
@@ -309,7 +318,7 @@ fn machine_code_does_what_the_interpreter_does_on_any_program() {
             matched += u32::from(said != 0);
         }
     }
-    // There must be matches and mismatches, or the comparison shows nothing.
+    // Some packets must match and some must not, or the comparison shows nothing.
     assert!((6_000..54_000).contains(&matched), "{matched} of 60,000 matched");
 }
 

@@ -6,7 +6,7 @@ use bpf::{
     Shown, Tap, TapError,
 };
 
-/// Matches packets whose first byte is 1, and keeps `keep` bytes.
+/// A filter that matches packets whose first byte is 1, and keeps `keep` bytes of them.
 fn filter(keep: u32) -> Filter {
     let insns = [
         Insn::new(0x30, 0, 0, 0),
@@ -29,7 +29,7 @@ fn counted(seen: u64, matched: u64, dropped: u64) -> Counters {
     Counters { seen, matched, dropped }
 }
 
-/// Room for two records of 10 bytes, which are 30 bytes each with their headers.
+/// Settings with room for two records of 10 bytes, each of which takes 30 bytes with its header.
 fn small() -> Settings {
     Settings { buffer_bytes: 60, snaplen: 10, only: None }
 }
@@ -76,7 +76,7 @@ fn the_other_direction_is_not_even_seen() {
 #[test]
 fn a_slow_reader_loses_packets_which_are_counted_and_the_order_stays() {
     let mut tap = Tap::new(filter(10), small()).unwrap();
-    // Two in the hold buffer, two in the store buffer, no room for the rest.
+    // Two packets in the hold buffer, two in the store buffer, no room for the other three.
     (0..7).for_each(|time| see(&mut tap, &[1; 10], time));
     assert_eq!(tap.counters(), counted(7, 7, 3));
     let first = tap.take().unwrap();
@@ -86,7 +86,7 @@ fn a_slow_reader_loses_packets_which_are_counted_and_the_order_stays() {
     let second = tap.take().unwrap();
     let times = |buffer: &bpf::Buffer| buffer.records().map(|r| r.time.0).collect::<Vec<_>>();
     assert_eq!((times(&first), times(&second)), (vec![0, 1], vec![2, 3]));
-    // The reader has two buffers; the tap cannot give its last one away.
+    // The reader has two buffers; the tap keeps its last one.
     assert!(tap.take().is_none());
     tap.give_back(first);
     assert_eq!(times(&tap.take().unwrap()), [7, 8]);
@@ -111,7 +111,7 @@ fn a_burst_is_kept_as_its_packets_one_by_one() {
                 copy[9] = 7;
             });
         }
-        // Four of the six that match: two buffers' worth.
+        // Four of the six packets that match are kept: as many as two buffers hold.
         assert_eq!((tap.counters(), &copied[..]), (counted(9, 6, 2), &[0, 2, 3, 5][..]));
         let kept: Vec<_> = core::iter::from_fn(|| tap.take())
             .flat_map(|buffer| {
@@ -131,7 +131,7 @@ fn a_buffer_that_is_not_missing_is_not_kept() {
     see(&mut tap, &[1; 10], 0);
     let own = tap.take().unwrap();
     tap.give_back(stranger);
-    // The tap has two buffers left to fill, for four packets.
+    // The tap has two buffers left to fill, which hold four packets.
     (0..6).for_each(|time| see(&mut tap, &[1; 10], time));
     assert_eq!(tap.counters().dropped, 2);
     tap.give_back(own);
@@ -149,7 +149,8 @@ fn a_buffer_that_is_not_missing_is_not_kept() {
 
 #[test]
 fn settings_out_of_range_are_refused_with_what_to_use() {
-    let error = |settings| Tap::new(filter(1), settings).expect_err("out of range");
+    let error =
+        |settings| Tap::new(filter(1), settings).expect_err("settings out of range were accepted");
     let base = Settings::default();
     assert_eq!(error(Settings { snaplen: 0, ..base }), TapError::Snaplen(0));
     assert_eq!(error(Settings { snaplen: SNAPLEN_MAX + 1, ..base }), TapError::Snaplen(262_145));

@@ -1,8 +1,9 @@
-//! Measures the cost of one frame through `mem`: both ends on one thread, and one thread per end.
+//! Measures the cost of one frame through `mem`: with both ends on one thread, and with one thread
+//! for each end.
 //!
-//! `cargo run --release -p wirespeed-device --example mem_burst`; pin it with `taskset -c 0,1`. The
-//! one-thread rows never read the data, and reuse the frames. The two-thread row allocates, sends,
-//! receives and frees: freed buffers return to the sender's pool.
+//! `cargo run --release -p wirespeed-device --example mem_burst`; pin it with `taskset -c 0,1`. In
+//! the one-thread rows nothing reads the data, and frames are used again. The two-thread row
+//! allocates, sends, receives and frees; freed buffers return to the sender's pool.
 
 use std::time::Instant;
 

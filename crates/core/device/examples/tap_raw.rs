@@ -1,5 +1,5 @@
-//! Measures what the device adds to the system call: frames to and from a TAP by plain `writev` and
-//! `readv`, and through [`Tap`], alternating on one thread.
+//! Measures what the device adds to the cost of the system call: frames to and from a TAP by plain
+//! `writev` and `readv`, and through [`Tap`], in turn on one thread.
 //!
 //! As root, in a network namespace of its own: `cargo build --release -p wirespeed-device --example
 //! tap_raw`, then `unshare -n taskset -c 1 target/release/examples/tap_raw`. Times are CPU time of
@@ -42,7 +42,7 @@ mod linux {
         values[values.len() / 2]
     }
 
-    /// Print the medians of both ways, in ns per frame; each call handles `count` frames.
+    /// Prints the medians of both ways in ns per frame. Each call handles `count` frames.
     fn compare(
         what: &str,
         count: usize,
@@ -95,7 +95,7 @@ mod linux {
         let ours = || {
             let mut spent = 0;
             for _ in 0..FRAMES / 32 {
-                // The same bytes as for the raw call, so they are as hot in the cache.
+                // These are the same bytes as in the raw call, so they are as hot in the cache.
                 let mut burst: Burst = (0..32).filter_map(|_| pool.share(&mut again)).collect();
                 let start = cpu_ns();
                 assert_eq!(tap.tx_burst(pool, &mut burst), 32);

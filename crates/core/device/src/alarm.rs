@@ -1,5 +1,5 @@
-//! Wakes a thread that waits at descriptors, in poll(2) or by epoll: an eventfd that is readable
-//! once it was rung. A thread that waits at no descriptor sleeps on a [`crate::Doorbell`].
+//! Wakes a thread that waits at descriptors, in poll(2) or by epoll: an eventfd that becomes
+//! readable when it is rung. A thread that waits at no descriptor sleeps on a [`crate::Doorbell`].
 //!
 //! Called by: drivers, real-time bridges, and programs with a loop of their own. Linux only.
 
@@ -24,7 +24,7 @@ impl Wake for Counter {
     }
 
     fn wake_by_ref(self: &Arc<Counter>) {
-        // The write fails only if the counter is full; then it is readable as well.
+        // The write fails only if the counter is full, and then the eventfd is readable too.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -40,14 +40,14 @@ impl Alarm {
         Ok(Alarm { waker: Waker::from(counter.clone()), counter })
     }
 
-    /// Rings it, from any thread.
+    /// The waker that rings this alarm, from any thread.
     pub fn waker(&self) -> &Waker {
         &self.waker
     }
 
-    /// The alarm was noticed: it is not readable until it is rung again.
+    /// Reset the alarm: it is not readable until it is rung again.
     pub fn silence(&self) {
-        // Nobody rang: there is nothing to read.
+        // The read fails if nobody has rung; then there is nothing to reset.
         let _ = rustix::io::read(&self.counter.0, &mut [0; 8]);
     }
 }

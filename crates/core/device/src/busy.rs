@@ -1,8 +1,9 @@
-//! A receiver that is busy with each frame for a while and loses frames that end in the meantime,
-//! as interfaces with one receive buffer do.
+//! A receiver that is busy with each frame for a while and loses frames that end in that time, as
+//! interfaces with one receive buffer do.
 //!
-//! Called by: tests, benchmarks. It wraps the receiver's end of a wire. It is exact if it is polled
-//! at the times at which frames arrive ([`Device::wakes_at`]). Drop reason: `device_ring_full`.
+//! Called by: tests, benchmarks. It wraps the receiver's end of a wire. Its losses are exact if it
+//! is polled at the times at which frames arrive ([`Device::wakes_at`]). Drop reason:
+//! `device_ring_full`.
 
 use base::{DropReason, Drops, Duration, Instant};
 use mbuf::Pool;

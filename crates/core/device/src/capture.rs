@@ -1,15 +1,15 @@
-//! A wrapper that writes every frame of a device, both ways, to a pcapng file.
+//! A wrapper that writes every frame of a device, sent and received, to a pcapng file.
 //!
-//! Called by: programs, around any device; they pass the clock in. Counters:
+//! Called by: programs, around any device; they pass the clock. Counters:
 //! [`CaptureStatus::frames`]. Source: draft-ietf-opsawg-pcapng.
 //!
-//! Each frame has its direction and a time in nanoseconds, that of its burst. Frames are written as
-//! they are: if the device is to finish the checksum, the field holds the pseudo-header's sum; a
-//! super-segment is one packet. A comment on the packet says so.
+//! Each frame is written with its direction and a time in nanoseconds, which is the time of its
+//! burst. Frames are written unchanged. If the device is to finish the checksum, the field contains
+//! the pseudo-header's sum; a super-segment is one packet. A comment on the packet says so.
 //!
-//! Traffic has priority: if writing fails (a full disk), the capture stops with an error in
-//! [`CaptureStatus`], and frames still pass. Writes are buffered and happen on the thread that
-//! drives the device: use a fast file, or a pipe to another thread.
+//! Traffic has priority. If writing fails, for example because the disk is full, the capture stops
+//! with an error in [`CaptureStatus`], and frames still pass. Writes are buffered and happen on the
+//! thread that drives the device, so use a fast file, or a pipe to another thread.
 //!
 //! ```
 //! # mod wirespeed { pub use {base::*, wirespeed_device as device}; }
@@ -81,7 +81,7 @@ struct Shared {
     error: Mutex<Option<CaptureError>>,
 }
 
-/// The state of a capture; usable on any thread, also when the device is gone.
+/// The state of a capture. It can be used on any thread, also when the device is gone.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureStatus(Arc<Shared>);
 
@@ -91,7 +91,7 @@ impl CaptureStatus {
         self.0.frames.total()
     }
 
-    /// Why it stopped; `None` while it runs, and after [`CaptureStatus::stop`].
+    /// Why the capture stopped; `None` while it runs, and after [`CaptureStatus::stop`].
     pub fn error(&self) -> Option<CaptureError> {
         self.0.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -118,9 +118,9 @@ pub struct Capture<D, W: Write, C> {
     file: Option<PcapNgWriter<BufWriter<W>>>,
     clock: C,
     status: CaptureStatus,
-    /// Frames at the front of the burst that were pushed back and are written already.
+    /// How many frames at the front of the burst were pushed back and are already in the file.
     written: usize,
-    /// The buffer may hold bytes.
+    /// May the buffer contain bytes?
     unflushed: bool,
 }
 
@@ -128,7 +128,7 @@ impl<D: Device, W: Write + Send, C: FnMut() -> Duration + Send> Capture<D, W, C>
     /// Wrap `device` and write every frame to `file`. `clock` gives the time since 1970 in UTC.
     ///
     /// # Errors
-    /// If the file's header blocks cannot be written; nothing is captured then.
+    /// The file's header blocks cannot be written. Then nothing is captured.
     pub fn new(device: D, file: W, clock: C) -> Result<(Self, CaptureStatus), CaptureError> {
         let status = CaptureStatus::default();
         let file = begin(file, device.limits().link).map_err(|error| {
@@ -279,7 +279,7 @@ where
 }
 
 impl<D, W: Write, C> Drop for Capture<D, W, C> {
-    /// Flushes the last frames; the status has the error if that fails.
+    /// Flushes the last frames. If that fails, the status contains the error.
     fn drop(&mut self) {
         if let Some(file) = &mut self.file
             && let Err(error) = file.get_mut().flush()

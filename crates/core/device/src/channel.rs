@@ -1,5 +1,6 @@
-//! A device whose other end is plain bytes: `send(&[u8])` and `recv(&mut [u8])`, from any thread,
-//! for code that has frames of its own and does not use mbufs (a VPN, an emulator, a test).
+//! A device whose other end is used with plain bytes: `send(&[u8])` and `recv(&mut [u8])`, from any
+//! thread. It is for code that has frames of its own and does not use mbufs (a VPN, an emulator, a
+//! test).
 //!
 //! Called by: programs that supply frames. Limits: frames in each direction ([`Config::depth`]);
 //! both push back. Counters: [`Device::drops`].
@@ -41,7 +42,7 @@ pub struct Config {
     pub link: LinkKind,
     /// The largest packet, link header not included.
     pub mtu: Mtu,
-    /// Maximum frames in flight each way; at least one.
+    /// The most frames in flight in each direction; at least one.
     pub depth: usize,
 }
 
@@ -71,12 +72,12 @@ impl Frames {
 #[derive(Default)]
 struct Queue {
     frames: Mutex<Frames>,
-    /// Notified when a frame was put, room was made, or an end was dropped.
+    /// Notified when a frame was added, when room was made, or when an end was dropped.
     changed: Condvar,
 }
 
 impl Queue {
-    /// Nothing panics while it holds the lock; if something did, the poisoning would be ignored.
+    /// Nothing panics while it holds the lock, so poisoning can be ignored.
     fn lock(&self) -> MutexGuard<'_, Frames> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,14 +100,14 @@ struct Shared {
 pub struct Channel {
     shared: Arc<Shared>,
     drops: Drops,
-    /// The last `tx_burst` left frames behind.
+    /// Did the last `tx_burst` leave frames in the burst?
     pushed_back: bool,
 }
 
 /// The program's end. Threads may share it: one sends while another receives.
 pub struct End(Arc<Shared>);
 
-/// Make a device and the end that feeds it.
+/// Makes a device and the end that feeds it.
 ///
 /// # Panics
 /// If `config.depth` is 0.
@@ -114,7 +115,7 @@ pub fn pair(config: &Config) -> (Channel, End) {
     pair_with(config, Doorbell::new())
 }
 
-/// [`pair`], with the doorbell of the thread that drives the device.
+/// Like [`pair`], with the doorbell of the thread that drives the device.
 ///
 /// # Panics
 /// If `config.depth` is 0.
@@ -146,7 +147,7 @@ pub fn pair_with(config: &Config, bell: Doorbell) -> (Channel, End) {
 }
 
 impl End {
-    /// Send a frame to the stack; wait for room.
+    /// Send a frame to the stack. The call waits for room.
     ///
     /// # Errors
     /// [`SendError::TooLong`], [`SendError::Closed`].
@@ -201,7 +202,7 @@ impl End {
         }
     }
 
-    /// [`End::recv`], but [`RecvError::Empty`] if none came within `timeout`.
+    /// Like [`End::recv`], but returns [`RecvError::Empty`] if no frame came within `timeout`.
     ///
     /// # Errors
     /// All of [`RecvError`].
@@ -216,7 +217,7 @@ impl End {
         self.take(&mut held, buffer)
     }
 
-    /// [`End::recv`], but [`RecvError::Empty`] if there is none now.
+    /// Like [`End::recv`], but returns [`RecvError::Empty`] if there is no frame now.
     ///
     /// # Errors
     /// All of [`RecvError`].
@@ -236,7 +237,7 @@ impl End {
             held.spare.push(frame);
         }
         if was_full {
-            // A stack that was pushed back may be asleep.
+            // A stack whose frames were pushed back may be asleep.
             self.0.bell.ring();
         }
         Ok(len)
@@ -244,8 +245,8 @@ impl End {
 }
 
 impl Channel {
-    /// The doorbell that is rung when there is a frame or room: for the thread that drives the
-    /// device.
+    /// The doorbell that is rung when there is a frame or room. The thread that drives the device
+    /// sleeps on it.
     pub fn waker(&self) -> Doorbell {
         self.shared.bell.clone()
     }
@@ -315,7 +316,7 @@ impl Device for Channel {
         !self.shared.end_gone.load(Ordering::Acquire)
     }
 
-    /// True once the other end is gone and everything it sent is received.
+    /// True once the other end is gone and everything that it sent was received.
     fn is_gone(&self) -> bool {
         !self.link_up() && !self.rx_ready()
     }
@@ -324,7 +325,8 @@ impl Device for Channel {
         if self.link_up() { None } else { Some(&EndGone) }
     }
 
-    /// Any room counts as ready after a push back: the limit is in frames, not in bytes.
+    /// After a push back, any room counts as ready, because the limit is in frames and not in
+    /// bytes.
     fn arm(&mut self, waker: &Waker) -> bool {
         self.shared.bell.arm_waker(waker);
         let ready = self.rx_ready() || (self.pushed_back && self.tx_ready());
@@ -340,9 +342,10 @@ impl Device for Channel {
 }
 
 impl Drop for Channel {
-    /// Wakes waiting threads; frames sent before can still be received.
+    /// Wakes waiting threads. Frames that were sent before can still be received.
     fn drop(&mut self) {
-        // Under the locks, so that no thread checks the flag before the store and sleeps after it.
+        // The flag is set under the locks, so that no thread checks it before the store and sleeps
+        // after it.
         for queue in [&self.shared.to_stack, &self.shared.from_stack] {
             let held = queue.lock();
             self.shared.device_gone.store(true, Ordering::Release);
@@ -373,7 +376,7 @@ pub enum SendError {
 /// Why no frame was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvError {
-    /// There is none, or none came in time.
+    /// There is no frame, or none came in time.
     Empty,
     /// The next frame has this many bytes, more than the buffer; it stays in the queue.
     TooSmall(usize),

@@ -1,4 +1,5 @@
-//! A wrapper that counts a device's frames, bytes and bursts both ways, readable from any thread.
+//! A wrapper that counts a device's frames, bytes and bursts in both directions. The counters are
+//! readable from any thread.
 //!
 //! Called by: programs, around any device. Counters: [`Totals`]. Bursts that move nothing are not
 //! counted. Cost: reading each frame's length.
@@ -27,7 +28,7 @@ use crate::{Burst, Device};
 pub struct DirectionTotals {
     /// Frames; a super-segment is one.
     pub frames: u64,
-    /// Their bytes, link headers included.
+    /// Bytes of these frames, link headers included.
     pub bytes: u64,
     /// Calls that moved at least one frame.
     pub bursts: u64,
@@ -38,7 +39,8 @@ pub struct DirectionTotals {
 pub struct Totals {
     /// From the device to the stack.
     pub rx: DirectionTotals,
-    /// From the stack to the device: frames that it took, including those that it dropped.
+    /// From the stack to the device: the frames that the device took, including those that it
+    /// dropped.
     pub tx: DirectionTotals,
 }
 
@@ -80,27 +82,27 @@ impl Tallies {
     }
 }
 
-/// The counters of a [`Counted`]; clones share them, and they outlive the device.
+/// The counters of a [`Counted`]. Clones share them, and they outlive the device.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Arc<[Tallies; 2]>);
 
 impl Counts {
-    /// The totals so far. If the device is in use meanwhile, frames and bytes may differ by a
-    /// burst.
+    /// The totals so far. If the device is in use at the same time, frames and bytes may differ by
+    /// a burst.
     pub fn totals(&self) -> Totals {
         let [rx, tx] = &*self.0;
         Totals { rx: rx.totals(), tx: tx.totals() }
     }
 }
 
-/// A device that counts.
+/// A device whose traffic is counted.
 pub struct Counted<D> {
     device: D,
     counts: Counts,
 }
 
 impl<D: Device> Counted<D> {
-    /// Wrap `device`; returns the counters too.
+    /// Wrap `device`. Returns the wrapper and its counters.
     pub fn new(device: D) -> (Counted<D>, Counts) {
         let counts = Counts::default();
         (Counted { device, counts: counts.clone() }, counts)

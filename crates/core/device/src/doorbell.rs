@@ -10,15 +10,15 @@
 //! ringer    publish the news        ring() { rings += 1; was it armed? then unset it and wake }
 //! ```
 //! The flag and the count share one word, which both sides change by an atomic read-modify-write,
-//! so one of the two operations comes first. If it is the ringer's, the sleeper's operation reads
-//! its result, and the sleeper's second look sees the news; if it is the sleeper's, the ringer sees
-//! the flag. So no wake-up is lost. `tests/loom_doorbell` tries every interleaving, and shows
-//! that wake-ups are lost without the second look, or with a plain load in the ringer. A SeqCst
-//! fence and a load would be correct too, but on Zen 3 they cost 36 ns more than the locked
-//! addition, which also counts.
+//! so one of the two operations comes first. If the ringer's comes first, the sleeper's operation
+//! reads its result, and the sleeper's second look sees the news. If the sleeper's comes first, the
+//! ringer sees the flag. So no wake-up is lost. `tests/loom_doorbell` tries every interleaving, and
+//! shows that wake-ups are lost without the second look, or with a plain load in the ringer. A
+//! SeqCst fence and a load would be correct too, but on Zen 3 they cost 36 ns more than the locked
+//! addition, which also counts the ring.
 //!
-//! A task does not sleep here: it leaves its waker with [`Doorbell::arm_waker`], looks once more
-//! and returns. The ring takes the waker out, so each arming is good for one wake-up.
+//! A task does not sleep here. It leaves its waker with [`Doorbell::arm_waker`], looks for news
+//! once more and returns. The ring takes the waker out, so each arming is good for one wake-up.
 
 use core::task::Waker;
 use core::time::Duration;
@@ -43,10 +43,11 @@ pub struct Doorbell(Arc<Bell>);
 const ARMED: u64 = 1;
 const RING: u64 = 2;
 
-/// On two cache lines of its own: the ringer's processor keeps them until the sleeper arms.
+/// It has two cache lines of its own, so that the ringer's processor keeps them until the sleeper
+/// arms.
 #[repr(align(128))]
 struct Bell {
-    /// Bit 0: a sleeper is asleep or about to be. Bits above: the number of rings.
+    /// Bit 0: a sleeper is asleep or about to sleep. The other bits: the number of rings.
     state: AtomicU64,
     woken: AtomicU64,
     sleeper: Mutex<Sleeper>,
@@ -57,12 +58,12 @@ struct Bell {
 #[derive(Default)]
 struct Sleeper {
     waker: Option<Waker>,
-    /// A thread waits on [`Bell::rung`]. Notifying costs a system call even without a waiter.
+    /// Does a thread wait on [`Bell::rung`]? Notifying costs a system call even if no thread waits.
     waits: bool,
 }
 
 impl Sleeper {
-    /// Store `waker`; returns the previous one, which the caller drops after the lock.
+    /// Store `waker`. Returns the previous one, which the caller drops after releasing the lock.
     fn replace(&mut self, waker: &Waker) -> Option<Waker> {
         let known = self.waker.as_ref().is_some_and(|old| old.will_wake(waker));
         if known { None } else { self.waker.replace(waker.clone()) }
@@ -97,8 +98,8 @@ impl Doorbell {
     pub fn arm_waker(&self, waker: &Waker) {
         let mut sleeper = self.0.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         let old = sleeper.replace(waker);
-        // Under the lock: a late ringer then finds this waker and wakes it needlessly, but never
-        // leaves the doorbell armed without a waiter.
+        // Arm under the lock. Then a late ringer finds this waker and wakes it needlessly, but
+        // never leaves the doorbell armed without a waiter.
         self.arm();
         drop(sleeper);
         // Dropping the last reference may run any code, so do it without the lock.
@@ -110,8 +111,9 @@ impl Doorbell {
         self.0.state.fetch_and(!ARMED, Ordering::AcqRel);
     }
 
-    /// Sleep until a ring, or until `timeout` has passed; leaves the doorbell disarmed. May return
-    /// early: look for news again. Returns at once if it was rung since [`Doorbell::arm`].
+    /// Sleep until a ring, or until `timeout` has passed, and leave the doorbell disarmed. The call
+    /// may return early, so look for news again. It returns at once if the doorbell was rung since
+    /// [`Doorbell::arm`].
     pub fn sleep(&self, timeout: Option<Duration>) {
         let bell = &*self.0;
         let mut guard = bell.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,8 +135,8 @@ impl Doorbell {
     }
 
     /// For a thread that sleeps by other means than [`Doorbell::sleep`]: from now on a ring wakes
-    /// `waker`. `false`: it was rung since [`Doorbell::arm`], so do not sleep. In both cases call
-    /// [`Doorbell::disarm`] afterwards.
+    /// `waker`. Returns `false` if the doorbell was rung since [`Doorbell::arm`]; then do not
+    /// sleep. In both cases call [`Doorbell::disarm`] afterwards.
     pub fn hand_over(&self, waker: &Waker) -> bool {
         let mut sleeper = self.0.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         // A ringer clears the flag before it takes the lock and looks for a waker.
@@ -147,15 +149,15 @@ impl Doorbell {
         true
     }
 
-    /// Wake the sleeper, if there is one; call this after the news is published. Returns whether
-    /// one was woken.
+    /// Wake the sleeper, if there is one. Call this after the news is published. Returns whether a
+    /// sleeper was woken.
     #[inline]
     pub fn ring(&self) -> bool {
         self.ring_if(|| true)
     }
 
-    /// [`Doorbell::ring`], but wake a sleeper only if `wanted` returns true. It is called only if
-    /// there is a sleeper, and sees what the sleeper wrote before it armed.
+    /// Like [`Doorbell::ring`], but wakes a sleeper only if `wanted` returns true. `wanted` is
+    /// called only if there is a sleeper, and sees what the sleeper wrote before it armed.
     #[inline]
     pub fn ring_if(&self, wanted: impl FnOnce() -> bool) -> bool {
         self.0.state.fetch_add(RING, Ordering::AcqRel) & ARMED != 0 && wanted() && self.wake()
@@ -165,11 +167,11 @@ impl Doorbell {
     #[inline(never)]
     fn wake(&self) -> bool {
         let bell = &*self.0;
-        // Only one of several ringers wakes.
+        // Only one of several ringers wakes the sleeper.
         if bell.state.fetch_and(!ARMED, Ordering::AcqRel) & ARMED == 0 {
             return false;
         }
-        // Once the lock is taken, a sleeper that saw the flag is inside its wait.
+        // Once we hold the lock, a sleeper that saw the flag is inside its wait.
         let mut sleeper = bell.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         let (waker, waits) = (sleeper.waker.take(), sleeper.waits);
         drop(sleeper);
@@ -183,7 +185,7 @@ impl Doorbell {
         true
     }
 
-    /// Rings that woke a sleeper, and rings that did not.
+    /// The number of rings that woke a sleeper, and of rings that did not.
     pub fn wakeups(&self) -> (u64, u64) {
         let sent = self.0.woken.load(Ordering::Relaxed);
         (sent, (self.0.state.load(Ordering::Relaxed) / RING).saturating_sub(sent))

@@ -7,10 +7,11 @@
 //! A super-segment is one frame here: it is lost as a whole.
 //!
 //! # Corruption
-//! One bit behind the link header is flipped, in a copy, so that the sender's bytes stay intact.
-//! The copy loses the flags that a device is to finish the checksum or has verified it: a checksum
-//! computed or trusted after the flip would hide the error. An outgoing super-segment, which needs
-//! the device to finish it, is dropped instead. ARP, which has no checksum, is exempt.
+//! One bit after the link header is flipped, in a copy, so that the sender's bytes stay unchanged.
+//! The copy loses the flags by which a device is to finish the checksum or has verified it: a
+//! checksum that is computed or trusted after the flip would hide the error. An outgoing
+//! super-segment needs the device to finish its checksum, so it is dropped instead. ARP, which has
+//! no checksum, is exempt.
 //!
 //! ```
 //! # mod wirespeed { pub use {base::*, mbuf::Pool, wirespeed_device as device}; }
@@ -39,17 +40,17 @@ use crate::{BURST, Burst, Device};
 /// Maximum frames of one direction that are held back at a time.
 const HELD_MAX: usize = 32;
 
-/// Probabilities for each frame of one direction, from 0 (never) to 1 (always); values outside are
-/// clamped.
+/// Probabilities for each frame of one direction, from 0 (never) to 1 (always). Values outside this
+/// range are clamped.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Odds {
-    /// The frame is lost.
+    /// That the frame is lost.
     pub drop: f64,
-    /// The frame is duplicated.
+    /// That the frame is duplicated.
     pub duplicate: f64,
-    /// Later frames overtake the frame.
+    /// That later frames overtake the frame.
     pub reorder: f64,
-    /// One bit of it is flipped.
+    /// That one bit of the frame is flipped.
     pub corrupt: f64,
 }
 
@@ -60,10 +61,10 @@ pub struct Config {
     pub rx: Odds,
     /// For frames that the stack sends.
     pub tx: Odds,
-    /// A reordered frame is overtaken by 1 to this many others.
+    /// A reordered frame is overtaken by 1 to this many other frames.
     pub distance: u16,
-    /// A reordered frame is released after this many calls of `rx_burst` in a row that found no
-    /// frame to overtake it, so that none waits for ever on a silent link.
+    /// After this many calls of `rx_burst` in a row that found no frame to overtake them, reordered
+    /// frames are released. So no frame waits for ever on a silent link.
     pub idle_polls_max: u16,
 }
 
@@ -80,7 +81,7 @@ impl Default for Config {
 pub struct Rng(u64);
 
 impl Rng {
-    /// The same seed gives the same numbers.
+    /// A generator. The same seed gives the same numbers.
     pub const fn new(seed: u64) -> Rng {
         Rng(seed)
     }
@@ -94,7 +95,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, or 0; the bias of at most `n` in 2^64 is negligible here.
+    /// A number below `n`; 0 if `n` is 0. The bias, at most `n` in 2^64, is negligible here.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
@@ -110,13 +111,13 @@ impl Rng {
 pub struct Done {
     /// Frames that reached the wrapper.
     pub seen: u64,
-    /// Lost on purpose.
+    /// Frames that were lost on purpose.
     pub dropped: u64,
-    /// Duplicated.
+    /// Frames that were duplicated.
     pub duplicated: u64,
-    /// Held back.
+    /// Frames that were held back.
     pub reordered: u64,
-    /// With one bit flipped, or dropped instead.
+    /// Frames with one flipped bit, or dropped because no bit could be flipped.
     pub corrupted: u64,
 }
 
@@ -157,7 +158,8 @@ impl FaultCounts {
     }
 }
 
-/// One direction: frames that have passed, and frames held back until others overtake them.
+/// One direction: frames that have passed, and frames that are held back until others have
+/// overtaken them.
 struct Lane {
     odds: Odds,
     sending: bool,
@@ -171,7 +173,7 @@ impl Lane {
         Lane { odds, sending, through: VecDeque::new(), held: Vec::new(), idle_polls: 0 }
     }
 
-    /// Call for a poll without a frame; after `idle_polls_max` of them all held frames pass.
+    /// Called for a poll without a frame. After `idle_polls_max` of them all held frames pass.
     fn idle(&mut self, idle_polls_max: u16) {
         if self.held.is_empty() {
             return;
@@ -182,7 +184,8 @@ impl Lane {
         }
     }
 
-    /// One more frame has passed: release held frames that have been overtaken often enough.
+    /// Called when one more frame has passed: releases held frames that have been overtaken often
+    /// enough.
     fn overtaken(&mut self) {
         for (_, left) in &mut self.held {
             *left = left.saturating_sub(1);
@@ -208,7 +211,8 @@ pub struct Fault<D> {
 }
 
 impl<D: Device> Fault<D> {
-    /// Wrap `device` with the faults of `config`, drawn from `rng`; returns the counters too.
+    /// Wrap `device` with the faults of `config`, chosen by `rng`. Returns the wrapper and its
+    /// counters.
     pub fn new(device: D, config: &Config, rng: Rng) -> (Fault<D>, FaultCounts) {
         let counts = FaultCounts::default();
         let fault = Fault {
@@ -268,7 +272,7 @@ impl<D: Device> Fault<D> {
         }
     }
 
-    /// Send frames that have passed, as far as the inner device takes them.
+    /// Send the frames that have passed, as many as the inner device takes.
     fn leave(&mut self, pool: &mut Pool) {
         loop {
             while !self.leaving.is_full()
@@ -282,8 +286,8 @@ impl<D: Device> Fault<D> {
         }
     }
 
-    /// Does it hold frames that need another call: received ones, or held-back ones that idle polls
-    /// release?
+    /// Does the wrapper hold frames that need another call: received frames, or held-back frames
+    /// that idle polls release?
     fn is_holding(&self) -> bool {
         let held = !self.rx.held.is_empty() || !self.tx.held.is_empty();
         held || !self.rx.through.is_empty()
@@ -295,7 +299,7 @@ impl<D: Device> Fault<D> {
 }
 
 impl Lane {
-    /// A frame passes and overtakes those held back.
+    /// Let a frame pass; it overtakes the frames that are held back.
     fn overtaken_by(&mut self, frame: Mbuf) {
         self.through.push_back(frame);
         self.overtaken();
@@ -308,8 +312,8 @@ fn may_be_corrupted(frame: &Mbuf, link: LinkKind) -> bool {
     !arp && frame.len() > link.header_len()
 }
 
-/// A copy of the frame with one bit flipped behind the link header; `None` if it has to be dropped
-/// instead, or the pool is exhausted.
+/// A copy of the frame with one bit flipped after the link header; `None` if the frame has to be
+/// dropped instead, or if the pool is exhausted.
 fn corrupt(
     frame: &Mbuf,
     sending: bool,
@@ -358,7 +362,7 @@ impl<D: Device> Device for Fault<D> {
         taken
     }
 
-    /// True also while frames are held back: polls release them.
+    /// Also true while frames are held back, because polls release them.
     fn rx_ready(&self) -> bool {
         self.is_holding()
             || self.device.rx_ready()
@@ -369,8 +373,8 @@ impl<D: Device> Device for Fault<D> {
         !self.waits_to_leave() || self.device.tx_ready()
     }
 
-    /// The inner device does not know of frames held in here. It does know of those that wait to be
-    /// sent: it pushed them back.
+    /// The inner device does not know of received frames held in the wrapper. It does know of
+    /// frames that wait to be sent, because it pushed them back.
     fn arm(&mut self, waker: &Waker) -> bool {
         !self.is_holding() && self.device.arm(waker)
     }
@@ -379,7 +383,7 @@ impl<D: Device> Device for Fault<D> {
         self.device.coalesce(threshold)
     }
 
-    /// Injected drops only; the inner device's are in [`Fault::inner`].
+    /// The injected drops only; those of the inner device are in [`Fault::inner`].
     fn drops(&self) -> Option<&Drops> {
         Some(&self.drops)
     }

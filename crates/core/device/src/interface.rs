@@ -152,8 +152,8 @@ pub(crate) fn set_queue(asked: &OwnedFd, name: &str, frames: u32) -> Result<()> 
     request::<{ libc::SIOCSIFTXQLEN as Opcode }>(asked, &mut req)
 }
 
-/// Bring an interface up. For one that is up already, no call is made that needs a privilege: its
-/// owner may have none.
+/// Bring an interface up. If the interface is up already, no call that needs a privilege is made:
+/// the interface's owner may have no privilege.
 pub(crate) fn set_up(asked: &OwnedFd, name: &str) -> Result<()> {
     let mut req = IfReq::named(name)?;
     request::<{ libc::SIOCGIFFLAGS as Opcode }>(asked, &mut req)?;
@@ -175,7 +175,7 @@ pub(crate) fn set_v4(asked: &OwnedFd, name: &str, addr: Ipv4Addr, prefix_len: u8
     request::<{ libc::SIOCSIFNETMASK as Opcode }>(asked, &mut req)
 }
 
-/// Add an IPv6 address to an interface; `asked` is an IPv6 socket.
+/// Add an IPv6 address to an interface. `asked` has to be an IPv6 socket.
 pub(crate) fn add_v6(asked: &OwnedFd, name: &str, addr: Ipv6Addr, prefix_len: u8) -> Result<()> {
     const OPCODE: Opcode = libc::SIOCSIFADDR as Opcode;
     let mut req = IfReq::named(name)?;

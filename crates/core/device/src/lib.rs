@@ -1,16 +1,16 @@
 //! The interface between a stack and a link: [`Device`], which receives and sends bursts of frames
 //! and declares its [`Limits`]. Devices: [`mem`], a link inside a process; [`nic`], a simulated
 //! interface whose link takes time; [`channel`], frames as byte slices; on Linux `tap`, `packet`,
-//! `xdp` and `vm`. Wrappers around any device: [`counted`], [`fault`], `capture`; [`vlan`] splits a
+//! `xdp` and `vm`. Wrappers around any device: [`counted`], [`fault`], `capture`. [`vlan`] splits a
 //! device into ports. [`Doorbell`] wakes sleeping threads.
 //!
 //! Called by: the stack, once per burst, and driver threads. Except for offload headers, nothing
 //! here parses a protocol above the link header.
 //!
 //! # Bring your own
-//! A stack runs over anything that implements [`Device`]: six methods are required, the others have
-//! defaults. `crates/top/wirespeed/examples/bring_your_own.rs` is a complete example over a socket,
-//! with a stack at each end. Code without mbufs uses [`channel::pair`] and byte slices.
+//! A stack runs over anything that implements [`Device`]. Six methods are required, the others have
+//! defaults. `crates/top/wirespeed/examples/bring_your_own.rs` is a complete example: a device over
+//! a socket, with a stack at each end. Code without mbufs uses [`channel::pair`] and byte slices.
 //!
 //! ## What a frame is
 //! One [`Mbuf`]: contiguous bytes, with the link header first if the link kind has one, without
@@ -42,10 +42,10 @@
 //! itself: [`mem`] has rings, [`channel`] a lock.
 //!
 //! ## Sleeping
-//! A driver that runs out of work calls `rx_ready` on its devices, then sleeps until a descriptor
-//! ([`Device::as_fd`]) is readable, a device wakes it ([`Device::arm`]) or the stack's next
-//! deadline comes. A device that has neither is polled at an interval, and so is one that cannot
-//! wake while it [`Device::is_unfinished`].
+//! A driver that has no more work calls `rx_ready` on its devices. Then it sleeps until a
+//! descriptor ([`Device::as_fd`]) is readable, a device wakes it ([`Device::arm`]) or the stack's
+//! next deadline comes. A device that offers neither is polled at an interval, and so is a device
+//! that cannot wake while it [`Device::is_unfinished`].
 //!
 //! ## What a stack expects, and what it does not
 //! - Order: as on the link. Reordering costs throughput, not correctness.
@@ -103,9 +103,9 @@ pub use doorbell::Doorbell;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use peer_groups::peer_groups;
 
-/// Maximum frames per call; NAPI's weight in Linux is 64 too. From 24 frames on the fixed cost of a
-/// call is small (with 8 it is 6 ns a frame more); 64 instead of 32 saved 40 instructions a segment
-/// and gained 3 % of throughput.
+/// The most frames of one call; NAPI's weight in Linux is 64 too. From 24 frames on the fixed cost
+/// of a call is small (with 8 frames it is 6 ns a frame more). With 64 frames instead of 32, a
+/// segment cost 40 instructions less, and the throughput was 3 % higher.
 pub const BURST: usize = 64;
 
 /// The frames of one call, oldest first.
@@ -118,15 +118,16 @@ pub struct Offloads {
     pub tx_checksum: bool,
     /// The device may flag frames [`mbuf::Flags::CSUM_VERIFIED`].
     pub rx_checksum: bool,
-    /// The largest super-segment that it takes, headers included, in bytes; 0 for none.
+    /// The largest super-segment that the device takes, headers included, in bytes; 0 if it takes
+    /// none.
     pub tso_max_bytes: usize,
-    /// The largest super-datagram that it takes, headers included, in bytes; 0 for none. It holds
-    /// UDP payloads of one size, of which the last may be shorter, behind one header whose checksum
-    /// is unfinished (Linux's USO); only with `tx_checksum`.
+    /// The largest super-datagram that the device takes, headers included, in bytes; 0 if it takes
+    /// none. A super-datagram contains UDP payloads of one size, of which the last may be shorter,
+    /// after one header whose checksum is unfinished (Linux's USO). Only with `tx_checksum`.
     pub uso_max_bytes: usize,
-    /// A frame costs the device more than a copy of its bytes: a router merges segments of one flow
-    /// that arrived separately into super-segments for it (Linux's GRO). Only with `tx_checksum`
-    /// and `tso_max_bytes`.
+    /// Does a frame cost the device more than a copy of its bytes? Then a router merges segments of
+    /// one flow that arrived separately into super-segments for this device (Linux's GRO). Only
+    /// with `tx_checksum` and `tso_max_bytes`.
     pub gro: bool,
 }
 
@@ -143,7 +144,7 @@ pub struct Limits {
     pub max_segments: usize,
     /// Frames that the transmit queue holds.
     pub tx_depth: usize,
-    /// What it does instead of the stack.
+    /// What the device does instead of the stack.
     pub offloads: Offloads,
 }
 
@@ -152,10 +153,10 @@ pub struct Limits {
 /// One thread at a time uses it. A driver that is about to sleep calls `rx_ready` first (or the
 /// device's own wait, which does): a device may delay notifications to its peer until then.
 pub trait Device: Send {
-    /// Its limits.
+    /// The device's limits.
     fn limits(&self) -> Limits;
 
-    /// Append received frames to `into` while it has room; returns how many.
+    /// Append received frames to `into` while it has room. Returns how many were appended.
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize;
 
     /// Take frames from the front of `from`, as many as there is room for; the rest stays. Returns
@@ -165,15 +166,16 @@ pub trait Device: Send {
     /// Is there anything to receive right now?
     fn rx_ready(&self) -> bool;
 
-    /// Is there room to send: for the frame that was pushed back last, or else for any frame?
+    /// Is there room to send? If a frame was pushed back last, is there room for that frame?
     fn tx_ready(&self) -> bool;
 
     /// Is the other end still there?
     fn link_up(&self) -> bool;
 
-    /// Ask the link itself whether frames pass: [`Device::link_up`] is the answer from then on. It
-    /// may cost a system call. A router asks a few times a second, so that it notices a link that
-    /// is cut, or whole again, although nothing is sent. The default returns [`Device::link_up`].
+    /// Ask the link itself whether frames pass; from then on [`Device::link_up`] returns the
+    /// answer. This may cost a system call. A router asks a few times a second, so that it notices
+    /// if a link is cut or works again, although nothing is sent. The default returns
+    /// [`Device::link_up`].
     fn check_link(&mut self) -> bool {
         self.link_up()
     }
@@ -184,9 +186,10 @@ pub trait Device: Send {
         false
     }
 
-    /// Is there work that proceeds only when the device is called, although nothing is received and
-    /// no room is awaited, such as taken frames that the kernel has not sent yet? If the device
-    /// cannot wake, its driver then polls it at an interval, whatever else it waits on.
+    /// Is there work that proceeds only when the device is called, although nothing was received
+    /// and no room is awaited? An example is frames that were taken and that the kernel has not
+    /// sent yet. If the device cannot wake its driver, the driver then polls it at an interval,
+    /// whatever else it waits on.
     fn is_unfinished(&self) -> bool {
         false
     }
@@ -198,41 +201,40 @@ pub trait Device: Send {
         None
     }
 
-    /// [`Device::rx_burst`] for a stack that shares the device with others and passes their frames
-    /// on to them itself. Frames that the others have handed to this stack come first; returns the
-    /// number of those, then the number of all frames.
+    /// Like [`Device::rx_burst`], for a stack that shares the device with other stacks and passes
+    /// their frames on to them itself. Frames that the others have handed to this stack come first.
+    /// Returns the number of those, then the number of all frames.
     fn rx_burst_unsteered(&mut self, pool: &mut Pool, into: &mut Burst) -> (usize, usize) {
         (0, self.rx_burst(pool, into))
     }
 
-    /// The VLAN tags that frames have on the wire but not in the mbufs: a port of a trunk inserts
-    /// and removes them. Taps show them.
+    /// The VLAN tags that frames have on the wire but not in the mbufs, because a port of a trunk
+    /// inserts and removes them. Taps show these tags.
     fn tags(&self) -> vlan::Tags {
         vlan::Tags::default()
     }
 
-    /// The tag that [`Device::rx_burst`] removes from frames and [`Device::tx_burst`] inserts, if
-    /// the two calls below leave that to their caller: a router writes a new link header anyway.
-    /// Constant. `None` (the default): there is none.
+    /// The tag that [`Device::rx_burst`] removes from frames and [`Device::tx_burst`] inserts. With
+    /// the two methods below the caller handles the tag itself: a router writes a new link header
+    /// anyway. The tag is constant. `None` (the default) means that there is no tag.
     fn own_tag(&self) -> Option<vlan::Tag> {
         None
     }
 
-    /// [`Device::rx_burst`], but the frames keep [`Device::own_tag`], behind their addresses.
+    /// Like [`Device::rx_burst`], but the frames keep [`Device::own_tag`] after their addresses.
     fn rx_burst_tagged(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         self.rx_burst(pool, into)
     }
 
-    /// [`Device::tx_burst`] of frames of which the first `tagged` have [`Device::own_tag`] already.
-    /// Afterwards `tagged` is the number of those that stay.
+    /// Like [`Device::tx_burst`], but the first `tagged` frames have [`Device::own_tag`] already.
+    /// Afterwards `tagged` is the number of these frames that stay in the burst.
     fn tx_burst_tagged(&mut self, pool: &mut Pool, from: &mut Burst, tagged: &mut usize) -> usize {
         let taken = self.tx_burst(pool, from);
         *tagged = tagged.saturating_sub(taken);
         taken
     }
 
-    /// While `link_up` is false: the reason why no frames pass, with a sentence that says what to
-    /// do about it.
+    /// The reason why no frames pass, while `link_up` is false. Its text says what to do about it.
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
         None
     }
@@ -243,23 +245,24 @@ pub trait Device: Send {
         0
     }
 
-    /// The device's drop counters by reason, if it has them.
+    /// The device's drop counters by reason, if it counts drops.
     fn drops(&self) -> Option<&Drops> {
         None
     }
 
     /// Wake `waker` once, when a frame can be received or when there is room for what was pushed
     /// back. `true`: armed, and nothing is ready now. `false`: something is ready, or (the default)
-    /// the device cannot wake, and its driver has to poll at an interval. An earlier waker is
-    /// replaced. Only frames pushed back before this call count: after a later push back, arm
-    /// again.
+    /// the device cannot wake its driver, which has to poll at an interval. The waker of an earlier
+    /// call is replaced. Only frames that were pushed back before this call count: after a later
+    /// push back, arm again.
     fn arm(&mut self, waker: &Waker) -> bool {
         let _ = waker;
         false
     }
 
-    /// After [`Device::arm`] returned `true`: a time at which the device will be ready without
-    /// calling the waker, so the caller polls then. [`Instant::NEVER`] (the default): no such time.
+    /// After [`Device::arm`] has returned `true`: a time at which the device will be ready without
+    /// calling the waker, so that the caller has to poll then. [`Instant::NEVER`] (the default):
+    /// there is no such time.
     fn wakes_at(&self) -> Instant {
         Instant::NEVER
     }

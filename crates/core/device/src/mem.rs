@@ -1,12 +1,12 @@
 //! A link inside a process: two rings of frames between two ends, on one thread or on two.
 //!
-//! Called by: stacks that talk in memory, tests, the simulator. Limits: frames and bytes in flight
-//! each way; at either limit the device pushes back. Counters: [`Mem::refused`],
+//! Called by: stacks that communicate in memory, tests, the simulator. Limits: frames and bytes in
+//! flight in each direction; at either limit the device pushes back. Counters: [`Mem::refused`],
 //! [`Mem::undeliverable`], [`Mem::wakeups`].
 //!
-//! Each ring has one producer and one consumer, which synchronise once per burst. Bytes in flight
-//! are those that the producer sent (its own counter) less those that the consumer took (stored
-//! once per burst), so no cache line is written by both.
+//! Each ring has one producer and one consumer, which synchronise once per burst. The bytes in
+//! flight are those that the producer has sent (its own counter) minus those that the consumer has
+//! taken (stored once per burst). So no cache line is written by both.
 //!
 //! ```
 //! # mod wirespeed { pub use {base::*, wirespeed_device as device}; }
@@ -49,12 +49,12 @@ pub struct Config {
     pub link: LinkKind,
     /// The largest packet, link header not included.
     pub mtu: Mtu,
-    /// Maximum frames in flight each way; at least one.
+    /// The most frames in flight in each direction; at least one.
     pub depth: usize,
-    /// Maximum bytes in flight each way; a single frame always passes.
+    /// The most bytes in flight in each direction. A single frame always passes.
     pub depth_bytes: usize,
-    /// The declared offloads. Memory does not corrupt frames: with `rx_checksum`, a frame whose
-    /// checksum its sender left to the device arrives as verified.
+    /// The offloads that the device declares. Memory does not corrupt frames: with `rx_checksum`, a
+    /// frame whose sender left the checksum to the device arrives as verified.
     pub offloads: Offloads,
 }
 
@@ -124,7 +124,7 @@ pub struct Mem {
     pushed_back_bytes: u64,
     rx: Consumer<Mbuf>,
     taken_bytes: u64,
-    /// Bursts taken since room was last reported to the peer.
+    /// How many bursts were taken since the peer was last told that there is room.
     unreported: Cell<u8>,
     here: Arc<End>,
     peer: Arc<End>,
@@ -166,8 +166,8 @@ pub fn pair(config: &Config) -> (Mem, Mem) {
     pair_with(config, Doorbell::new(), Doorbell::new())
 }
 
-/// [`pair`], with the doorbells that wake the first and the second end: a thread that drives
-/// several devices has one doorbell for all of them.
+/// Like [`pair`], with the doorbells that wake the first and the second end. A thread that drives
+/// several devices uses one doorbell for all of them.
 ///
 /// # Panics
 /// If `config.depth` is 0.
@@ -205,8 +205,9 @@ impl Mem {
         self.wait_unless(timeout, || false);
     }
 
-    /// [`Mem::wait`], unless `ready` returns true for other work. It is called after the doorbell
-    /// is armed, so work that is published before [`Mem::waker`] is rung is never missed.
+    /// Like [`Mem::wait`], but does not sleep if `ready` returns true, for other work. `ready` is
+    /// called after the doorbell is armed, so that work which is published before [`Mem::waker`] is
+    /// rung is never missed.
     pub fn wait_unless(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
         if self.unreported.get() > 0 {
             self.report_room();
@@ -237,8 +238,8 @@ impl Mem {
         self.peer.rare.0.state.load(Ordering::Acquire)
     }
 
-    /// The doorbell that wakes this end. Other threads that have work for it ring it; the end then
-    /// sleeps in [`Mem::wait_unless`].
+    /// The doorbell that wakes this end. Other threads that have work for this end ring it, and the
+    /// end sleeps in [`Mem::wait_unless`].
     pub fn waker(&self) -> Doorbell {
         self.bell.clone()
     }
@@ -276,7 +277,7 @@ impl Mem {
         bytes
     }
 
-    /// Wake the peer if it waits for room: it sets `wants_room` before it arms its doorbell.
+    /// Wake the peer if it waits for room. It sets `wants_room` before it arms its doorbell.
     #[inline]
     fn report_room(&self) {
         self.unreported.set(0);
@@ -284,8 +285,8 @@ impl Mem {
     }
 }
 
-// Not `inline`: a method table is made where the device is boxed, and a crate that is compiled for
-// size would have its own copies.
+// These methods are not `inline`: a method table is made where the device is boxed, and a crate
+// that is compiled for size would have its own copies of them.
 impl Device for Mem {
     fn limits(&self) -> Limits {
         self.limits
@@ -354,7 +355,7 @@ impl Device for Mem {
         self.peer_state() == UP
     }
 
-    /// True once the peer is gone and everything it sent is received.
+    /// True once the peer is gone and everything that it sent was received.
     fn is_gone(&self) -> bool {
         self.peer_state() == GONE && self.rx.is_empty()
     }
@@ -367,7 +368,7 @@ impl Device for Mem {
         }
     }
 
-    /// Arms also when the peer is gone: nothing will come from it.
+    /// Also arms when the peer is gone, because nothing will come from it.
     fn arm(&mut self, waker: &Waker) -> bool {
         if self.unreported.get() > 0 {
             self.report_room();
@@ -393,7 +394,8 @@ impl Device for Mem {
 }
 
 impl Drop for Mem {
-    /// Frees frames that were not received; the peer can still receive those that this end sent.
+    /// Frees frames that were not received. The peer can still receive the frames that this end has
+    /// sent.
     fn drop(&mut self) {
         self.here.rare.0.state.store(GONE, Ordering::Release);
         while self.rx.pop().is_ok() {}

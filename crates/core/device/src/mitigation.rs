@@ -1,12 +1,12 @@
-//! Interrupt mitigation (coalescing): when the receiver of a device is woken, by level, in frames,
-//! bytes and time.
+//! Interrupt mitigation (coalescing): when the receiver of a device is woken. Each level has a
+//! threshold in frames, bytes and time.
 //!
-//! Called by: ports, each of which has a [`Moderation`]; devices that wake by themselves get its
+//! Called by: ports, each of which has a [`Moderation`]. Devices that wake by themselves get its
 //! thresholds ([`crate::Device::coalesce`]).
 //!
-//! A wake-up costs microseconds, a frame tens of nanoseconds. While frames arrive, several gather
-//! before the receiver is woken, for a bounded time. After a silence the first frame wakes at once,
-//! so that a lone request is not delayed.
+//! A wake-up costs microseconds, a frame tens of nanoseconds. While frames arrive, several of them
+//! gather before the receiver is woken, for a bounded time. After a silence the first frame wakes
+//! the receiver at once, so that a single request is not delayed.
 
 use core::fmt;
 use core::str::FromStr;
@@ -28,7 +28,8 @@ pub(crate) const fn frames_in(bytes: usize) -> usize {
 /// About twice the time of two full-size frames at 1 Gb/s.
 const LEVEL_1_WITHIN: Duration = Duration::from_micros(50);
 
-/// Bursts of a level that a receive queue must hold: the next ones arrive while one is handled.
+/// How many bursts of a level a receive queue must hold: the next bursts arrive while one is
+/// handled.
 const BURSTS_QUEUED: usize = 4;
 
 /// A round trip shorter than this many times the level's time is short: coalescing lengthens it.
@@ -39,26 +40,26 @@ const SHORT_ROUND_TRIPS: u64 = 4;
 pub enum Mitigation {
     /// At the thresholds of a level.
     Level(Level),
-    /// The level follows the traffic: one up when its threshold was reached, one down when not even
-    /// a quarter of it was.
+    /// The level follows the traffic: it rises by one when its threshold was reached, and falls by
+    /// one when not even a quarter of the threshold was reached.
     Adaptive,
     /// Never: the driver polls all the time and keeps its processor busy.
     Poll,
 }
 
-/// A level from 0, where each frame wakes, to 5, where one in 32 full-size frames does. Each step
-/// halves the wake-ups.
+/// A level from 0, at which each frame wakes the receiver, to 5, at which one of 32 full-size
+/// frames does. Each step halves the wake-ups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(u8);
 
 /// When a sleeping receiver is woken: as soon as one of these is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// Waiting frames of any size. Small frames reach this first.
+    /// Number of waiting frames of any size. Small frames reach this first.
     pub frames: u32,
-    /// Waiting bytes, link headers included. Full-size frames reach this first.
+    /// Number of waiting bytes, link headers included. Full-size frames reach this first.
     pub bytes: u32,
-    /// How long the oldest may wait.
+    /// How long the oldest frame may wait.
     pub within: Duration,
 }
 
@@ -68,7 +69,7 @@ impl Threshold {
 }
 
 impl Level {
-    /// The fewest wake-ups.
+    /// The level with the fewest wake-ups.
     pub const MAX: Level = Level(5);
 
     /// A level from 0 to 5.
@@ -76,7 +77,7 @@ impl Level {
         if level <= Level::MAX.0 { Some(Level(level)) } else { None }
     }
 
-    /// Its number.
+    /// The level's number.
     pub const fn number(self) -> u8 {
         self.0
     }
@@ -120,7 +121,7 @@ impl Default for Mitigation {
 }
 
 impl Mitigation {
-    /// The least receive queue depth for this setting, in frames: four bursts of its level.
+    /// The least depth of a receive queue for this setting, in frames: four bursts of its level.
     pub fn least_depth(self) -> usize {
         match self {
             Mitigation::Level(level) => BURSTS_QUEUED * level.threshold().frames as usize,
@@ -167,7 +168,7 @@ impl FromStr for Mitigation {
     }
 }
 
-/// The action of a driver without work.
+/// What a driver without work does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdlePolicy {
     /// Poll on; do not sleep.
@@ -178,7 +179,8 @@ pub enum IdlePolicy {
     Gather(Threshold),
 }
 
-/// The interrupt moderation of one port: decides its driver's idle policy from what was received.
+/// The interrupt moderation of one port. It decides the idle policy of the port's driver from what
+/// was received.
 #[derive(Debug)]
 pub struct Moderation {
     setting: Mitigation,
@@ -190,10 +192,11 @@ pub struct Moderation {
     /// The shortest round trip of the connections that cannot send more before an ACK comes;
     /// [`Duration::MAX`] if there are none.
     awaited: Duration,
-    /// Less than a quarter of the threshold was taken before the last sleep: no bulk traffic.
+    /// Was less than a quarter of the threshold taken before the last sleep? If so, there is no
+    /// bulk traffic.
     took_few: bool,
-    /// Bytes of the frames taken before the last sleep, on average. Super-frames of virtual devices
-    /// may reach a threshold alone: they are gathered already.
+    /// The average bytes of the frames that were taken before the last sleep. A super-frame of a
+    /// virtual device may reach a threshold alone: it contains frames that were gathered before.
     frame_bytes: u64,
 }
 
@@ -248,7 +251,7 @@ impl Moderation {
         self.awaited = Duration::MAX;
     }
 
-    /// Call when data waits for an ACK before it can be sent; recent ACKs took `round_trip`.
+    /// Call this when data waits for an ACK before it can be sent. Recent ACKs took `round_trip`.
     #[inline(always)]
     pub fn awaits(&mut self, round_trip: Duration) {
         self.awaited = self.awaited.min(round_trip);
@@ -268,7 +271,7 @@ impl Moderation {
             self.frame_bytes = self.bytes / u64::from(self.frames);
         }
         (self.frames, self.bytes) = (0, 0);
-        // Coalescing ACKs lengthens a short round trip, and the link is idle meanwhile.
+        // Coalescing ACKs lengthens a short round trip, and the link is idle in that time.
         let longest = threshold.within.saturating_mul(SHORT_ROUND_TRIPS);
         let are_long = self.frame_bytes >= u64::from(threshold.bytes);
         if are_long || (self.took_few && self.awaited < longest) {

@@ -1,8 +1,8 @@
 //! Lets threads enter network namespaces that `ip netns` made, for a TAP or sockets there. Linux
 //! only.
 //!
-//! Called by: programs and experiments with a host in a namespace. A thread that enters one stays
-//! there, so [`Namespace::inside`] uses a thread of its own.
+//! Called by: programs and experiments with a host in a namespace. A thread that enters a namespace
+//! stays there, so [`Namespace::inside`] uses a thread of its own.
 
 use core::fmt;
 use std::fs::File;
@@ -47,8 +47,8 @@ impl fmt::Display for NamespaceError {
 
 impl core::error::Error for NamespaceError {}
 
-/// A reference to a network namespace: it exists at least as long as this does, even if its name is
-/// removed.
+/// A reference to a network namespace. The namespace exists at least as long as this reference,
+/// even if its name is removed.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -69,7 +69,7 @@ impl Namespace {
         Ok(Namespace { name: name.to_owned(), file })
     }
 
-    /// Move this thread into it; the thread stays there.
+    /// Move this thread into the namespace; the thread stays there.
     ///
     /// # Errors
     /// [`NamespaceError::Refused`].
@@ -78,13 +78,13 @@ impl Namespace {
             .map_err(|errno| NamespaceError::Refused(self.name.clone(), errno))
     }
 
-    /// Run `what` in it, on a thread that ends afterwards.
+    /// Run `what` in the namespace, on a thread that ends afterwards.
     ///
     /// # Errors
     /// [`NamespaceError`].
     ///
     /// # Panics
-    /// If `what` does.
+    /// If `what` panics.
     pub fn inside<T: Send>(&self, what: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
         std::thread::scope(|scope| {
             let entered = || self.enter().map(|()| what());

@@ -5,13 +5,14 @@
 //! `device_collisions`, `device_link_down`, `device_frame_too_big`, `mbuf_exhausted`.
 //!
 //! [`crate::mem`] passes frames at once; here they take as long as on a link. Nothing runs between
-//! two calls: each call computes what has happened up to the clock's current time (`wire.rs`), and
-//! queries do not affect the outcome. So it is exact in virtual time, and two threads see what
-//! hardware would have shown them. An interrupt is a time that is known in advance
+//! two calls. Each call computes what has happened up to the clock's current time (`wire.rs`), and
+//! queries do not change the outcome. So the model is exact in virtual time, and two threads see
+//! what hardware would show them. An interrupt is a time that is known in advance
 //! ([`Device::wakes_at`]), or the other end rings the doorbell.
 //!
 //! A transmit ring of one descriptor models a driver that waits for each frame before it offers the
-//! next; with [`Config::service`] it shows the cost (`docs/decisions/0052-the-wire-takes-time.md`).
+//! next one. With [`Config::service`] it shows the cost
+//! (`docs/decisions/0052-the-wire-takes-time.md`).
 
 mod cable;
 mod config;
@@ -45,10 +46,11 @@ struct Link {
 }
 
 impl Link {
-    /// Lock the wire and compute its state up to now; returns the time too.
+    /// Lock the wire and compute its state at the current time. Returns the time too.
     fn now(&self) -> (MutexGuard<'_, Wire>, Instant) {
         let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read the clock under the lock: then times increase in the order of the locks.
+        // Read the clock under the lock, so that times increase in the order in which the lock is
+        // taken.
         let now = (self.clock)();
         wire.serve(now);
         (wire, now)
@@ -66,7 +68,7 @@ pub struct Nic {
     /// Set by the last [`Device::arm`].
     wakes_at: Instant,
     drops: Drops,
-    /// The part of the link's counts that is in `drops` already.
+    /// The part of the link's counts that was already added to `drops`.
     reported: Counts,
 }
 
@@ -114,7 +116,8 @@ impl Nic {
     /// Put frames from the front of `from` on the transmit ring; the rest stays.
     fn offer(&mut self, pool: &mut Pool, from: &mut Burst) {
         let (mut wire, now) = self.link.now();
-        // Repeats only if a frame was dropped, which leaves its descriptor to a later one.
+        // The loop repeats only if a frame was dropped, because a later frame can use its
+        // descriptor.
         loop {
             let room = wire.room(self.side).min(from.len());
             if room == 0 {
@@ -141,7 +144,7 @@ impl Nic {
         self.note(counts);
     }
 
-    /// Add to `drops` what the link has counted since the last call.
+    /// Add to `drops` what the link has counted since the last call of this method.
     fn note(&mut self, counts: Counts) {
         let ring_full = counts.rx_ring_full - self.reported.rx_ring_full;
         let given_up = counts.given_up - self.reported.given_up;
@@ -197,7 +200,7 @@ impl Device for Nic {
         !wire.is_gone(1 - self.side)
     }
 
-    /// True once the peer is gone and everything it sent is received.
+    /// True once the peer is gone and everything that it sent was received.
     fn is_gone(&self) -> bool {
         let (wire, _) = self.link.now();
         wire.is_gone(1 - self.side) && !wire.has_more(self.side)
@@ -216,7 +219,7 @@ impl Device for Nic {
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
-        // Arm first, then look: a frame that is offered in between rings the doorbell.
+        // Arm first, then look, so that a frame which is offered in between rings the doorbell.
         self.bell.arm_waker(waker);
         let (mut wire, now) = self.link.now();
         self.wakes_at = wire.sleep(self.side, now);
@@ -239,7 +242,7 @@ impl Device for Nic {
 }
 
 impl Drop for Nic {
-    /// Frees frames that were not received; frames that this end sent still reach the peer.
+    /// Frees frames that were not received. Frames that this end has sent still reach the peer.
     fn drop(&mut self) {
         let (mut wire, _) = self.link.now();
         wire.leave(self.side);
@@ -248,7 +251,7 @@ impl Drop for Nic {
     }
 }
 
-/// Pad to the shortest frame, with zeros so that old memory does not leak.
+/// Pad a frame to the shortest length, with zeros so that old memory does not leak.
 fn padded(mut frame: Mbuf, pool: &mut Pool) -> Option<Mbuf> {
     let missing = MIN_FRAME.saturating_sub(frame.len());
     if missing == 0 || frame.append(&[0; MIN_FRAME][..missing]) == missing {

@@ -1,5 +1,5 @@
-//! Packet sockets: a stack on an interface of the kernel, beside the kernel's own stack. Linux
-//! only.
+//! Packet sockets: a stack uses an interface of the kernel together with the kernel's own stack.
+//! Linux only.
 //!
 //! Called by: the stack, once per burst; programs that open one. Only `vnet.rs` parses frames, as
 //! far as the offload header needs. Counters: [`Device::drops`], by reason. Source: packet(7).
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The kernel puts frames into a shared ring ([`Receive`]), so receiving takes no system call; one
-//! system call sends a burst. A virtio header before each frame, both ways, carries checksum and
-//! segmentation offload. The reasons: docs/decisions/0049-packet-sockets.md.
+//! system call sends a burst. A virtio header before each frame carries checksum and segmentation
+//! offload in both directions. The reasons: docs/decisions/0049-packet-sockets.md.
 //!
 //! # When the interface goes
 //! - Down: frames for it are freed and counted as [`DropReason::DeviceLinkDown`], and
@@ -22,10 +22,11 @@
 //! - Deleted: the same, until an interface of that name exists again, which is then used. A queue
 //!   of a fanout group cannot be bound again: it is gone for good.
 //!
-//! Meanwhile [`Device::as_fd`] is a descriptor that is readable when interfaces change, so that a
-//! driver that sleeps on it wakes up when the interface returns. A socket that another process
-//! opened ([`PacketSocket::adopt`]) has no such descriptor: its user calls [`Device::check_link`],
-//! and a deleted interface has to be opened again by that process.
+//! While frames do not pass, [`Device::as_fd`] is a descriptor that is readable when interfaces
+//! change, so that a driver which sleeps on it wakes up when the interface returns. A socket that
+//! another process has opened ([`PacketSocket::adopt`]) has no such descriptor. Its user calls
+//! [`Device::check_link`], and if the interface is deleted, that other process has to open it
+//! again.
 
 mod error;
 mod hand_over;
@@ -65,21 +66,23 @@ const DEPTH: usize = 1000;
 pub struct PacketSocket {
     ring: Ring,
     fd: OwnedFd,
-    /// A netlink socket, readable when interfaces change; it listens while there is trouble. `None`
-    /// if another process opened the interface: its user learns of changes in another way.
+    /// A netlink socket that is readable when interfaces change. It receives these messages only
+    /// while frames do not pass. `None` if another process opened the interface: the user learns of
+    /// changes in another way.
     changes: Option<OwnedFd>,
     name: String,
     promiscuous: bool,
     /// The socket is in a fanout group, and cannot be bound again.
     grouped: bool,
-    /// Another process opened it: it is never bound again, and sends by calls without an address.
+    /// Did another process open the socket? Then it is never bound again, and sends by calls
+    /// without an address.
     adopted: bool,
     limits: Limits,
     pushed_back: bool,
     /// Why frames do not pass: [`PacketError::Down`], `Vanished` or `Gone`.
     trouble: Option<PacketError>,
-    /// [`PacketError::NoCarrier`], as of the last [`Device::check_link`]: frames are offered all
-    /// the same.
+    /// [`PacketError::NoCarrier`], as of the last [`Device::check_link`]. Frames are offered to the
+    /// interface anyway.
     unplugged: Option<PacketError>,
     drops: Drops,
 }
@@ -90,8 +93,9 @@ impl PacketSocket {
         &self.name
     }
 
-    /// The interface's hardware address. A stack can use it as its own if the kernel has no IP
-    /// address there. `None` if the link has none, or the interface does not exist now.
+    /// The interface's hardware address. A stack can use it as its own address if the kernel has no
+    /// IP address on the interface. `None` if the link kind has no addresses, or if the interface
+    /// does not exist now.
     pub fn mac(&self) -> Option<MacAddr> {
         let ethernet = self.limits.link == LinkKind::Ethernet;
         let asked = || interface::hardware(&self.fd, &self.name).ok();
@@ -103,7 +107,7 @@ impl PacketSocket {
         if self.promiscuous { sys::join_promiscuous(&self.fd, index) } else { Ok(()) }
     }
 
-    /// No frame passes: from now on listen for changes of interfaces.
+    /// Note that no frame passes, and listen for changes of interfaces from now on.
     fn troubled(&mut self, trouble: PacketError) {
         if self.trouble.is_none() {
             // If this fails, the next call to send or receive finds out.
@@ -126,7 +130,7 @@ impl PacketSocket {
         self.troubled(PacketError::Down { name: self.name.clone() });
     }
 
-    /// Find out the state of the interface, and bind to a new one of its name.
+    /// Find out the state of the interface. If a new interface has its name, bind to that one.
     #[cold]
     #[inline(never)]
     fn look(&mut self) {
@@ -194,7 +198,8 @@ impl Device for PacketSocket {
             self.look();
         }
         let before = into.len();
-        // No more frames than there was room, so that dropped frames cannot keep us here.
+        // Take no more frames than there was room for, so that dropped frames cannot keep this loop
+        // running.
         for _ in 0..into.remaining_capacity() {
             match self.ring.take(|slot| receive::frame(slot, LONGEST, pool)) {
                 Some(Ok(frame)) => into.push(frame),
@@ -232,7 +237,7 @@ impl Device for PacketSocket {
                     self.pushed_back = true;
                     break;
                 }
-                // If it is back already, the frame is offered once more.
+                // If the interface is back already, the frame is offered once more.
                 Sent::LinkDown => returns += 1,
             }
         }

@@ -1,5 +1,5 @@
 //! Packet mode of a terminal's master end (tty_ioctl(4), TIOCPKT): every read begins with a byte
-//! that says whether data follows, or what changed at the terminal.
+//! that tells whether data follows, or what has changed at the terminal.
 //!
 //! Called by: `wirespeed telnetd`. No maintained library wraps this call.
 
@@ -19,7 +19,7 @@ const TIOCPKT: Opcode = libc::TIOCPKT as Opcode;
 /// Begin packet mode at a master end.
 ///
 /// # Errors
-/// The system's error: the descriptor is no terminal's master end.
+/// The system's error; for example, the descriptor is not a terminal's master end.
 pub fn begin(master: impl AsFd) -> rustix::io::Result<()> {
     // SAFETY: TIOCPKT reads an int at the address, which `Setter` gives it, and keeps nothing.
     unsafe { ioctl(master, Setter::<TIOCPKT, libc::c_int>::new(1)) }

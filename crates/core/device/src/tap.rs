@@ -13,8 +13,9 @@
 //! # Ok::<(), wirespeed::device::tap::TapError>(())
 //! ```
 //!
-//! One system call reads one frame; one system call writes a burst with io_uring, else one frame.
-//! [`Tap`] keeps two buffers for the next frame, so a read that finds nothing allocates nothing.
+//! One system call reads one frame. One system call writes a burst with io_uring, otherwise one
+//! frame. [`Tap`] keeps two buffers for the next frame, so that a read which finds no frame
+//! allocates nothing.
 //!
 //! # When the interface goes
 //! - Down (`ip link set NAME down`): frames for it are freed and counted as
@@ -53,9 +54,9 @@ const PACKET_MAX: usize = 65_535;
 /// do not wait in that queue.
 const DEPTH: usize = 500;
 
-/// Bytes of a burst that is received, unless [`Config::burst_bytes`] says otherwise: this many
+/// The bytes of a received burst, unless [`Config::burst_bytes`] sets another limit. This many
 /// bytes are still in a core's own cache when a program reads them; the 4 MB of 64 super-segments
-/// are not. A burst of ordinary Ethernet frames never reaches it.
+/// are not. A burst of ordinary Ethernet frames never reaches the limit.
 pub const BURST_BYTES: usize = 128 << 10;
 
 /// One queue of a TAP or TUN interface, or a descriptor that behaves like one.
@@ -65,14 +66,15 @@ pub struct Tap {
     limits: Limits,
     /// Bytes of virtio header in front of each frame; 0 for none.
     header_len: usize,
-    /// The work that both sides leave to each other by that header.
+    /// The work that the kernel and we leave to each other by that header.
     work: Work,
     receiver: Receiver,
-    /// A burst that is received ends with the frame that reaches this.
+    /// A received burst ends with the frame with which it has at least this many bytes.
     burst_bytes: usize,
-    /// Writes several frames by one system call; `None` if not requested or not available.
+    /// Writes several frames by one system call; `None` if that was not requested or is not
+    /// available.
     ring: Option<Box<Ring>>,
-    /// The last burst ended because it was full; there may be more frames.
+    /// Did the last burst end because it was full? Then there may be more frames.
     more: bool,
     pushed_back: bool,
     gone: bool,
@@ -86,7 +88,7 @@ pub struct Tap {
 enum Work {
     None,
     Tcp,
-    /// Super-datagrams of UDP too, which kernels know since Linux 6.2.
+    /// Also super-datagrams of UDP, which kernels support since Linux 6.2.
     TcpAndUdp,
 }
 
@@ -132,8 +134,8 @@ impl Tap {
         self.receiver = receiver(&self.limits, self.header_len);
     }
 
-    /// `count` frames were received without an error. If any were, an interface that was down is up
-    /// again.
+    /// Note that `count` frames were received without an error. If there were any, an interface
+    /// that was down is up again.
     #[inline(always)]
     fn received(&mut self, count: usize) -> usize {
         if count > 0 && self.trouble.is_some() && !self.gone {
@@ -163,7 +165,7 @@ impl Tap {
         self.trouble = Some(TapError::Gone { name: self.name.clone(), errno });
     }
 
-    /// A read returned 0 bytes: a socket's peer has closed, or sent an empty datagram.
+    /// A read returned 0 bytes: the socket's peer has closed, or has sent an empty datagram.
     #[cold]
     fn empty(&mut self) {
         if self.polled(PollFlags::IN).intersects(PollFlags::HUP | PollFlags::ERR) {
@@ -194,7 +196,8 @@ impl Device for Tap {
             return 0;
         }
         let before = into.len();
-        // No more reads than there was room, so that dropped frames cannot keep us here.
+        // Read no more frames than there was room for, so that dropped frames cannot keep this loop
+        // running.
         let mut bytes = 0;
         for _ in 0..into.remaining_capacity() {
             if bytes >= self.burst_bytes {
@@ -221,7 +224,7 @@ impl Device for Tap {
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         self.pushed_back = false;
-        // A plain write is cheaper for one frame.
+        // For one frame a plain write is cheaper.
         if from.len() > 1
             && !self.gone
             && let Some(mut ring) = self.ring.take()
@@ -233,9 +236,9 @@ impl Device for Tap {
         self.send_one_by_one(pool, from)
     }
 
-    /// Costs a `poll`, unless the last burst was full.
+    /// This costs a `poll`, unless the last burst was full.
     fn rx_ready(&self) -> bool {
-        // Any event counts, errors too: the next burst handles them.
+        // Any event counts, also an error: the next burst handles it.
         !self.gone && (self.more || !self.polled(PollFlags::IN).is_empty())
     }
 
@@ -247,11 +250,11 @@ impl Device for Tap {
         self.trouble.is_none()
     }
 
-    /// The kernel reports room at an interface that is up, and none at one that is down (since
-    /// Linux 5.2; before, an interface counts as up here). One that was deleted has an error, which
-    /// the next read finds.
+    /// The kernel reports room at an interface that is up, and none at one that is down. (It does
+    /// so since Linux 5.2; before, an interface always counts as up here.) An interface that was
+    /// deleted has an error, which the next read finds.
     fn check_link(&mut self) -> bool {
-        // A socket has no name, and is full at times.
+        // A socket has no interface name, and its queue is full at times.
         if !self.gone && !self.name.is_empty() {
             let events = self.polled(PollFlags::OUT);
             if events.contains(PollFlags::OUT) {
@@ -305,7 +308,7 @@ fn limits(link: LinkKind, work: Work, mtu: Mtu) -> Limits {
 }
 
 fn receiver(limits: &Limits, header_len: usize) -> Receiver {
-    // 8 bytes for two tags, which the kernel may add to a super-segment.
+    // Add 8 bytes for two tags, which the kernel may add to a super-segment.
     let longest = limits.max_frame.max(match limits.offloads.tso_max_bytes {
         0 => 0,
         most => most + 8,

@@ -14,12 +14,13 @@
 //! # Ok::<(), vlan::VlanError>(())
 //! ```
 //!
-//! A port's frames have no tag: it is inserted on transmit and removed on receive. A received tag's
-//! priority is kept in the mbuf ([`mbuf::Mbuf::vlan`]), and a frame with a priority is sent with
-//! it. A port is a device, so it can be split again: [`SERVICE_TAG`] outside and [`TAG`] inside is
-//! QinQ. Priority tags (VLAN 0) are removed first: the tag behind them, or none, decides which port
-//! gets the frame. Offloads work as without tags. Each tag takes 4 bytes of the longest frame, and
-//! of the MTU if the device has no room for it besides a full packet.
+//! The frames of a port have no tag: the tag is inserted on transmit and removed on receive. A
+//! received tag's priority is kept in the mbuf ([`mbuf::Mbuf::vlan`]), and a frame with a priority
+//! is sent with it. A port is a device, so it can be split again: [`SERVICE_TAG`] outside and
+//! [`TAG`] inside is QinQ. Priority tags (VLAN 0) are removed first; then the next tag, or its
+//! absence, decides which port gets the frame. Offloads work as without tags. Each tag takes 4
+//! bytes of the longest frame, and of the MTU if the device has no room for it besides a full
+//! packet.
 //!
 //! A router writes the front of each frame anyway. So if the device itself has no tags, a router
 //! receives and sends frames with the port's tag in them ([`Device::own_tag`]). Frames are queued
@@ -82,9 +83,9 @@ pub fn split(device: Box<dyn Device>, protocol: u16, ids: &[Id]) -> Result<Vec<P
     Ok(ids.iter().enumerate().map(port).collect())
 }
 
-/// Make an untagged frame of one with a priority tag, a tag of VLAN 0, which is an untagged frame
-/// by another name (802.1Q table 9-2); one of each TPID at most. `false` if it has none, or if the
-/// pool has no room for the copy that a shared frame takes; the frame is unchanged.
+/// Remove the priority tags of a frame, at most one of each TPID. A priority tag is a tag of VLAN
+/// 0; a frame with it counts as untagged (802.1Q table 9-2). Returns `false`, and leaves the frame
+/// unchanged, if it has no such tag, or if the frame is shared and the pool has no room for a copy.
 #[cold]
 pub fn strip_priority(frame: &mut Mbuf, pool: &mut Pool) -> bool {
     tag::strip_priority_of(frame, &[TAG, SERVICE_TAG], pool)
@@ -147,11 +148,11 @@ impl core::error::Error for VlanError {}
 
 // A trunk whose ports are made one by one, while others are in use.
 //
-// Called by: the callers of `vlan.rs`, which has the ports. The slot of a dropped port is used
+// Called by: the callers of `vlan.rs`, where the ports are. The slot of a dropped port is used
 // again (`trunk.rs`). IEEE 802.1Q-2022 section 9.6. Counters: those of the ports.
 
-/// A trunk whose ports come and go while the others are in use; as long as it or a port exists, so
-/// does the device.
+/// A trunk whose ports can be added and dropped while others are in use. The device exists as long
+/// as this trunk or one of its ports.
 #[derive(Clone)]
 pub struct Splitter {
     trunk: Arc<Mutex<Trunk>>,
@@ -161,7 +162,7 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Split `device`; the port has the frames without a tag.
+    /// Split `device`. The returned port gets the frames without a tag.
     ///
     /// # Errors
     /// [`VlanError::NotEthernet`].
@@ -173,8 +174,8 @@ impl Splitter {
         Ok((Splitter { trunk, sleepers, protocol, limits }, port))
     }
 
-    /// A port of VLAN `id`, of packets of at most `mtu`. From now on it has the VLAN's frames: an
-    /// earlier port of the VLAN receives no more.
+    /// A port for VLAN `id`, with packets of at most `mtu`. From now on this port gets the VLAN's
+    /// frames; an earlier port of the same VLAN gets no more.
     ///
     /// # Errors
     /// [`VlanError::BadId`], [`VlanError::NoRoom`].

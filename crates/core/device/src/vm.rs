@@ -24,10 +24,9 @@
 //! - An invalid length: the stream is out of sync, and the connection is closed.
 //! - A [`Dgram`] is not connected: frames without a receiver are dropped and counted.
 //!
-//! # Sleeping
 //! [`Device::as_fd`](crate::Device::as_fd) is one descriptor for a port's whole life, over all
-//! connections. It is readable for frames, when a machine connects or disconnects, and when there
-//! is room for waiting bytes, without the driver asking for that.
+//! connections. It is readable when there are frames, when a machine connects or disconnects, and
+//! when there is room for bytes that wait to be sent, which the driver need not ask for.
 
 mod dgram;
 mod error;
@@ -79,14 +78,14 @@ fn is_ready(fd: &impl AsFd, events: PollFlags) -> bool {
     poll(&mut [PollFd::new(fd, events)], Some(&now)).is_ok_and(|n| n > 0)
 }
 
-// The descriptor that a driver sleeps on for a port's whole life: an epoll instance, readable when
-// a socket in it has an awaited event.
+// The descriptor on which a driver sleeps for a port's whole life: an epoll instance that is
+// readable when a socket in it has an awaited event.
 //
-// A driver registers a descriptor by its number, and the kernel drops the registration when it is
-// closed. If the sockets themselves were lent, a second machine's socket could reuse the number,
-// and its events would be missed. The epoll instance also reports room, which the driver would not
-// wait for: it cannot know that bytes are waiting. And a duplicate of it, such as a trunk keeps,
-// does not keep a connection open.
+// A driver registers a descriptor by its number, and the kernel drops the registration when the
+// descriptor is closed. If the driver got the sockets themselves, a second machine's socket could
+// get the same number, and its events would be missed. The epoll instance also reports room, for
+// which the driver would not wait: it cannot know that bytes are waiting. And a duplicate of the
+// epoll instance, as a trunk has one, does not keep a connection open.
 
 /// The events that a port waits for at its sockets.
 struct Interest(OwnedFd);
@@ -101,7 +100,7 @@ impl Interest {
         epoll::add(&self.0, socket, EventData::new_u64(0), events).map_err(io::Error::from)
     }
 
-    /// Wait for these events from now on. Pending ones count.
+    /// Change the events to wait for at a socket. Events that are pending count.
     fn change(&self, socket: &impl AsFd, events: EventFlags) -> io::Result<()> {
         epoll::modify(&self.0, socket, EventData::new_u64(0), events).map_err(io::Error::from)
     }
@@ -125,8 +124,8 @@ impl AsFd for Interest {
     }
 }
 
-// The path of a socket of ours in the file system: created if it is free or has a dead socket, and
-// removed with the socket. Any other file is left alone.
+// The path of our socket in the file system. It is created if the path is free or has a dead
+// socket, and it is removed with the socket. Any other file is not touched.
 
 /// A path that is removed when this is dropped, unless another file has replaced it.
 struct Name {
@@ -170,8 +169,9 @@ fn remove_stale(path: &Path) -> Result<(), VmError> {
     if !there.file_type().is_socket() {
         return Err(VmError::NotASocket { place: place() });
     }
-    // Probe with a datagram socket, of whatever type the other one is: a stream listener would have
-    // to accept a stream connection or keep it waiting, but Linux answers this with EPROTOTYPE.
+    // Probe with a datagram socket, whatever the type of the other socket is. A stream listener
+    // would have to accept a stream connection or keep it waiting, but to a datagram socket Linux
+    // answers EPROTOTYPE.
     let asked = UnixDatagram::unbound().and_then(|asker| asker.connect(path));
     let Err(error) = asked else { return Err(VmError::InUse { place: place() }) };
     match Errno::from_io_error(&error) {
@@ -179,7 +179,7 @@ fn remove_stale(path: &Path) -> Result<(), VmError> {
             fs::remove_file(path).map_err(VmError::refused("removing the dead socket at", path))
         }
         Some(Errno::NOENT) => Ok(()),
-        // A live socket of another type, or one that is connected to another peer.
+        // A live socket of another type, or a socket that is connected to another peer.
         Some(Errno::PROTOTYPE | Errno::PERM) => Err(VmError::InUse { place: place() }),
         _ => Err(error).map_err(VmError::refused("looking who is at", path)),
     }

@@ -20,7 +20,7 @@ const DATA_VALID: u8 = 2;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
-/// Datagrams of one size behind one UDP header (Linux's USO, since 6.2).
+/// Datagrams of one size after one UDP header (Linux's USO, since 6.2).
 const GSO_UDP_L4: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
@@ -104,8 +104,8 @@ impl Header {
         Header { csum_start: self.csum_start.saturating_add(by), ..self }
     }
 
-    /// For an unfinished checksum, the offsets where the sum begins and of its field; and the
-    /// payload bytes of each segment of a super-segment, or 0.
+    /// If the checksum is unfinished, the offset at which the sum begins and the offset of its
+    /// field. And the payload bytes of each segment if the frame is a super-segment, else 0.
     pub(crate) fn asked(&self) -> (Option<(u16, u16)>, u16) {
         let needs = self.flags & NEEDS_CSUM != 0;
         let sum =
@@ -139,8 +139,8 @@ impl Header {
     }
 
     /// Set the flags and fields of a received frame from its header. A frame with an unfinished
-    /// checksum never left this machine: it counts as verified, and keeps the transport header's
-    /// offset in case it is forwarded.
+    /// checksum has never left this machine, so it counts as verified. The offset of its transport
+    /// header is kept in case the frame is forwarded.
     ///
     /// # Errors
     /// The header does not fit the frame, or is of a kind of super-segment that was not requested.

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use mbuf::{Flags, Mbuf, Pool};
 
-/// The methods of `Device` that a wrapper forwards to its inner device, `self.device`. The crate of
-/// the wrapper has `base` under this name.
+/// The methods of `Device` that a wrapper forwards to its inner device, `self.device`. The
+/// wrapper's crate must import crate `base` by this name.
 #[macro_export]
 macro_rules! pass_through {
     () => {
@@ -56,7 +56,7 @@ macro_rules! pass_through {
 }
 pub(crate) use pass_through;
 
-/// The methods for sleeping, for a wrapper that holds no frames back: the inner device knows what
+/// The methods for sleeping, for a wrapper that holds no frames back. The inner device knows what
 /// is waiting and whether the threshold is reached.
 macro_rules! pass_sleep {
     () => {
@@ -87,7 +87,7 @@ impl Tally {
     }
 }
 
-/// The same frame in a buffer of its own, with its offload requests and other metadata. `None` if
+/// A copy of the frame in another buffer, with its offload requests and other metadata. `None` if
 /// the pool is exhausted.
 pub(crate) fn copy_of(pool: &mut Pool, frame: &Mbuf) -> Option<Mbuf> {
     const KEPT: [u8; 5] =

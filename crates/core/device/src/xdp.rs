@@ -13,15 +13,15 @@
 //! ```
 //!
 //! Frames of an open queue go only to us, not to the kernel's stack. Received frames become mbufs
-//! in place ([`mbuf::Frames`]); they are copied if they are short, or if programs hold so many
-//! frames that the kernel could run out. Sent frames are copied into the shared memory. There are
-//! no offloads either way: frames are as on the wire. A veth has no wire, and the kernel at its
-//! other end leaves checksums and segmentation undone: `ethtool -K PEER tx off` disables both
-//! offloads there.
+//! in place ([`mbuf::Frames`]). They are copied if they are short, or if programs hold so many
+//! frames that the kernel could run out of them. Sent frames are copied into the shared memory.
+//! There are no offloads in either direction: frames are as on a cable. A veth has no cable, and
+//! the kernel at its other end leaves checksums and segmentation undone; `ethtool -K PEER tx off`
+//! disables both offloads there.
 //!
 //! # When the interface goes
 //! - Down: frames for it are freed and counted as [`DropReason::DeviceLinkDown`], and
-//!   [`Device::link_up`] is false, until one passes again.
+//!   [`Device::link_up`] is false, until a frame passes again.
 //! - Deleted: the same for good; [`Device::as_fd`] is `None`.
 #![allow(unsafe_code)]
 
@@ -47,7 +47,7 @@ use open::{FRAMES, RECEIVE, TRANSMIT};
 use program::Program;
 use ring::Ring;
 
-/// Maximum calls to send per burst: the kernel sends 32 frames in each.
+/// The most calls to send for each burst: the kernel sends 32 frames in each call.
 const KICKS: usize = 8;
 
 /// If programs hold more frames than this, received frames are copied. It is half of the frames
@@ -62,8 +62,9 @@ const COPIED: u32 = 256;
 /// bits above are the offset of its first byte from there.
 const ADDRESS_BITS: u32 = 48;
 
-/// After this many calls in a row that sent nothing, stop calling at once and leave the retry to
-/// the driver's interval. A ring that is merely full has room sooner; a stopped one does not.
+/// After this many calls in a row that sent nothing, stop calling at once, and leave it to the
+/// driver to try again at its interval. A ring that is only full has room sooner; a ring that has
+/// stopped does not.
 const FRUITLESS_MAX: u32 = 64;
 
 /// Empty bursts between two reads of the kernel's drop counters.
@@ -134,7 +135,7 @@ impl XdpSocket {
         }
     }
 
-    /// Take sent frames off the completion ring.
+    /// Take frames that were sent off the completion ring.
     fn reclaim(&mut self) {
         while let Some(address) = self.completion.take() {
             self.free.push(address);
@@ -142,7 +143,7 @@ impl XdpSocket {
         self.completion.release();
     }
 
-    /// Have the kernel send what is on the transmit ring, if it needs a call for that.
+    /// Let the kernel send what is on the transmit ring, if it needs a call for that.
     fn kick(&mut self) {
         for _ in 0..KICKS {
             let left = self.tx.untaken();
@@ -213,7 +214,8 @@ impl XdpSocket {
         let [refused, no_place, no_frame] =
             core::array::from_fn(|i| now[i].saturating_sub(self.lost[i]));
         self.lost = now;
-        // `rx_dropped` counts frames without a free frame on the fill ring, and frames too long.
+        // `rx_dropped` counts frames for which the fill ring had no free frame, and frames that
+        // were too long.
         let too_big = refused.saturating_sub(no_frame);
         self.drops.count_many(DropReason::DeviceRingFull, refused - too_big + no_place);
         self.drops.count_many(DropReason::DeviceFrameTooBig, too_big);
@@ -242,8 +244,8 @@ impl XdpSocket {
         Some(copied.map(|(frame, ())| frame).ok_or(DropReason::MbufExhausted))
     }
 
-    /// Copy a frame into shared memory and put it on the transmit ring; `false` if there is no
-    /// room.
+    /// Copy a frame into shared memory and put it on the transmit ring. Returns `false` if there is
+    /// no room.
     #[inline]
     fn put(&mut self, frame: &Mbuf) -> bool {
         let Some(address) = self.free.pop() else { return false };
@@ -271,7 +273,8 @@ impl Device for XdpSocket {
         self.frames.collect();
         let is_scarce = self.frames.held() > HELD;
         let mut taken = 0;
-        // No more frames than there was room, so that dropped frames cannot keep us here.
+        // Take no more frames than there was room for, so that dropped frames cannot keep this loop
+        // running.
         while taken < room
             && let Some(frame) = self.take(pool, is_scarce)
         {
@@ -320,8 +323,8 @@ impl Device for XdpSocket {
     }
 
     fn rx_ready(&self) -> bool {
-        // Unsent frames are tried again at once if the kernel needs a call for that, unless too
-        // many calls were fruitless: no busy loop for a stalled device.
+        // Frames that were not sent are tried again at once if the kernel needs a call for that,
+        // unless too many calls have sent nothing. So there is no busy loop for a stalled device.
         let is_worth_a_call = self.fruitless < FRUITLESS_MAX && self.tx.wants_waking();
         !self.is_gone() && (self.rx.has_entry() || is_worth_a_call && self.has_unsent())
     }

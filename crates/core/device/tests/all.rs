@@ -1,4 +1,4 @@
-//! The tests of devices that need no root, one program, so that all is linked once.
+//! The tests of devices that need no root, in one program, so that they are linked once.
 
 #![cfg(not(loom))]
 

@@ -1,5 +1,5 @@
-//! Captures: read back frame by frame, stopped, and with a full disk. `tests/tap` shows that tshark
-//! opens them, with frames of a TAP.
+//! Captures: one that is read back frame by frame, one that is stopped, and one on a full disk.
+//! `tests/tap` shows that tshark reads captures, with frames of a TAP.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,8 @@ fn file(room: usize) -> File {
     File { bytes: Arc::default(), room }
 }
 
-/// A clock: a full second plus 1 ns for the first burst, one second more for each later one.
+/// A clock that returns a full second plus 1 ns for the first burst, and one second more for each
+/// later burst.
 fn clock() -> impl FnMut() -> Duration + Send {
     let mut now = Duration::from_nanos(1_700_000_000_000_000_001);
     move || {

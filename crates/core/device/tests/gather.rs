@@ -1,4 +1,4 @@
-//! Coalescing in `mem`: thresholds in frames and bytes, and what wakes in any case.
+//! Coalescing in `mem`: thresholds in frames and bytes, and what wakes an end in any case.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -71,8 +71,8 @@ fn who_arms_with_enough_there_stays_awake_and_with_fewer_does_not() {
     let woken = Arc::new(Woken::default());
     b.coalesce(FOUR);
     send(&mut a, &mut pool, 3, 60);
-    assert!(b.arm(&woken.clone().into()), "three are too few");
-    assert!(b.rx_ready(), "and yet there to be taken");
+    assert!(b.arm(&woken.clone().into()), "three frames kept the end awake");
+    assert!(b.rx_ready(), "three frames are not reported as ready");
     send(&mut a, &mut pool, 1, 60);
     assert_eq!(woken.take(), 1, "frames that waited before count");
     assert!(!b.arm(&woken.clone().into()), "four are enough");
@@ -99,7 +99,7 @@ fn room_and_a_lost_peer_wake_whatever_gathers() {
     take_all(&mut a, &mut pool);
     assert!(!a.rx_ready(), "now it reports that there is room");
     assert_eq!(woken.take(), 1);
-    // The notification of room travels with a frame of the peer.
+    // The notification of room is sent together with a frame from the peer.
     send(&mut b, &mut pool, 3, 60);
     assert!(b.arm(&woken.clone().into()));
     let mut burst = Burst::new();
@@ -114,7 +114,7 @@ fn room_and_a_lost_peer_wake_whatever_gathers() {
     assert_eq!(woken.take(), 1);
 }
 
-/// Two threads, every level: all frames arrive, and a receiver sleeps no longer than the level's
+/// Two threads at every level: all frames arrive, and a receiver sleeps no longer than the level's
 /// time plus the latency of the system.
 #[test]
 fn nothing_stays_between_two_threads() {

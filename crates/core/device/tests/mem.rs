@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use wirespeed_device::mem::{self, Config};
 use wirespeed_device::{BURST, Burst, Device, Doorbell, Offloads};
 
-/// Sanitizers and valgrind run the same tests with fewer frames.
+/// Sanitizers and valgrind run the same tests with fewer frames, because they are slow.
 const FEW: bool = cfg!(wirespeed_unpooled);
 
 fn frame(pool: &mut Pool, number: u64, len: usize) -> Mbuf {
@@ -161,8 +161,8 @@ fn a_lost_peer_is_seen_and_nothing_leaks() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// Both directions at once, sleeping whenever there is nothing to do, with limits small enough to
-/// push back often. After a lost wake-up the test does not end.
+/// Both directions at once. The ends sleep whenever there is nothing to do, and the limits are
+/// small enough to push back often. If a wake-up is lost, the test does not end.
 #[test]
 fn two_threads_move_a_million_frames() {
     let total: u64 = if cfg!(miri) {
@@ -196,11 +196,11 @@ fn two_threads_move_a_million_frames() {
             if done == 0 && got == 0 && received < total {
                 end.wait(None);
             } else if done == 0 && got == 0 {
-                // Everything is received: only room can wake it.
+                // Everything was received, so only room can wake this end.
                 end.wait(Some(Duration::from_secs(60)));
             }
         }
-        // Wait for our frames to return, so that the peer does not find us gone before.
+        // Wait until our frames have returned, so that the peer does not see our end gone before.
         while end.link_up() && !pool_home(&mut pool) {
             thread::yield_now();
         }

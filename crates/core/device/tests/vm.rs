@@ -56,8 +56,8 @@ fn datagram_socket(path: &Path) -> UnixDatagram {
     socket
 }
 
-/// Fill the queue of the datagram socket at `path`, from several sockets: the buffer of one may be
-/// too small.
+/// Fill the queue of the datagram socket at `path`, from several sockets, because the buffer of one
+/// socket may be too small.
 fn fill(path: &Path) {
     loop {
         let other = UnixDatagram::unbound().expect("a socket");
@@ -111,7 +111,7 @@ fn a_machine_that_goes_is_followed_by_the_next() {
         machine.write_all(&framed(&[n; 70])).expect("room");
         assert_eq!(received(&mut port, &mut pool), [vec![n; 70]]);
         assert!(port.link_up());
-        // Half a frame of one machine does not become part of the next one's stream.
+        // Half a frame of one machine must not become part of the next machine's stream.
         machine.write_all(&framed(&[n; 70])[..30]).expect("room");
         drop(machine);
         // The first call reads the bytes, the second one the end of the stream.
@@ -130,7 +130,7 @@ fn every_machine_is_heard_of_at_one_descriptor() {
     let mut port = Stream::listen(&path).expect("a place");
     let lent = port.as_fd().expect("it waits");
     let number = lent.as_raw_fd();
-    // Registered as a driver does: once, by the number.
+    // Register the descriptor as a driver does: once, by its number.
     let driver = epoll::create(CreateFlags::CLOEXEC).expect("a descriptor");
     epoll::add(&driver, lent, EventData::new_u64(0), EventFlags::IN).expect("it can be waited for");
     assert!(!readable(&driver));
@@ -139,7 +139,7 @@ fn every_machine_is_heard_of_at_one_descriptor() {
         assert!(readable(&driver), "machine {n} is there");
         assert!(received(&mut port, &mut pool).is_empty() && port.link_up());
         assert_eq!(port.as_fd().map(|fd| fd.as_raw_fd()), Some(number));
-        // The second and the fourth connect while another is connected.
+        // The second and the fourth machine connect while another one is connected.
         let next = (n % 2 == 1).then(|| UnixStream::connect(&path).expect("it listens"));
         assert!(!readable(&driver), "nothing is to be done");
         machine.write_all(&framed(&[n; 60])).expect("room");
@@ -163,7 +163,7 @@ fn a_copy_of_the_descriptor_keeps_no_connection_open() {
     let mut machine = UnixStream::connect(&path).expect("it listens");
     assert!(received(&mut trunk, &mut pool).is_empty() && trunk.link_up());
     assert!(!wakes(&trunk), "the trunk has made its copy");
-    // An invalid length: our end closes.
+    // Send an invalid length, so that our end closes.
     machine.write_all(&[0; 4]).expect("room");
     assert!(wakes(&trunk));
     assert!(received(&mut trunk, &mut pool).is_empty() && !trunk.link_up());
@@ -193,7 +193,7 @@ fn what_is_no_dead_socket_stays_where_it_is() {
         assert!(said.contains("another program"), "{said}");
     }
     assert!(!first.rx_ready(), "nobody had to connect to find out");
-    // If somebody removes the path, the first socket must not remove the new one there.
+    // If somebody removes the path, the first socket must not remove the new socket at that path.
     std::fs::remove_file(&path).expect("it is there");
     let second = Dgram::bind(&path, &place("nobody")).expect("a place");
     assert!(Dgram::bind(&path, &place("nobody")).is_err());
@@ -221,7 +221,7 @@ fn a_length_that_no_frame_has_ends_the_connection() {
         assert_eq!(received(&mut port, &mut pool).len(), 1);
         assert!(!port.link_up());
         assert_eq!(dropped(&port, DropReason::DeviceBadHeader), 1);
-        // A frame longer than our maximum is skipped, and the next one is found.
+        // A frame that is longer than our maximum is skipped, and the next frame is found.
         let mut machine = UnixStream::connect(&path).expect("it listens");
         machine.write_all(&framed(&vec![2; 5_000])).expect("room");
         machine.write_all(&framed(&[3; 60])).expect("room");
@@ -267,7 +267,7 @@ fn frames_that_a_machine_leaves_behind_are_counted() {
     while sent(&mut port, &mut pool, &[&[7; 1_000]]) > 0 {
         taken += 1;
     }
-    // The bytes in the socket count as sent; the machine reads one and a half frames of them.
+    // The bytes in the socket count as sent. The machine reads one and a half frames of them.
     machine.read_exact(&mut [0; 1_506]).expect("bytes");
     let held = rustix::io::ioctl_fionread(&machine).expect("a socket");
     drop(machine);
@@ -326,13 +326,13 @@ fn a_receiver_that_is_full_is_waited_for() {
         assert!(port.tx_ready() && wakes(&port), "there is room for one");
         assert_eq!(sent(&mut port, &mut pool, &[&[1; 60], &[2; 60]]), 1);
         assert!(!port.tx_ready() && !wakes(&port));
-        // Frames are received meanwhile.
+        // Frames are still received in the meantime.
         machine.send_to(&[3; 60], &ours).expect("room");
         assert!(port.rx_ready() && wakes(&port));
         assert_eq!(received(&mut port, &mut pool), [vec![3; 60]]);
         assert!(!port.tx_ready() && !wakes(&port), "full as before");
     }
-    // Room that is no longer needed does not wake again.
+    // If room is no longer needed, it does not wake the driver again.
     machine.recv(&mut room).expect("it is full");
     assert!(wakes(&port) && received(&mut port, &mut pool).is_empty());
     assert!(port.tx_ready() && !wakes(&port));
@@ -354,7 +354,7 @@ fn a_buffer_that_is_full_is_waited_for() {
     let (ours, theirs, mut pool) = (place("b-ours"), place("b-theirs"), Pool::new(1 << 20));
     let mut port = Dgram::bind(&ours, &theirs).expect("a place");
     let machine = datagram_socket(&theirs);
-    // The kernel does not limit the queue of a socket that is connected to ours.
+    // The kernel does not limit the queue of a socket that is connected to our socket.
     machine.connect(&ours).expect("it is there");
     let mut taken = 0;
     while sent(&mut port, &mut pool, &[&[1; 1_514]]) == 1 {
@@ -386,7 +386,7 @@ fn a_machine_that_starts_again_is_heard_before_it_is_spoken_to() {
         assert_eq!(received(&mut port, &mut pool), [vec![n; 60]]);
         assert_eq!(sent(&mut port, &mut pool, &[&[n; 70]]), 1);
         assert_eq!(machine.recv(&mut [0; 100]).expect("a frame"), 70);
-        // Its queue is full when it is dropped.
+        // The machine's queue is full when its socket is dropped.
         fill(&theirs);
         assert_eq!(sent(&mut port, &mut pool, &[&[n; 80]]), 0);
         drop(machine);

@@ -1,5 +1,5 @@
-//! Wrappers around `mem`: counters, faults, captures, and that they forward limits and pushed-back
-//! frames.
+//! Wrappers around `mem`: counters, faults, captures; and whether they forward limits and
+//! pushed-back frames.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn number(frame: &Mbuf) -> u32 {
     u32::from_be_bytes(frame.as_slice()[14..18].try_into().expect("four bytes"))
 }
 
-/// Send frames 0 to `count` into `device` and return what the other end receives, in order.
+/// Sends frames 0 to `count` into `device`. Returns what the other end receives, in order.
 fn through(pool: &mut Pool, device: &mut impl Device, far: &mut Mem, count: u32) -> Vec<Vec<u8>> {
     let (mut burst, mut into, mut out) = (Burst::new(), Burst::new(), Vec::new());
     let mut next = 0;
@@ -66,7 +66,7 @@ fn frames_bytes_and_bursts_are_counted_both_ways() {
     assert_eq!(device.rx_burst(&mut pool, &mut into), 0);
     far.rx_burst(&mut pool, &mut into);
     far.tx_burst(&mut pool, &mut into);
-    // Frames that are in the burst already are not counted again.
+    // Frames that are in the burst before the call are not counted again.
     into.push(numbered(&mut pool, 9));
     assert_eq!(device.rx_burst(&mut pool, &mut into), 3);
     let expected = DirectionTotals { frames: 3, bytes: 180, bursts: 1 };
@@ -154,7 +154,7 @@ fn a_received_frame_is_broken_so_that_its_checksum_shows_it() {
     device.rx_burst(&mut pool, &mut burst);
     assert!(!burst[0].has(Flags::CSUM_VERIFIED) && !burst[0].has(Flags::CSUM_PARTIAL));
 
-    // The sender's bytes, shared for a retransmission, stay unchanged.
+    // The sender's bytes, which are shared for a retransmission, stay unchanged.
     let mut kept = numbered(&mut pool, 2);
     let sent = pool.share(&mut kept).expect("room");
     let before = kept.as_slice().to_vec();
@@ -204,7 +204,7 @@ impl Wake for Woken {
     }
 }
 
-/// With a threshold of four frames, the fourth wakes, whatever the size.
+/// With a threshold of four frames the fourth frame wakes the receiver, whatever the frames' size.
 fn frames_gather(device: &mut impl Device, far: &mut Mem) {
     let mut pool = Pool::new(1 << 20);
     let woken = Arc::new(Woken::default());
@@ -232,7 +232,7 @@ fn frames_gather_behind_a_wrapper_as_they_do_without() {
     frames_gather(&mut Fault::new(near, &Config::default(), Rng::new(1)).0, &mut far);
 }
 
-/// Polls release held-back frames: the driver must not sleep until other frames have gathered.
+/// Polls release held-back frames, so the driver must not sleep until other frames have gathered.
 #[test]
 fn who_has_frames_held_back_stays_awake_while_others_gather() {
     let mut pool = Pool::new(1 << 20);

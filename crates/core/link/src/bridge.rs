@@ -21,13 +21,13 @@ use mbuf::Pool;
 use crate::{Counts, Direction, Lateness, Settings, cut};
 use side::Side;
 
-/// XORed into the seed of the second direction.
+/// XORed into the seed, for the random numbers of the second direction.
 const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Why devices cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
-    /// Their kinds of link header differ.
+    /// The devices have different kinds of link header.
     Kinds([LinkKind; 2]),
     /// A side has several devices, and its frames have no link addresses to tell them apart.
     Shared,
@@ -63,7 +63,7 @@ pub struct Carried {
     pub uncut: u64,
 }
 
-/// The direction from one side to the other.
+/// The direction from one side of the bridge to the other.
 pub struct BridgeDirection {
     model: Direction,
     link: LinkKind,
@@ -88,7 +88,7 @@ impl BridgeDirection {
         }
     }
 
-    /// The counters so far.
+    /// The values of the counters.
     pub fn carried(&self) -> Carried {
         Carried {
             link: *self.model.counts(),
@@ -98,7 +98,7 @@ impl BridgeDirection {
         }
     }
 
-    /// How much later than in the model packets were delivered.
+    /// How much later packets were delivered than they arrived in the model.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
@@ -108,7 +108,7 @@ impl BridgeDirection {
         self.model.len() + self.waiting
     }
 
-    /// Receive a burst from each device of the sending side; returns the number of frames.
+    /// Receive a burst from each device of the sending side; returns the number of received frames.
     fn take_in(&mut self, from: &mut Side, pool: &mut Pool, now: Instant) -> usize {
         let count = from.take_in(pool, |taken, pool| {
             for frame in taken.drain(..) {
@@ -120,8 +120,8 @@ impl BridgeDirection {
         count
     }
 
-    /// Send what has arrived by `now` to the devices of the receiving side; returns the number of
-    /// packets that they took.
+    /// Send the packets that have arrived by `now` to the devices of the receiving side; returns
+    /// the number of packets that the devices took.
     fn hand_out(&mut self, to: &mut Side, pool: &mut Pool, now: Instant) -> usize {
         let mut handed_out = 0;
         loop {
@@ -150,11 +150,12 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Join two devices. `settings` are those of the direction from the first to the second, and
-    /// back; the same `seed` gives the same results. Packets take at most `memory_bytes`.
+    /// Join two devices. `settings[0]` apply from the first device to the second, `settings[1]` in
+    /// the other direction; the same `seed` gives the same results. Packets take at most
+    /// `memory_bytes` of memory.
     ///
     /// # Errors
-    /// The two have different kinds of link header.
+    /// The two devices have different kinds of link header.
     pub fn new(
         ends: [Box<dyn Device>; 2],
         settings: [Settings; 2],
@@ -165,8 +166,9 @@ impl Bridge {
     }
 
     /// Join two sides with several devices each. Devices of a side share the direction to the other
-    /// side; each gets the frames for stations learned from it, and for groups and unknown
-    /// stations. Devices are numbered from those of the first side on.
+    /// side. Each device gets the frames for addresses that were learned from it, and frames for
+    /// groups and for unknown addresses. The first device has number 0, and the numbers go on from
+    /// the first side to the second.
     ///
     /// # Errors
     /// The devices have different kinds of link header, or a side has several that are not
@@ -212,7 +214,7 @@ impl Bridge {
         self.directions[0].model.next_event().min(self.directions[1].model.next_event())
     }
 
-    /// Did this device push packets back? They wait until it has room.
+    /// Did this device push packets back? The bridge keeps them until the device has room.
     pub fn wants_room(&self, device: usize) -> bool {
         let [a, b] = &self.sides;
         match device.checked_sub(a.len()) {
@@ -221,7 +223,7 @@ impl Bridge {
         }
     }
 
-    /// The direction from the first side to the second, and the one back.
+    /// The direction from the first side to the second, and the opposite direction.
     pub fn directions(&self) -> &[BridgeDirection; 2] {
         &self.directions
     }
@@ -231,13 +233,13 @@ impl Bridge {
         self.sides.iter().flat_map(Side::devices)
     }
 
-    /// The devices, to arm them.
+    /// The devices, for a caller that arms them before it sleeps.
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
         self.sides.iter_mut().flat_map(Side::devices_mut)
     }
 
-    /// Change the settings of a direction, 0 from the first side and 1 back; packets in flight are
-    /// not affected.
+    /// Change the settings of a direction: 0 is from the first side to the second, 1 is the
+    /// opposite one. Packets in flight are not affected.
     pub fn set_settings(&mut self, direction: usize, settings: Settings, now: Instant) {
         let Bridge { directions, pool, .. } = self;
         if let Some(direction) = directions.get_mut(direction) {

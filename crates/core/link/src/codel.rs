@@ -12,20 +12,20 @@ const ONE_PACKET: usize = 1_514;
 /// State of section 5.2, named as there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CoDel {
-    /// When the sojourn time will have been above the target for an interval; `None` while it is
-    /// below.
+    /// When the sojourn time will have been above the target for a whole interval; `None` while the
+    /// sojourn time is below the target.
     first_above_time: Option<Instant>,
     drop_next: Instant,
     count: u32,
     last_count: u32,
     dropping: bool,
-    /// The packet after the one that began an episode always passes.
+    /// The packet after the one that began a dropping episode is never dropped.
     pass_next: bool,
 }
 
 impl CoDel {
-    /// Whether to drop the packet at the head, which has waited for `sojourn` with `backlog` bytes
-    /// behind it. Section 5.5, one packet per call.
+    /// Section 5.5, one packet per call: whether to drop the packet at the head of the queue. It
+    /// has waited for `sojourn`, and `backlog` bytes wait after it.
     pub(crate) fn drops(
         &mut self,
         (target, interval): (Duration, Duration),
@@ -52,7 +52,7 @@ impl CoDel {
         }
         self.dropping = true;
         self.pass_next = true;
-        // Soon after the last episode, resume at its drop rate.
+        // If the last episode has ended only recently, resume at its drop rate.
         let delta = self.count.saturating_sub(self.last_count);
         let soon = now.since(self.drop_next) < interval.saturating_mul(16);
         self.count = if delta > 1 && soon { delta } else { 1 };

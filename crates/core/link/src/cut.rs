@@ -16,7 +16,7 @@ const OFFSET_AT: usize = 12;
 
 /// Pass the wire packets of `frame` to `out`, in order, with finished checksums; returns how many
 /// were lost. A frame that is not TCP or UDP over IP is lost, and so is each segment for which
-/// there is no memory. Each packet keeps the VLAN tags; padding behind the IP packet is removed.
+/// there is no memory. Each packet keeps the VLAN tags; padding after the IP packet is removed.
 pub fn cut(
     frame: Mbuf,
     link: LinkKind,
@@ -50,7 +50,7 @@ enum Transport {
 
 /// The parts of a frame.
 struct Cutter<'a> {
-    /// Link, IP and transport header.
+    /// The link, IP and transport headers.
     headers: &'a [u8],
     payload: &'a [u8],
     /// The offsets of the IP header and of the transport header.
@@ -58,7 +58,7 @@ struct Cutter<'a> {
     at: usize,
     ip: Ip,
     transport: Transport,
-    /// The sum of the pseudo-header, without the length.
+    /// The sum of the pseudo-header, without its length field.
     pseudo: Sum,
 }
 
@@ -106,7 +106,8 @@ impl<'a> Cutter<'a> {
         lost
     }
 
-    /// Make the segment with the `size` bytes of payload from `from` on, fewer at the end.
+    /// Make one segment whose payload begins at offset `from` and has `size` bytes; the last
+    /// segment may have fewer.
     fn one(
         &self,
         from: usize,
@@ -130,7 +131,7 @@ impl<'a> Cutter<'a> {
     }
 
     /// Set lengths, identification and checksums of segment `number`, whose payload begins at
-    /// `from`; in TCP also sequence number and flags.
+    /// offset `from`; in TCP also the sequence number and the flags.
     fn fix(&self, bytes: &mut [u8], from: usize, number: u16, is_last: bool) -> Option<()> {
         let (front, segment) = bytes.split_at_mut_checked(self.at)?;
         let header = front.get_mut(self.ip_at..)?;

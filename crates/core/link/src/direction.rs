@@ -37,7 +37,7 @@ pub enum Why {
     TooLong,
     /// There was an outage.
     Outage,
-    /// Loss behind the queue.
+    /// Random loss, after the queue.
     Loss,
     /// Too many packets were in flight, or there was no memory for a copy.
     Overfull,
@@ -52,17 +52,17 @@ pub struct Counts {
     pub arrived: u64,
     /// Lost because the queue was full.
     pub queue_full: u64,
-    /// Lost to CoDel.
+    /// Packets that CoDel dropped.
     pub codel: u64,
-    /// Marked by CoDel instead.
+    /// Packets that CoDel marked instead of dropping them.
     pub marked: u64,
     /// Lost because they were longer than the MTU.
     pub too_long: u64,
-    /// Lost in an outage.
+    /// Packets lost in an outage.
     pub cut: u64,
-    /// Lost behind the queue.
+    /// Packets lost at random, after the queue.
     pub lost: u64,
-    /// Lost because too many were in flight, or there was no memory for a copy.
+    /// Lost because too many packets were in flight, or there was no memory for a copy.
     pub overfull: u64,
     /// Delivered late.
     pub late: u64,
@@ -79,9 +79,9 @@ pub struct Counts {
 pub struct Lost {
     /// When it was lost.
     pub at: Instant,
-    /// Why.
+    /// Why the packet was lost.
     pub why: Why,
-    /// The packet.
+    /// The lost packet.
     pub frame: Mbuf,
 }
 
@@ -94,13 +94,14 @@ struct Timed {
 #[derive(Default)]
 struct Queue {
     packets: VecDeque<Timed>,
-    /// When the last packet arrives, including packets already taken out.
+    /// When the last packet arrives or has arrived, also if it was already taken out.
     last: Instant,
 }
 
 impl Queue {
-    /// Add a packet behind all others: neither jitter nor changed settings reorder packets. Packets
-    /// already taken out count too, or the result would depend on how often the caller polls.
+    /// Add a packet that arrives after all others of the queue: neither jitter nor changed settings
+    /// reorder packets. Packets already taken out count too, or the result would depend on how
+    /// often the caller polls.
     fn push(&mut self, frame: Mbuf, at: Instant) {
         self.last = self.last.max(at);
         self.packets.push_back(Timed { at: self.last, frame });
@@ -131,7 +132,7 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// A direction without packets; the same seed gives the same results.
+    /// Make a direction without packets; the same seed gives the same results.
     pub fn new(settings: Settings, seed: u64) -> Direction {
         Direction {
             settings,
@@ -150,19 +151,19 @@ impl Direction {
         }
     }
 
-    /// Its settings.
+    /// The settings of this direction.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// Change the settings; packets in flight are not affected. The link kind stays as it was,
-    /// since queued packets were counted with it.
+    /// since the bytes of queued packets were counted without its header.
     pub fn set_settings(&mut self, settings: Settings, now: Instant, pool: &mut Pool) {
         self.serve(now, pool);
         self.settings = Settings { link: self.settings.link, ..settings };
     }
 
-    /// Keep lost packets for [`Direction::next_lost`], up to 4,096.
+    /// From now on, keep lost packets for [`Direction::next_lost`], up to 4,096 of them.
     pub fn watch(&mut self) {
         self.watched = true;
     }
@@ -172,7 +173,7 @@ impl Direction {
         self.lost.pop_front()
     }
 
-    /// The counters so far.
+    /// The values of the counters.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -182,12 +183,12 @@ impl Direction {
         self.waiting.len() + self.in_flight()
     }
 
-    /// Is a packet waiting, or in transmission at this time?
+    /// Is a packet queued, or in transmission at time `now`?
     pub fn is_sending(&self, now: Instant) -> bool {
         !self.waiting.is_empty() || self.free_at > now
     }
 
-    /// When the transmitter has finished the last packet that it has begun.
+    /// When the transmitter ends, or ended, the last transmission that it has begun.
     pub fn free_at(&self) -> Instant {
         self.free_at
     }
@@ -222,12 +223,12 @@ impl Direction {
         self.counts.queue_bytes_max = self.counts.queue_bytes_max.max(self.waiting_bytes);
     }
 
-    /// When to call [`Direction::receive`] next; it may return nothing then.
+    /// When to call [`Direction::receive`] next; that call may return nothing.
     #[inline]
     pub fn next_event(&self) -> Instant {
         let arrival = self.flying.head().min(self.late.head());
-        // A queued packet cannot arrive before the ones in flight: it counts only if there are
-        // none.
+        // A queued packet cannot arrive before the packets in flight, so it matters only if none is
+        // in flight.
         match self.waiting.front() {
             Some(waits) if self.flying.packets.is_empty() => {
                 arrival.min(self.free_at.max(waits.at))
@@ -236,7 +237,8 @@ impl Direction {
         }
     }
 
-    /// The next packet that has arrived by `now`, and its arrival time; call until there is none.
+    /// The next packet that has arrived by `now`, and its arrival time; call this until it returns
+    /// `None`.
     pub fn receive(&mut self, now: Instant, pool: &mut Pool) -> Option<(Mbuf, Instant)> {
         // Serve first: a packet that is still queued may arrive before a late one.
         self.serve(now, pool);
@@ -251,7 +253,7 @@ impl Direction {
         queue.packets.pop_front_if(|packet| packet.at <= now)
     }
 
-    /// Begin every transmission that is due.
+    /// Begin every transmission that is due by `now`.
     fn serve(&mut self, now: Instant, pool: &mut Pool) {
         while let Some(head) = self.waiting.front() {
             let begin = self.free_at.max(head.at);
@@ -279,19 +281,20 @@ impl Direction {
         }
     }
 
-    /// The transmission time of this many bytes; rounding errors do not accumulate.
+    /// The transmission time of `bytes` bytes; rounding errors do not accumulate.
     fn transmission(&mut self, bytes: usize) -> Duration {
         let Some(rate) = self.settings.rate_bps.filter(|&rate| rate > 0) else {
             return Duration::ZERO;
         };
-        // 65,535 bytes are 5.2e14 here, which fits 64 bits easily. The remainder is below the rate,
-        // which may be any number.
+        // 65,535 bytes give 5.2e14 here, which is far below 2^64. The remainder is less than the
+        // rate, which may be any number.
         let ns_by_rate = (bytes as u64 * 8_000_000_000).saturating_add(self.remainder.min(rate));
         self.remainder = ns_by_rate % rate;
         Duration::from_nanos(ns_by_rate / rate)
     }
 
-    /// The transmission of a packet ends at `at`: apply loss, corruption, lateness and duplication.
+    /// The transmission of a packet ends at `at`: apply loss, corruption, lateness and duplication
+    /// to it.
     fn fly(&mut self, mut frame: Mbuf, at: Instant, pool: &mut Pool) {
         if !self.settings.outages.is_empty() && self.settings.is_out(at) {
             return self.lose(frame, Why::Outage, at, pool);
@@ -336,7 +339,8 @@ impl Direction {
         queue.push(frame, arrival);
     }
 
-    /// A copy with one bit behind the link header flipped: the sender's own bytes stay.
+    /// A copy of the frame in which one bit after the link header is flipped. The sender's own
+    /// bytes do not change.
     fn flipped(&mut self, frame: &Mbuf, pool: &mut Pool) -> Option<Mbuf> {
         let mut copy = pool.copy_of(frame.as_slice())?;
         let header = self.settings.link.header_len();
@@ -349,7 +353,7 @@ impl Direction {
         Some(copy)
     }
 
-    /// ARP has no checksum: a receiver could not detect a flipped bit.
+    /// Is it an ARP packet? ARP has no checksum, so a receiver could not detect a flipped bit.
     fn is_arp(&self, frame: &Mbuf) -> bool {
         self.settings.link == LinkKind::Ethernet
             && frame.as_slice().get(12..14) == Some(&[0x08, 0x06])
@@ -362,7 +366,7 @@ impl Direction {
         Duration::from_nanos(self.rng.below((most.as_nanos() as usize).saturating_add(1)) as u64)
     }
 
-    /// Length without the link header, which takes no transmission time here.
+    /// The length without the link header, which takes no transmission time in this model.
     #[inline(always)]
     fn bytes(&self, frame: &Mbuf) -> usize {
         frame.len().saturating_sub(self.settings.link.header_len())

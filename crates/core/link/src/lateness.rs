@@ -5,7 +5,7 @@
 use base::Duration;
 use hdrhistogram::Histogram;
 
-/// The largest value; greater ones count as this.
+/// The largest value of the histogram in ns; greater ones are recorded as this.
 const MOST_NS: u64 = 60_000_000_000;
 
 /// A histogram of delays.
@@ -19,7 +19,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Record an event that was late by this much.
+    /// Record an event that was handled `late` after its time.
     #[inline]
     pub fn note(&mut self, late: Duration) {
         self.0.saturating_record(late.as_nanos());
@@ -30,12 +30,12 @@ impl Lateness {
         self.0.len()
     }
 
-    /// The quantile `share`, from 0 to 1.
+    /// The delay at the quantile `share`, which is from 0 to 1.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(share))
     }
 
-    /// The number of events that were later than this.
+    /// The number of events that were later than `late`.
     pub fn later_than(&self, late: Duration) -> u64 {
         self.0.len() - self.0.count_between(0, late.as_nanos())
     }

@@ -9,10 +9,10 @@
 //! Elliott 1963.
 //!
 //! A link is two directions, each with its own [`Settings`]. It carries wire packets:
-//! super-segments are segmented first ([`cut`]). Impairments act behind the queue, in the order
-//! loss, corruption, lateness, duplication; so a lost packet has taken transmission time. The same
-//! seed, packets and times give the same results, however rarely the caller polls: each
-//! transmission begins where the last one ended, not when the caller polls.
+//! super-segments are segmented first ([`cut`]). Impairments act after the queue and the
+//! transmission, in the order loss, corruption, lateness, duplication; so a lost packet has taken
+//! transmission time. The same seed, packets and times give the same results, however rarely the
+//! caller polls: each transmission begins where the last one ended, not when the caller polls.
 
 mod bridge;
 mod codel;

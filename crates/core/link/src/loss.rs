@@ -1,4 +1,4 @@
-//! Random loss behind the queue, independent or in bursts (Gilbert-Elliott).
+//! Random loss after the queue, independent or in bursts (Gilbert-Elliott).
 //!
 //! Called by: `direction`.
 
@@ -6,7 +6,7 @@ use device::fault::Rng;
 
 use crate::Loss;
 
-/// The state of the two-state model: good at first.
+/// The state of the loss model, which begins in its good state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
     bad: bool,

@@ -10,11 +10,11 @@ use mbuf::{Mbuf, Pool};
 const NOT_ECT: u8 = 0;
 const CE: u8 = 3;
 
-/// Bytes of the IP header that are needed: the minimal IPv4 header.
+/// How many bytes of the IP header are needed: the minimal IPv4 header.
 const HEADER_LEN: usize = 20;
 
-/// Mark a packet if it is ECN-capable; a marked one stays marked. `false`: it is not ECN-capable or
-/// not IP, or there is no memory for the copy that a shared header needs.
+/// Mark a packet if it is ECN-capable; a marked packet stays marked. `false` if the packet is not
+/// ECN-capable or not IP, or if there is no memory for the copy that a shared header needs.
 pub(crate) fn mark(frame: &mut Mbuf, link: LinkKind, pool: &mut Pool) -> bool {
     let at = link.header_len();
     if !is_ip(frame, link) {
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(marked(&v4(3)), (true, v4(3)));
     }
 
-    /// The sender still holds the bytes: its own copy is not marked.
+    /// The sender still holds the bytes, and its own copy is not marked.
     #[test]
     fn a_shared_packet_is_copied() {
         let mut pool = Pool::new(1 << 20);

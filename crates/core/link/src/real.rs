@@ -20,17 +20,19 @@ use crate::{Bridge, Lateness};
 /// How to wait for the next packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// Sleep in the kernel: costs no CPU time, and some tens of microseconds of delay.
+    /// Sleep in the kernel: this costs no CPU time, and delays packets by some tens of
+    /// microseconds.
     #[default]
     Sleep,
-    /// Busy polling: costs a core.
+    /// Poll without sleeping: this uses a whole core.
     Spin,
 }
 
 /// A device is gone for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
-    /// Its index: devices of the first side, then those of the second.
+    /// The device's index, as in [`Bridge::shared`]: devices of the first side, then those of the
+    /// second.
     pub end: usize,
     /// The device's failure, as text.
     pub reason: String,
@@ -44,7 +46,7 @@ impl fmt::Display for Gone {
 
 impl core::error::Error for Gone {}
 
-/// Polling interval of a device that can neither wake nor be waited on.
+/// How often a device is polled that can neither wake the thread nor be waited on.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A bridge and its clock.
@@ -52,14 +54,14 @@ pub struct Runner {
     bridge: Bridge,
     timing: Timing,
     epoch: Monotone,
-    /// Wakes the thread, for devices without a descriptor.
+    /// Wakes the thread for devices that have no descriptor.
     alarm: Alarm,
     /// How much later than planned the thread ran.
     pauses: Lateness,
 }
 
 impl Runner {
-    /// Make a runner; the bridge's time begins now.
+    /// Make a runner; the bridge's clock starts at zero now.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -74,7 +76,7 @@ impl Runner {
         now(self.epoch)
     }
 
-    /// The bridge.
+    /// The bridge that this runner runs.
     pub fn bridge(&self) -> &Bridge {
         &self.bridge
     }
@@ -84,19 +86,19 @@ impl Runner {
         &mut self.bridge
     }
 
-    /// How late the thread woke each time that it slept until a given time, and how long each turn
-    /// took that had work.
+    /// How late the thread woke, for each sleep until a given time, and how long each turn took
+    /// that handled packets.
     pub fn pauses(&self) -> &Lateness {
         &self.pauses
     }
 
-    /// Carry packets until that time. Sets the calling thread's timer slack to its minimum, so that
-    /// timers do not fire some 50 us late.
+    /// Carry packets until the bridge's clock reads `until`. Sets the calling thread's timer slack
+    /// to its minimum, because by default timers fire some 50 us late.
     ///
     /// # Errors
     /// A device is gone for good.
     pub fn run_until(&mut self, until: Instant) -> Result<(), Gone> {
-        // If this is refused, packets are later, which is measured.
+        // If the system refuses this, packets are later, which `pauses` and `lateness` record.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let epoch = self.epoch;
         let mut expected = now(epoch);
@@ -130,8 +132,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Wait until a packet is due, a device is readable or writable again, or `until`; returns the
-    /// time when the thread should have woken.
+    /// Wait until a packet is due, a device is readable or writable again, or the time is `until`;
+    /// returns the time when the thread should have woken.
     fn sleep(&mut self, until: Instant) -> Instant {
         let mut due = self.bridge.next_event().min(until);
         for device in self.bridge.devices_mut() {
@@ -158,7 +160,7 @@ impl Runner {
             );
         }
         match poll(&mut asked, Some(&timeout)) {
-            // Frames from a device have no planned time.
+            // A frame from a device has no planned time, so the thread was not late.
             Ok(1..) | Err(Errno::INTR) => {
                 self.alarm.silence();
                 self.now()

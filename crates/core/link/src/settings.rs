@@ -4,24 +4,25 @@
 
 use base::{Duration, Instant, LinkKind, Mtu};
 
-/// How packets are lost behind the queue. Probabilities run from 0 to 1.
+/// How packets are lost after the queue. Probabilities run from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Loss {
     /// No loss.
     #[default]
     Never,
-    /// Each packet independently with this probability.
+    /// Each packet is lost independently with this probability.
     Random(f64),
     /// In bursts: two states, each with its own loss probability, and for each packet a probability
     /// to change the state (Gilbert, 1960, and Elliott, 1963).
     Burst {
-        /// Probability that the bad state begins.
+        /// Probability, for each packet, that the bad state begins.
         begin: f64,
-        /// Probability that it ends; its mean length is 1 / `end` packets.
+        /// Probability, for each packet, that the bad state ends; its mean length is 1 / `end`
+        /// packets.
         end: f64,
-        /// Loss in the good state.
+        /// Probability that a packet is lost in the good state.
         good: f64,
-        /// Loss in the bad state.
+        /// Probability that a packet is lost in the bad state.
         bad: f64,
     },
 }
@@ -32,21 +33,21 @@ pub enum Aqm {
     /// None: packets that do not fit are dropped (drop-tail).
     #[default]
     None,
-    /// RFC 8289: packets are dropped from the head while the queue stands.
+    /// CoDel, RFC 8289: packets are dropped from the head of the queue while it stays too long.
     CoDel {
         /// The target sojourn time; 5 ms in section 4.2.
         target: Duration,
-        /// The interval for which it may be exceeded; 100 ms in section 4.2.
+        /// How long the sojourn time may exceed the target; 100 ms in section 4.2.
         interval: Duration,
         /// ECN-capable packets are marked instead (RFC 3168).
         ecn: bool,
     },
 }
 
-/// An outage: packets that enter the link, or end their transmission, in this time are lost.
+/// An outage: packets that enter the link, or whose transmission ends, in this time are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// When it begins.
+    /// When the outage begins.
     pub from: Instant,
     /// When packets pass again.
     pub until: Instant,
@@ -59,9 +60,9 @@ pub struct Settings {
     pub rate_bps: Option<u64>,
     /// The propagation delay, from the end of the transmission to the arrival.
     pub delay: Duration,
-    /// Added to `delay`: uniform from 0 to this, without reordering.
+    /// A random time is added to `delay`: uniform from 0 to this, without reordering.
     pub jitter: Duration,
-    /// Loss behind the queue.
+    /// Random loss, after the queue.
     pub loss: Loss,
     /// Probability that a packet is delayed and overtaken by later ones (reordering).
     pub late: f64,
@@ -69,8 +70,8 @@ pub struct Settings {
     pub late_by: Duration,
     /// Probability that a packet is duplicated.
     pub duplicate: f64,
-    /// Probability that one bit behind the link header is flipped; ARP, which has no checksum, is
-    /// exempt.
+    /// Probability that one bit after the link header is flipped. ARP packets, which have no
+    /// checksum, are never changed.
     pub corrupt: f64,
     /// Longer packets, link header not counted, are dropped without an ICMP error.
     pub mtu: Mtu,
@@ -79,7 +80,7 @@ pub struct Settings {
     pub queue_bytes: usize,
     /// The queue management.
     pub aqm: Aqm,
-    /// Outages.
+    /// The outages of this direction.
     pub outages: Vec<Outage>,
     /// Packets of up to this many bytes, link header not counted, are neither lost, late,
     /// duplicated nor corrupted: with 100 only data is impaired, with 0 everything.
@@ -89,7 +90,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// A good Ethernet without a rate or delay, and a queue of 1 MB.
+    /// A loss-free Ethernet without a rate or delay, and a queue of 1 MB.
     fn default() -> Settings {
         Settings {
             rate_bps: None,
@@ -111,7 +112,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same path without impairments: rate, delay, MTU and queue stay.
+    /// The same path after its impairments have ended: rate, delay, MTU and queue stay.
     pub fn recovered(&self) -> Settings {
         Settings {
             rate_bps: self.rate_bps,
@@ -124,7 +125,7 @@ impl Settings {
         }
     }
 
-    /// Is there an outage at this time?
+    /// Is there an outage at time `at`?
     pub fn is_out(&self, at: Instant) -> bool {
         self.outages.iter().any(|cut| cut.from <= at && at < cut.until)
     }

@@ -31,7 +31,7 @@ fn line() -> Settings {
     Settings { rate_bps: Some(12_000_000), delay: ms(10), ..Settings::default() }
 }
 
-/// All arrivals, polled only at `next_event`.
+/// All arrivals of a direction that is polled only at the times of `next_event`.
 fn drain(direction: &mut Direction, pool: &mut Pool) -> Vec<(u32, Instant)> {
     let mut arrived = Vec::new();
     loop {
@@ -54,7 +54,7 @@ fn send_all(settings: Settings, count: u32) -> (Direction, Vec<(u32, Instant)>) 
     }
     let arrived = drain(&mut direction, &mut pool);
     drop(direction.next_lost());
-    assert_eq!(pool.outstanding(), 0, "no packet is kept");
+    assert_eq!(pool.outstanding(), 0, "a packet was not freed");
     (direction, arrived)
 }
 
@@ -117,7 +117,7 @@ fn late_packets_are_overtaken_and_none_is_lost() {
     let (direction, arrived) = send_all(settings, 500);
     assert_eq!(arrived.len(), 500);
     let late = direction.counts().late;
-    assert!((25..80).contains(&late), "{late} of 500 at one in ten");
+    assert!((25..80).contains(&late), "{late} of 500 packets were late");
     for (n, when) in &arrived {
         let due = at(11 + u64::from(*n));
         assert!(*when == due || *when == due + ms(5), "{n} at {when:?}");
@@ -140,7 +140,7 @@ fn bursts_of_loss_are_as_long_as_asked() {
     let (direction, arrived) = send_all(settings, 20_000);
     let gaps = arrived.windows(2).filter(|w| w[1].0 != w[0].0 + 1).count() as f64;
     let mean = direction.counts().lost as f64 / gaps;
-    assert!((4.0..6.0).contains(&mean), "bursts of {mean} packets, 5 asked for");
+    assert!((4.0..6.0).contains(&mean), "the mean burst has {mean} packets, not about 5");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_flipped_bit_is_one_bit_of_a_copy() {
     let sent = packet(&mut pool, 1000, 1);
     let before = sent.as_slice().to_vec();
     direction.send(sent, at(0), &mut pool);
-    let (frame, _) = direction.receive(at(100), &mut pool).expect("it arrives");
+    let (frame, _) = direction.receive(at(100), &mut pool).expect("the packet arrives");
     let differing: u32 =
         before.iter().zip(frame.as_slice()).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert_eq!(differing, 1);
@@ -193,7 +193,7 @@ fn nothing_passes_while_the_path_is_cut() {
 
 #[test]
 fn codel_keeps_a_standing_queue_short() {
-    // 20 % more than the rate, for 20 s.
+    // Packets come at 120 % of the rate, for 20 s.
     let aqm = Aqm::CoDel { target: ms(5), interval: ms(100), ecn: false };
     let delays = |aqm| {
         let mut pool = Pool::new(1 << 28);
@@ -211,8 +211,8 @@ fn codel_keeps_a_standing_queue_short() {
         sojourns[sojourns.len() * 3 / 4..].iter().max().copied().unwrap_or(0)
     };
     let (with, without) = (delays(aqm), delays(Aqm::None));
-    assert!(without > 2_000_000, "without it the queue stands: {without} us");
-    assert!(with < 400_000, "with it {with} us");
+    assert!(without > 2_000_000, "without CoDel the delay is only {without} us");
+    assert!(with < 400_000, "with CoDel the delay is {with} us");
 }
 
 #[test]
@@ -265,9 +265,10 @@ fn the_largest_settings_overflow_nothing() {
     let mut pool = Pool::new(1 << 20);
     let mut direction = Direction::new(fast, 1);
     for n in 0..40_000 {
-        let frame = pool.copy_of(&vec![0; 65_000]).expect("the one before came back");
+        let frame = pool.copy_of(&vec![0; 65_000]).expect("the last packet's buffer was freed");
         direction.send(frame, at(0), &mut pool);
-        let (frame, _) = direction.receive(at(10 + n), &mut pool).expect("it takes no time");
+        let (frame, _) =
+            direction.receive(at(10 + n), &mut pool).expect("the packet arrives at once");
         pool.free(frame);
     }
 }

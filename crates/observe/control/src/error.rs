@@ -12,7 +12,7 @@ use crate::VERSION;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// There is no socket.
+    /// There is no socket at the path.
     #[error(
         "there is no control socket {}: is the program still running? `wirespeed show` without \
          --pid and --socket lists the running programs", .path.display()
@@ -21,7 +21,7 @@ pub enum ControlError {
         /// The path where the socket was expected.
         path: PathBuf,
     },
-    /// There is a socket, but no server.
+    /// There is a socket, but no server answers on it.
     #[error(
         "nobody answers at {}: the program that made the socket has ended. Start the program \
          again, which removes the dead socket", .path.display()
@@ -30,7 +30,7 @@ pub enum ControlError {
         /// The socket.
         path: PathBuf,
     },
-    /// Access denied by the system.
+    /// The system denies access to the socket.
     #[error(
         "no permission for {}: the socket belongs to another user. Ask as that user or as root: \
          `sudo wirespeed show --socket {}`", .path.display(), .path.display()
@@ -53,7 +53,7 @@ pub enum ControlError {
          Close another `wirespeed show`, then try again"
     )]
     Full,
-    /// Another version of the protocol.
+    /// The server speaks another version of the protocol.
     #[error(
         "the program speaks version {theirs} of the control protocol, this tool version \
          {VERSION}. Use the `wirespeed` that belongs to the running program"
@@ -92,10 +92,10 @@ pub enum ControlError {
         /// What is wrong.
         why: String,
     },
-    /// The other side ended the connection.
+    /// The other side closed the connection.
     #[error("the program closed the connection: it has ended, or the request broke a limit")]
     Closed,
-    /// No answer in time.
+    /// No answer came in time.
     #[error(
         "no answer within {}: the program is stopped or very busy. See whether it runs \
          (`ps`), then try again", in_words(*timeout)

@@ -203,7 +203,7 @@ impl Incoming {
     }
 }
 
-/// Data that is not sent yet.
+/// Data to send, and how much of it has been sent.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,

@@ -87,8 +87,8 @@ impl Environment {
         prepare(&second).map(|()| second).map_err(|_| why)
     }
 
-    /// Prepare the run-time directory, unless it is another user's: after su(1) the environment may
-    /// still name that one.
+    /// Prepare the run-time directory, unless it belongs to another user: after su(1) the
+    /// environment may still name that user's directory.
     fn prepare_first(&self, first: &Path) -> Result<(), ControlError> {
         let named = self.runtime.as_deref().map(Path::new).filter(|path| path.is_absolute());
         let owner = named.and_then(|path| std::fs::metadata(path).ok()).map(|found| found.uid());
@@ -138,7 +138,7 @@ impl Environment {
     }
 }
 
-/// Is `directory` owned by one of these users, so that nobody else can create anything in it?
+/// Does `directory` belong to one of these users, so that nobody else can create anything in it?
 fn is_of(directory: &Path, users: &[u32]) -> bool {
     symlink_metadata(directory).is_ok_and(|found| {
         found.is_dir() && users.contains(&found.uid()) && found.mode() & 0o022 == 0

@@ -3,8 +3,8 @@
 //! second are refused, and then the listener pauses, so that clients that connect again and again
 //! cost little.
 //!
-//! Called by: `server.rs`. The kernel says whose a connection is only after it was accepted. So the
-//! pause affects all users: other users' connections wait in the backlog.
+//! Called by: `server.rs`. The kernel reports the user of a connection only after it was accepted.
+//! So the pause affects all users: other users' connections wait in the backlog.
 
 use std::os::fd::BorrowedFd;
 
@@ -54,7 +54,7 @@ impl Pace {
         self.rests_until.is_some()
     }
 
-    /// The end of the listener's pause, as of the last call of [`Pace::rests`].
+    /// When the listener's pause ends, as found by the last call of [`Pace::rests`].
     pub(crate) fn until(&self) -> Option<Instant> {
         self.rests_until
     }

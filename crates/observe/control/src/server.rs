@@ -28,10 +28,10 @@ const BACKLOG: i32 = 16;
 pub struct Server {
     listener: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the socket, so that only this one is removed.
+    /// Device and inode number of the socket's file, so that the server removes no other file.
     identity: Option<(u64, u64)>,
     clients: Vec<Connection>,
-    /// The number given to the last connection.
+    /// The number that the last connection was given.
     last: u64,
     budget: Budget,
     groups: Groups,
@@ -41,15 +41,15 @@ pub struct Server {
 
 /// The answer to a request, now or later.
 pub enum Reply {
-    /// The answer.
+    /// The answer is ready.
     Now(Message),
-    /// There is nothing to report yet. The request waits for at most this long, counted from when
-    /// it was made, or until the client makes another one. Each [`Server::poll`] asks for its
-    /// answer again.
+    /// There is nothing to report yet. The request waits until there is, at most this long after it
+    /// was made, or until the client makes another request. Each [`Server::poll`] calls `answer`
+    /// again for it.
     Later(Message, Duration),
 }
 
-/// A request that waits.
+/// A request that waits for its answer.
 struct Waiting {
     request: Message,
     until: Instant,
@@ -82,8 +82,9 @@ pub fn own_user_and_root(owner: &Owner) -> bool {
 }
 
 impl Server {
-    /// Serve at `path`, whose directory must exist ([`path::prepare`]). A stale socket there is
-    /// replaced. `admits` decides which users are admitted, as [`own_user_and_root`] does.
+    /// Serve at `path`, whose directory must exist ([`path::prepare`]). A socket there on which no
+    /// server answers is replaced. `admits` decides which users are admitted, as
+    /// [`own_user_and_root`] does.
     ///
     /// # Errors
     /// As [`Server::listener`].

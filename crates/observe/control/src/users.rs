@@ -11,7 +11,7 @@ use base::Owner;
 /// The members of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// Members by user ID.
+    /// Users that are members, by user ID.
     pub uids: BTreeSet<u32>,
     /// Members by group: all users of these groups of the machine.
     pub gids: BTreeSet<u32>,

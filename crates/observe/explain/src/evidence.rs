@@ -18,12 +18,12 @@ impl<'a> Evidence<'a> {
         Some(Evidence { looks, first: looks.first()?, last: looks.last()? })
     }
 
-    /// The time from the first look to the last.
+    /// The time from the first look to the last, in microseconds.
     pub(crate) fn length_us(&self) -> u64 {
         self.last.at_us.saturating_sub(self.first.at_us)
     }
 
-    /// How much a count grew.
+    /// By how much a count grew from the first look to the last.
     pub(crate) fn grew(&self, of: impl Fn(&Look) -> u64) -> u64 {
         of(self.last).saturating_sub(of(self.first))
     }

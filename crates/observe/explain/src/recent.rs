@@ -7,14 +7,14 @@ use std::hash::Hash;
 
 use crate::{LOOKS_LEAST, Look, Verdict, Words};
 
-/// Looks that are kept: those of five seconds.
+/// The number of looks kept for each connection: those of five seconds.
 const LOOKS: usize = 20;
 
 /// The looks at each connection, by its key.
 #[derive(Debug)]
 pub struct Recent<K> {
     looks: HashMap<K, (VecDeque<Look>, u64)>,
-    /// The number of rounds so far.
+    /// The number of complete rounds so far.
     rounds: u64,
 }
 
@@ -28,7 +28,8 @@ impl<K: Eq + Hash> Recent<K> {
     /// Add a look at a connection. Returns the words for its looks, once there are enough.
     pub fn take(&mut self, key: K, look: Look) -> Option<Words> {
         let (looks, seen) = self.looks.entry(key).or_default();
-        // Another connection between the same ends: its looks begin anew.
+        // The count of segments went back: this is another connection between the same ends, whose
+        // looks begin anew.
         if looks.back().is_some_and(|last| last.segments_out > look.segments_out) {
             looks.clear();
         }
@@ -62,7 +63,7 @@ mod tests {
             words = recent.take("one", look);
             recent.forget();
         }
-        let words = words.expect("enough looks").answer;
+        let words = words.expect("a verdict of enough looks").answer;
         assert!(words.contains("limited by the application"), "{words}");
         assert_eq!(recent.looks["one"].0.len(), LOOKS);
         recent.forget();
@@ -77,6 +78,6 @@ mod tests {
             assert_eq!(recent.take(1, look).is_some(), n >= 7, "look {n}");
         }
         let look = Look { at_us: 2_500_000, segments_out: 2, ..Look::default() };
-        assert!(recent.take(1, look).is_none(), "one look says nothing");
+        assert!(recent.take(1, look).is_none(), "one look gave a verdict");
     }
 }

@@ -34,7 +34,7 @@ fn verdict(change: impl Fn(&mut Look, u64)) -> Verdict {
             look
         })
         .collect();
-    Verdict::of(&looks).expect("looks")
+    Verdict::of(&looks).expect("a verdict of the looks")
 }
 
 fn limit(change: impl Fn(&mut Look, u64)) -> Option<Limit> {

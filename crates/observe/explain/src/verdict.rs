@@ -9,7 +9,7 @@ use crate::evidence::Evidence;
 use crate::limit::{Held, Limit};
 use crate::look::Look;
 
-/// The fewest looks that allow a verdict.
+/// The smallest number of looks that gives a verdict.
 pub const LOOKS_LEAST: usize = 8;
 /// The part of the looks that must have a cause for it to be the verdict.
 const MOST: f64 = 0.5;

@@ -2,17 +2,18 @@
 
 use base::Instant;
 
-/// Two names of one moment, by which times of the stack are converted. RFC 7011 6.1.8-a.
+/// The same moment on two clocks, from which times of the stack are converted. RFC 7011 6.1.8-a:
+/// times are in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// On the stack's clock.
+    /// The moment on the stack's clock.
     pub now: Instant,
-    /// In milliseconds since 1970-01-01 00:00 UTC.
+    /// The moment in milliseconds since 1970-01-01 00:00 UTC.
     pub unix_ms: u64,
 }
 
 impl Clock {
-    /// A time of the stack in milliseconds since 1970.
+    /// Convert a time of the stack to milliseconds since 1970.
     #[must_use]
     pub fn millis(&self, at: Instant) -> u64 {
         match at <= self.now {
@@ -21,7 +22,7 @@ impl Clock {
         }
     }
 
-    /// Seconds since 1970 modulo 2^32, for the header of a message.
+    /// The moment in seconds since 1970 modulo 2^32, for the header of a message.
     pub(crate) fn seconds(&self) -> u32 {
         (self.unix_ms / 1_000) as u32
     }

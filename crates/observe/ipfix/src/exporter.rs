@@ -1,8 +1,8 @@
 //! The exporter of one observation domain: events go in, messages come out.
 //!
-//! Called by: the router, with the events of a shard. Messages wait here until they are taken; the
-//! caller gives no more events while many wait. Templates go before the first records and again
-//! when the caller says so. RFC 7011 sections 3.1, 8.1, 8.4, 10.3.
+//! Called by: the router, with the events of a shard. Messages are queued here until they are
+//! taken; the caller passes no more events while many are queued. Templates are sent before the
+//! first records, and again when the caller asks for it. RFC 7011 sections 3.1, 8.1, 8.4, 10.3.
 
 use std::collections::VecDeque;
 
@@ -14,45 +14,46 @@ use crate::message::{Builder, set_of, template_len};
 use crate::record::{self, Fields, interface};
 use crate::template::Template;
 
-/// A message that is to be sent.
+/// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The payload of a datagram.
     pub bytes: Vec<u8>,
-    /// Data records in it.
+    /// The number of data records in the message.
     pub records: u32,
 }
 
-/// A port of the router, for its name.
+/// A port of the router, for the record that gives its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number in the stack.
+    /// The port's number in the stack.
     pub port: u16,
-    /// Its name.
+    /// The port's name.
     pub name: String,
 }
 
-/// The stream of one observation domain.
+/// Makes the messages of one observation domain.
 #[derive(Clone, Debug)]
 pub struct Exporter {
     domain: u32,
     most: usize,
-    /// Data records in all messages before the open one. RFC 7011 3.1-b.
+    /// The number of data records in all earlier messages. RFC 7011 3.1-b: this is the sequence
+    /// number.
     sequence: u32,
     open: Builder,
-    /// When the open message was begun.
+    /// The time at which the open message was begun.
     clock: Clock,
-    /// The fields of one record.
+    /// The encoded fields of the record that is being made.
     fields: Vec<u8>,
     messages: VecDeque<Message>,
 }
 
 impl Exporter {
-    /// Bytes of the largest message for a path whose MTU is not known, with the headers of IPv6 and
-    /// UDP. RFC 7011 10.3.3-b.
+    /// The largest message in bytes for a path whose MTU is not known. RFC 7011 10.3.3-b: a packet
+    /// has at most 512 bytes, of which 48 are for the headers of IPv6 and UDP.
     pub const MOST_UNKNOWN: usize = 512 - 48;
 
-    /// An exporter with this number of its observation domain.
+    /// Make an exporter for the observation domain with this number.
     #[must_use]
     pub fn new(domain: u32, clock: Clock) -> Exporter {
         Exporter {
@@ -66,18 +67,19 @@ impl Exporter {
         }
     }
 
-    /// Make messages of at most this many bytes from now on. A record of any kind fits into
-    /// [`Exporter::MOST_UNKNOWN`], which is the least; a message has 65,507 bytes at most.
+    /// From now on, make messages of at most `bytes` bytes. The least is
+    /// [`Exporter::MOST_UNKNOWN`], which any record fits; the most is 65,507 bytes.
     pub fn set_most(&mut self, bytes: usize) {
         self.most = bytes.clamp(Exporter::MOST_UNKNOWN, 65_507);
     }
 
-    /// The time of the events that follow.
+    /// Set the time of the events that follow.
     pub fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
     }
 
-    /// Send all templates, and the names of interfaces if there are any. RFC 7011 8.1-a, 8.4-a.
+    /// Append all templates, and the names of the interfaces if there are any. RFC 7011 8.1-a,
+    /// 8.4-a: templates are sent before the first data that need them, and again regularly.
     pub fn templates(&mut self, interfaces: &[Interface]) {
         let is_used = |of: &Template| *of != Template::Interface || !interfaces.is_empty();
         for template in Template::all().filter(is_used) {
@@ -94,7 +96,7 @@ impl Exporter {
         }
     }
 
-    /// Make records of an event.
+    /// Make the records of an event.
     pub fn event(&mut self, event: &Event) {
         let clock = self.clock;
         match event {
@@ -118,7 +120,7 @@ impl Exporter {
         }
     }
 
-    /// The fields that were collected are a record.
+    /// Append the collected fields as a record.
     fn record(&mut self, template: Template) {
         let fields = core::mem::take(&mut self.fields);
         if !self.open.fits(template.id(), fields.len(), self.most) {
@@ -129,7 +131,7 @@ impl Exporter {
         self.fields.clear();
     }
 
-    /// The open message is complete, if there is one.
+    /// Complete the open message, if there is one.
     pub fn finish(&mut self) {
         if self.open.is_empty() {
             return;
@@ -140,18 +142,18 @@ impl Exporter {
         self.messages.push_back(Message { bytes, records });
     }
 
-    /// The oldest message that was not sent. One that could not be sent is put back, or counts as
-    /// lost: a collector sees that by the sequence numbers.
+    /// Take the oldest message. If it cannot be sent, the caller puts it back, or counts it as
+    /// lost: the collector notices that from the sequence numbers.
     pub fn next_message(&mut self) -> Option<Message> {
         self.messages.pop_front()
     }
 
-    /// The message is the next one again.
+    /// Put a message back, so that it is the next one again.
     pub fn put_back(&mut self, message: Message) {
         self.messages.push_front(message);
     }
 
-    /// How many messages wait.
+    /// How many complete messages are queued.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.messages.len()

@@ -41,7 +41,8 @@ mod quota {
     pub(super) const OF_SOURCE: u32 = 3;
 }
 
-/// Echo requests begin the flows of ICMP: type and code, version 4 and 6, and those of answers.
+/// The ICMP type and code, IPv4 then IPv6, of flows: of echo requests, with which they begin, and
+/// of the replies.
 const ECHO: [[u16; 2]; 2] = [[8 << 8, 128 << 8], [0, 129 << 8]];
 
 /// The number of a port in records: 0 is the router itself.
@@ -76,7 +77,8 @@ impl Fields<'_> {
         }
     }
 
-    /// A text of at most 255 bytes with its length. RFC 7011 7-a.
+    /// Append a text of at most 255 bytes after its length. RFC 7011 7-a: a value of variable
+    /// length has its length before it.
     pub(crate) fn text(&mut self, text: &str) {
         let end = text.floor_char_boundary(usize::from(u8::MAX) - 1);
         self.u8(end as u8);
@@ -94,7 +96,7 @@ impl Fields<'_> {
     }
 }
 
-/// The tuple of a direction as its packets arrive, and as they leave.
+/// The addresses and ports of a direction's packets as they arrive, and as they leave.
 fn tuples(event: &Event, direction: Direction) -> (Tuple, Tuple) {
     let (original, reply) = (event.state.original, event.state.reply);
     match direction {
@@ -114,7 +116,8 @@ fn end_reason(event: &Event) -> u8 {
     }
 }
 
-/// One direction of a flow, if it had packets that no record has yet.
+/// Make the record of one direction of a flow, if the direction had packets that no record has
+/// reported yet.
 pub(crate) fn flow(
     event: &Event,
     direction: Direction,
@@ -133,7 +136,7 @@ pub(crate) fn flow(
         Direction::Original => [state.in_port, state.out_port],
         Direction::Reply => [state.out_port, state.in_port],
     };
-    // Late packets and ICMP errors count, but do not make the state live longer.
+    // Late packets and ICMP errors are counted, but do not extend the life of the state.
     let start = event.reported.at.unwrap_or(state.created);
     fields.u64(clock.millis(start));
     fields.u64(clock.millis(state.seen.max(start)));
@@ -157,7 +160,8 @@ pub(crate) fn flow(
     Some(Template::Flow(Flow { is_v6, is_translated, is_icmp }))
 }
 
-/// The beginning or the end of a session of NAT44. RFC 8158 5.6.1-a.
+/// Make the record of a NAT44 session that began or ended. RFC 8158 5.6.1-a: it has time, event,
+/// protocol and both tuples.
 pub(crate) fn session(event: &Event, clock: &Clock, fields: &mut Fields<'_>) -> Option<Template> {
     let what = match event.what {
         What::Began => nat_event::SESSION_CREATE,
@@ -178,7 +182,8 @@ pub(crate) fn session(event: &Event, clock: &Clock, fields: &mut Fields<'_>) -> 
     Some(Template::Session)
 }
 
-/// A block of ports. RFC 8158 5.6.11-a.
+/// Make the record of a block of ports that was given or taken. RFC 8158 5.6.11-a: it has source,
+/// outside address, first and last port.
 pub(crate) fn block(event: &BlockEvent, clock: &Clock, fields: &mut Fields<'_>) -> Template {
     fields.u64(clock.millis(event.at));
     fields.u8(match event.is_allocation {
@@ -192,7 +197,8 @@ pub(crate) fn block(event: &BlockEvent, clock: &Clock, fields: &mut Fields<'_>) 
     Template::Block { is_v6: event.inside.is_ipv6() }
 }
 
-/// A flow that NAT refused. RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a.
+/// Make the record of a flow that NAT refused. RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a: the record has
+/// the pool without addresses, the outside address without ports, or the quota with its limit.
 pub(crate) fn refused(flow: &RefusedFlow, clock: &Clock, fields: &mut Fields<'_>) -> Template {
     fields.u64(clock.millis(flow.at));
     let mut exceeded = |what: u32, most: u32| {

@@ -5,39 +5,39 @@
 
 use crate::element::*;
 
-/// A kind of record. RFC 8158 section 5 has the elements of events.
+/// A kind of record. RFC 8158 section 5 lists the elements of the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Template {
     /// One direction of a flow.
     Flow(Flow),
     /// A session of NAT44 began or ended.
     Session,
-    /// A source got a block of ports, or lost it.
+    /// A source was given a block of ports, or a block was taken from it.
     Block { is_v6: bool },
-    /// A source has as many ports as it may.
+    /// A source needs more ports than it may have.
     QuotaOfSource { is_v6: bool },
     /// The table of sessions is full.
     QuotaOfSessions,
     /// The table of mappings is full.
     QuotaOfMappings,
-    /// A pool has no address.
+    /// The pool has no free address.
     AddressesExhausted,
-    /// An outside address has no port.
+    /// An outside address has no free port.
     PortsExhausted { is_v6: bool },
     /// The name of an interface: an options template.
     Interface,
 }
 
-/// Flows have one template for each of these.
+/// The kinds of flows, each of which has a template of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) is_v6: bool,
     pub(crate) is_translated: bool,
-    /// ICMP has types instead of ports.
+    /// The flow is ICMP, so its records have a type and code instead of ports.
     pub(crate) is_icmp: bool,
 }
 
-/// The first template id. RFC 7011 3.4.1-a.
+/// The smallest template id. RFC 7011 3.4.1-a: template ids begin at 256.
 const FIRST: u16 = 256;
 
 const BLOCKS: [Template; 8] = [
@@ -52,7 +52,7 @@ const BLOCKS: [Template; 8] = [
 ];
 
 impl Template {
-    /// All of them.
+    /// All templates.
     pub(crate) fn all() -> impl Iterator<Item = Template> {
         let flow = |bits: u16| {
             let bit = |bit| bits & bit != 0;
@@ -62,7 +62,8 @@ impl Template {
         (0..8).map(flow).chain([Template::Session]).chain(BLOCKS).chain(others)
     }
 
-    /// Its id, and that of sets of its records; it never changes. RFC 7011 8-a.
+    /// The template's id, which is also the id of the sets of its records. RFC 7011 8-a: it never
+    /// changes its meaning.
     pub(crate) fn id(self) -> u16 {
         let at = match self {
             Template::Flow(Flow { is_v6, is_translated, is_icmp }) => {
@@ -80,12 +81,12 @@ impl Template {
         FIRST + at
     }
 
-    /// How many of its elements are the scope of an options template; 0 for other templates.
+    /// How many elements of an options template are scope fields; 0 for other templates.
     pub(crate) fn scopes(self) -> u16 {
         u16::from(self == Template::Interface)
     }
 
-    /// Its elements in order.
+    /// The template's elements in order.
     pub(crate) fn elements(self) -> Vec<Element> {
         match self {
             Template::Flow(flow) => flow.elements(),

@@ -1,4 +1,5 @@
-//! Tests: whatever happens, a decoder that was written apart from the encoder reads the same.
+//! Tests: a decoder that was written independently of the encoder reads the events that were
+//! encoded.
 
 mod decoder;
 mod events;
@@ -23,7 +24,7 @@ fn exporter(most: usize) -> Exporter {
     exporter
 }
 
-/// The records of all messages.
+/// The data records of all messages of the exporter.
 fn collect(exporter: &mut Exporter, collector: &mut Collector) -> Vec<Record> {
     exporter.finish();
     let mut all = Vec::new();
@@ -46,7 +47,9 @@ fn number(record: &Record, id: u16) -> u64 {
     record[&id].iter().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-/// RFC 7011 3.2-a, 6.1.1-a, 6.1.8-a; RFC 8158 5.6.1-a.
+/// RFC 7011 3.2-a, 6.1.1-a, 6.1.8-a: elements have no enterprise number, integers are in network
+/// byte order, and times are in milliseconds since 1970; RFC 8158 5.6.1-a: a NAT44 session has a
+/// record when it begins and when it ends.
 #[test]
 fn a_flow_with_nat_has_both_directions_and_its_session() {
     let mut flow = state(
@@ -72,7 +75,11 @@ fn a_flow_with_nat_has_both_directions_and_its_session() {
         assert_eq!((number(session, 7), number(session, 227)), (4_000, 61_000));
         assert_eq!(number(session, 323), CLOCK.unix_ms);
     }
-    assert_eq!((number(there, 2), number(there, 1)), (6, 600), "without what was reported");
+    assert_eq!(
+        (number(there, 2), number(there, 1)),
+        (6, 600),
+        "the counts include what an earlier record reported"
+    );
     assert_eq!(number(there, 152), CLOCK.unix_ms - 5_000);
     assert_eq!(number(there, 153), CLOCK.unix_ms - 2_000);
     assert_eq!((number(there, 10), number(there, 14)), (2, 3));
@@ -97,11 +104,14 @@ fn a_direction_without_packets_has_no_record() {
     let event = filter::states::Event { at, state, what: What::Ended(Why::Evicted), reported };
     assert_eq!(event.new_counts(Direction::Reply), (0, 0));
     let records = decoded(&[Event::Flow(event)]);
-    assert_eq!(records.len(), 1, "no NAT, no session: {records:?}");
+    assert_eq!(records.len(), 1, "a session without NAT: {records:?}");
     assert_eq!(number(&records[0], 136), 5);
 }
 
-/// RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a, 5.6.11-a.
+/// RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a, 5.6.11-a: Addresses exhausted: the event has the pool. Ports
+/// exhausted: the event has the outside address and the protocol. Quota exceeded: the event has the
+/// quota, its limit, and the source if it is that of one. A block of ports that is given or taken
+/// has source, outside address, first and last port.
 #[test]
 fn blocks_and_shortages_have_events_of_their_own() {
     let refused = |why| {
@@ -131,7 +141,8 @@ fn blocks_and_shortages_have_events_of_their_own() {
     assert_eq!(number(&records[7], 283), 3);
 }
 
-/// RFC 7011 8.1-a, 8.4-a.
+/// RFC 7011 8.1-a, 8.4-a: Templates are sent before the first data that need them. Over UDP
+/// templates are sent again regularly; the interval can be configured.
 #[test]
 fn templates_come_again_and_records_need_them() {
     let mut exporter = exporter(1_400);
@@ -140,7 +151,7 @@ fn templates_come_again_and_records_need_them() {
     let named = collect(&mut exporter, &mut Collector::new(7));
     assert_eq!((number(&named[0], 10), named[0][&82].as_slice()), (2, &b"wan"[..]));
     exporter.event(&Event::Block(block(true)));
-    // A collector that began later cannot read it, until templates come again.
+    // A collector that began later cannot read the data until templates are sent again.
     let mut late = Collector::new(7);
     exporter.finish();
     let message = exporter.next_message().expect("a message");
@@ -153,7 +164,8 @@ fn templates_come_again_and_records_need_them() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// RFC 7011 3.1-a, 3.1-b, 3.1-c, 3.3.2-a, 3.3.2-b, 3.4.1-a, 3.4.1-b, 3.4.2-a, 7-a, 8-a,
-    /// 10.3.3-a, 10.3.3-b.
+    /// 10.3.3-a, 10.3.3-b: messages, sets and templates have the form of the RFC, and no message is
+    /// larger than allowed.
     #[test]
     fn every_event_is_read_as_it_was(
         all in proptest::collection::vec(events(), 0..60),

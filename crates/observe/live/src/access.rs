@@ -32,7 +32,7 @@ impl Token {
         Ok(Token(text))
     }
 
-    /// A token that another process has made.
+    /// The token with this text, which another process has made.
     pub(super) fn of(text: String) -> Token {
         Token(text)
     }
@@ -41,7 +41,7 @@ impl Token {
         &self.0
     }
 
-    /// Compare with `text`, in a time that does not depend on where they differ.
+    /// Compare with `text`, in a time that does not depend on where the two texts differ.
     fn is(&self, text: &str) -> bool {
         self.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
@@ -84,7 +84,7 @@ pub(super) fn check(
     }
 }
 
-/// Check that the request names this server by an address. Otherwise returns why it is refused.
+/// Check that the request names this server by an address; else return why it is refused.
 pub(super) fn has_address(
     uri: &Uri,
     headers: &HeaderMap,
@@ -184,7 +184,7 @@ mod tests {
         for wrong in ["/", "/?token=", "/events?token=00", &format!("/?token={text}0")] {
             assert_eq!(get(wrong), Err(403), "{wrong}");
         }
-        assert_eq!(get("/else"), Err(403), "not even what there is");
+        assert_eq!(get("/else"), Err(403), "a path without the token was answered otherwise");
         assert_ne!(text, Token::new().expect("random bytes").text());
     }
 }

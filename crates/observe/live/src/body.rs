@@ -1,5 +1,5 @@
 //! The bodies of answers: a text, or events until the browser disconnects. Also the limit on how
-//! long a connection may take nothing.
+//! long a connection may stay open without reading any data.
 //!
 //! Called by: `server.rs`; hyper, which asks for the next part when it has written the previous
 //! one.
@@ -18,10 +18,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::feed::Watched;
 
-/// How long a connection may take nothing.
+/// How long a connection may stay open without reading any data.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// When a connection is closed because it takes nothing.
+/// When a connection will be closed because it reads no data.
 #[derive(Clone)]
 pub(super) struct Deadline(Rc<Cell<Instant>>);
 
@@ -30,7 +30,7 @@ impl Deadline {
         Deadline(Rc::new(Cell::new(Instant::now() + PATIENCE)))
     }
 
-    /// Move the deadline: the connection has taken something.
+    /// Move the deadline: the connection has read data.
     fn put_off(&self) {
         self.0.set(Instant::now() + PATIENCE);
     }
@@ -45,9 +45,9 @@ impl Deadline {
 
 /// The body of an answer.
 pub(super) enum Answer {
-    /// A text, once.
+    /// A text, which is sent once.
     Text(Option<Bytes>),
-    /// Events as they come.
+    /// Events, which are sent as they come.
     Events { queue: Receiver<Bytes>, deadline: Deadline, _watcher: Watcher },
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::feed::Watched;
 
-/// The page's own threads, whose time is not the program's.
+/// The name of the page's own threads, whose time does not count as the program's.
 pub(super) const PAGE_THREAD: &str = "live-page";
 const LOOKS: &str = "live-budget";
 const EXCEPT: &[&str] = &[PAGE_THREAD, LOOKS];
@@ -28,7 +28,7 @@ pub(super) struct Budget {
     wanted: SyncSender<()>,
 }
 
-/// The source of the thread's samples.
+/// Where the thread gets its samples from.
 enum Source {
     /// The source is opened for each look.
     Opened,
@@ -81,7 +81,7 @@ impl Budget {
         Ok(Budget { seen, wanted })
     }
 
-    /// Wake the thread: a browser has opened the page.
+    /// Wake the thread, because a browser has opened the page.
     pub(super) fn want(&self) {
         // If the channel is full, the thread has been woken already.
         let _ = self.wanted.try_send(());
@@ -260,7 +260,11 @@ mod tests {
         for (budget, watched) in budgets {
             budget.want();
             std::thread::sleep(Duration::from_millis(50));
-            assert_eq!(budget.latest(), Value::Null, "it was rung, and nobody is there");
+            assert_eq!(
+                budget.latest(),
+                Value::Null,
+                "samples were taken although no browser has the page open"
+            );
             for _ in 0..2 {
                 watched.come();
                 budget.want();

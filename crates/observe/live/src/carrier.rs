@@ -13,11 +13,11 @@ use stack::{CallError, ListenConfig, ListenerHandle, Stack, TcpHandle};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc::Sender;
 
-/// Connections at a time.
+/// Maximum number of connections at a time.
 const CARRIED_MAX: usize = 16;
-/// Bytes that wait on the way to or from the page's thread.
+/// Maximum number of bytes that wait on the way to, or from, the page's thread.
 const PIPE: usize = 128 << 10;
-/// The most bytes that are read at a time.
+/// Maximum number of bytes that are read at a time.
 const ROOM: usize = 16 << 10;
 
 /// A listener in the stack, and its connections.
@@ -46,7 +46,7 @@ impl Carrier {
         Carrier { port, listener, has_failed: false, accepted, carried, complain }
     }
 
-    /// Are there connections?
+    /// Are there connections to carry?
     pub(super) fn is_busy(&self) -> bool {
         !self.carried.is_empty()
     }
@@ -95,7 +95,7 @@ impl Carried {
 
     /// Carry bytes from the peer to the page. Returns whether the connection continues.
     fn in_turn(&mut self, stack: &mut Stack) -> bool {
-        // No waker is needed: the loop polls again.
+        // No waker is needed, because the loop polls again.
         let mut cx = Context::from_waker(Waker::noop());
         loop {
             if self.from_peer.is_empty() && !self.peer_has_ended {
@@ -108,7 +108,7 @@ impl Carried {
                 }
             }
             if self.from_peer.is_empty() {
-                // The page may still answer.
+                // The peer has ended its side of the stream; the page may still answer.
                 let shut = Pin::new(&mut self.pipe).poll_shutdown(&mut cx);
                 return !matches!(shut, Poll::Ready(Err(_)));
             }

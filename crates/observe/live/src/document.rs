@@ -55,7 +55,15 @@ mod tests {
             let expected = format!("{directive} {}", policy_source(&html[begin..end]));
             assert!(policy.contains(&expected), "{policy}");
         }
-        assert_eq!(html.matches("</script>").count(), 1, "nothing ends the script early");
-        assert_eq!(html.matches("style=").count(), 0, "the policy forbids them");
+        assert_eq!(
+            html.matches("</script>").count(),
+            1,
+            "another </script> would end the script early"
+        );
+        assert_eq!(
+            html.matches("style=").count(),
+            0,
+            "a style attribute, which the policy forbids"
+        );
     }
 }

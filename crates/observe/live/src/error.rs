@@ -22,7 +22,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: the error for something that is refused.
+    /// A function for `map_err`: it makes the error for something that is refused.
     pub(crate) fn of<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Error {
         let what = what.into();
         move |cause| Error::Refused { what, cause: cause.into() }

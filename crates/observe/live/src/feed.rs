@@ -31,7 +31,7 @@ const SHOWN: usize = 50;
 /// The time between two samples.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The program whose stacks are shown.
+/// The program whose stacks the page shows.
 #[derive(Clone, Debug)]
 pub struct Whose {
     /// The command that serves the page, such as `ttcp`.
@@ -88,7 +88,7 @@ pub struct Feed {
     carrier: Option<Carrier>,
 }
 
-/// What is known of a stack's connections.
+/// What a scan has found out about a stack's connections.
 #[derive(Default)]
 struct Scan {
     /// Where the scan continues, and how often it has passed the whole table.
@@ -142,14 +142,15 @@ impl Feed {
         if self.watched.count() > 0 { self.due } else { Instant::NEVER }
     }
 
-    /// Make a sample, if one is due. `ask` asks a stack, if the stack still exists.
+    /// Make a sample, if one is due. `ask` passes a request to a stack, and returns `None` if the
+    /// stack does not exist any more.
     pub fn turn(
         &mut self,
         now: Instant,
         names: &[String],
         ask: &mut impl FnMut(usize, Wanted) -> Option<Sample>,
     ) {
-        // If nothing was written, there is nothing to read.
+        // The read may find nothing to read, if nothing was written.
         let _ = rustix::io::read(&self.watched.rung, &mut [0; 8]);
         if self.watched.count() == 0 {
             // The first browser that comes gets a sample at once.
@@ -217,7 +218,7 @@ impl Scan {
         Wanted { cursor: self.cursor, chosen: self.chosen.clone() }
     }
 
-    /// Take the counts of a sample. True at the end of the table.
+    /// Take the counts of a sample. True if the sample reaches the end of the stack's table.
     fn note(&mut self, sample: &Sample, now: Instant) -> bool {
         for &(number, moved) in &sample.scan {
             let pass = self.passes;

@@ -39,9 +39,9 @@ use server::{Listener, Server};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::channel;
 
-/// Samples that wait for the page's thread.
+/// Maximum number of samples in the queue to the page's thread.
 const SAMPLES: usize = 2;
-/// Connections of the stack that wait for the page's thread.
+/// Maximum number of accepted connections of the stack in the queue to the page's thread.
 const ACCEPTED: usize = 4;
 
 const NO_ADDRESS: &str = "--http: the listener has no address";
@@ -58,7 +58,7 @@ impl Live {
     /// Bind the address.
     ///
     /// # Errors
-    /// The address cannot be bound.
+    /// The system cannot bind the address.
     pub fn bind(http: Http) -> Result<Live, Error> {
         let token = http.needs_token().then(Token::new).transpose()?;
         let listener = match http {
@@ -106,7 +106,7 @@ impl Live {
         (self.listener.as_ref().map(|(listener, _)| listener), self.token.as_ref().map(Token::text))
     }
 
-    /// A line that says where the page is.
+    /// A line of text that says where the page is.
     pub fn says(&self) -> String {
         let query = self.token.as_ref().map_or(String::new(), |t| format!("?token={}", t.text()));
         match (&self.listener, self.http) {

@@ -23,7 +23,7 @@ pub struct Wanted {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sample {
-    /// Counts and ports.
+    /// Counts and ports of the stack.
     pub figures: Figures,
     /// The numbers of some connections, and the bytes that each has moved.
     pub scan: Vec<(u64, u64)>,
@@ -53,7 +53,7 @@ pub struct Figures {
     /// Drops by name, including those that devices count.
     pub drops: BTreeMap<String, u64>,
     pub port_count: usize,
-    /// The first of the ports.
+    /// The ports, up to a maximum number.
     pub ports: Vec<Port>,
 }
 
@@ -71,7 +71,7 @@ pub struct Port {
     pub mtu: usize,
     /// How interrupts are mitigated, and the current level.
     pub mitigation: Option<String>,
-    /// See `mitigation`.
+    /// The current level of mitigation (see `mitigation`).
     pub level: Option<u8>,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Row {
     /// A sentence that says what limits the connection; at first it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     explained: Option<String>,
-    /// Advice.
+    /// Advice on the limit, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }

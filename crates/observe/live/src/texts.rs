@@ -65,7 +65,7 @@ pub enum Path {
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// 200 or 503.
+    /// The HTTP status code: 200 or 503.
     pub status: u16,
     /// The media type of the answer.
     pub kind: &'static str,
@@ -135,7 +135,7 @@ impl Texts {
 
     /// Answer the waiting requests.
     pub fn turn(&mut self, mut text: impl FnMut(Path) -> Text) {
-        // If nothing was written, there is nothing to read.
+        // The read may find nothing to read, if nothing was written.
         let _ = rustix::io::read(&self.rung, &mut [0; 8]);
         while let Ok(Asked { path, answer }) = self.asked.try_recv() {
             // A client that is gone needs no answer.
@@ -219,7 +219,7 @@ impl State {
         }
         self.refuse();
         let oldest = self.silent.borrow_mut().pop_front();
-        // Dropping the sender ends it.
+        // Dropping the sender ends the connection.
         oldest.is_some_and(|oldest| oldest.0.borrow_mut().take().is_some())
     }
 

@@ -43,13 +43,13 @@ use filter::Trial;
 use leases::Leases;
 use sockets::{Client, Sockets};
 
-/// Polling intervals: while a client has a tap, and while an answer is being sent, of which the
+/// How often the service polls while a client has a tap, and while an answer is being sent. The
 /// socket takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
 const ANSWERING: Duration = Duration::from_micros(100);
 
-/// How long a program that ends waits for clients with taps to collect the last packets: if a
-/// client is connected, and if none is.
+/// How long a program that ends waits for clients with taps to collect the last packets: the longer
+/// time if a client is connected, the shorter one if none is.
 const LAST: Duration = Duration::from_secs(5);
 const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
 
@@ -345,7 +345,7 @@ enum Asked<'a> {
     Socket(Client<'a>, Call),
 }
 
-/// What an answer needs besides the stack.
+/// The values, besides the stack, that are needed to answer.
 struct Asking<'a> {
     command: &'a str,
     names: &'a [String],

@@ -12,9 +12,9 @@ pub struct Seen {
     pub seconds: f64,
     /// The number of samples of time.
     pub samples: u64,
-    /// Samples for which there was no room.
+    /// The number of samples for which the kernel's buffers had no room.
     pub lost: u64,
-    /// Threads that were sampled.
+    /// The number of threads that were sampled.
     pub threads: usize,
     /// The program has more threads than were sampled.
     pub is_part: bool,

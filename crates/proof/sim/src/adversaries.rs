@@ -2,8 +2,9 @@
 //! check that host's connection like any other.
 //!
 //! Called by: `scenario`, tests, `events`.
-//! An adversary has a placeholder in the list of ends, with the adversary's figures, so the laws
-//! about connections apply to it too. [`World::check_adversaries`] checks the additional laws.
+//! An adversary has a placeholder in the list of ends, which shows the adversary's figures, so that
+//! the laws about connections apply to it too. [`World::check_adversaries`] checks the additional
+//! laws.
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -21,9 +22,9 @@ use crate::seen;
 use crate::violation::Violation;
 use crate::world::{Target, World};
 
-/// The kind of an adversary's link: bare IP, so that it needs no neighbour discovery.
+/// The kind of an adversary's link: bare IP packets, so that it needs no neighbour discovery.
 const KIND: LinkKind = LinkKind::Ip;
-/// The last byte of an adversary's address, and its port.
+/// The last byte of an adversary's address, and its port number.
 const NUMBER: u8 = 250;
 const PORT: u16 = 9;
 
@@ -31,7 +32,7 @@ const PORT: u16 = 9;
 pub struct AdversaryFlow {
     /// The host that connects to the adversary.
     pub host: usize,
-    /// The number of the network between them; no other host is on it.
+    /// The number of the network between the host and the adversary; no other host is on it.
     pub network: u8,
     /// The link to the adversary, and the link from it.
     pub links: (Settings, Settings),
@@ -39,8 +40,8 @@ pub struct AdversaryFlow {
     pub adversary: AdversarySettings,
     /// Settings of the connection.
     pub config: tcp::Config,
-    /// The script of the honest end. It should be [`Script::is_graceful`], or the test proves
-    /// little.
+    /// The script of the honest end. It should be [`Script::is_graceful`]; otherwise bytes may be
+    /// missing, and the test shows little.
     pub script: Script,
     /// When the connection begins.
     pub at: Instant,
@@ -81,7 +82,7 @@ impl World {
         number
     }
 
-    /// How often adversaries broke the protocol, in all.
+    /// How often all adversaries together broke the protocol.
     pub fn misbehaviours(&self) -> u64 {
         self.adversaries.iter().map(|attached| attached.adversary.misbehaved).sum()
     }
@@ -139,8 +140,8 @@ impl World {
         self.event_queue.set(*source, adversary.wake);
     }
 
-    /// Update the placeholders from their adversaries; a connection that survives the misbehaviour
-    /// must have delivered every byte.
+    /// Update the placeholders from their adversaries. If a connection survives the misbehaviour,
+    /// it must have delivered every byte.
     pub(crate) fn check_adversaries(&mut self) -> Result<(), Violation> {
         let World { adversaries, flows, ends, event_queue, .. } = self;
         for AttachedAdversary { adversary, source, flow, .. } in adversaries {
@@ -148,7 +149,7 @@ impl World {
             if ends[server].is_ended() {
                 continue;
             }
-            // The connection may have lost bytes: do not require them.
+            // The connection may have lost bytes, so the law about bytes does not apply to it.
             let is_survived = adversary.settings.misbehaviour.is_survived();
             ends[server].read = if is_survived { adversary.received() } else { 0 };
             ends[server].written = adversary.bytes();

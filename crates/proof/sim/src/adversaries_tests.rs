@@ -1,5 +1,5 @@
 //! One test for each misbehaviour: every law holds on a good path and on a bad one, and every byte
-//! arrives that can arrive. The last tests show that the laws about adversaries can fail.
+//! arrives that can arrive. The last tests show that the laws about adversaries can be broken.
 
 use base::{Duration, Instant};
 use device::mitigation::Threshold;

@@ -1,9 +1,11 @@
-//! An adversarial peer that is not our stack: it accepts a connection, receives data and sends a
-//! little itself. Until a given time it breaks the protocol; from then on it keeps to it.
+//! An adversarial peer that is not our stack. It accepts a connection, receives data and sends a
+//! little data itself. Until a given time it breaks the protocol; from then on it keeps to the
+//! protocol.
 //!
-//! Called by: `adversaries`, which puts it at the end of a link. The adversary records the bytes
-//! that it really received apart from those that it acknowledges, and checks every byte. It follows
-//! RFC 9293 section 3.10.7, as far as a receiver needs it; `misbehave.rs` has its misbehaviour.
+//! Called by: `adversaries`, which puts the adversary at the end of a link. The adversary records
+//! the bytes that it has really received separately from those that it acknowledges, and checks
+//! every byte. It follows RFC 9293 section 3.10.7 as far as a receiver needs it. `misbehave.rs`
+//! contains its misbehaviour.
 
 use core::net::SocketAddrV4;
 use std::collections::BTreeMap;
@@ -18,12 +20,12 @@ use crate::pattern::Pattern;
 use crate::seen::Seen;
 use crate::violation::Violation;
 
-/// The window that an adversary advertises when it behaves, and the scale of the window: 256 KB.
+/// The window that an adversary advertises while it behaves, before scaling; scaled it is 256 KB.
 pub(crate) const WINDOW: u16 = u16::MAX;
 const SCALE: u8 = 2;
 /// Interval between two retransmissions of unacknowledged bytes.
 const TICK: Duration = Duration::from_millis(300);
-/// Bytes in each segment of an adversary, which sends one at a time.
+/// Bytes in each segment that an adversary sends. It sends one segment at a time.
 const SEGMENT_BYTES: u64 = 500;
 /// The most pieces out of order that an adversary keeps.
 const PIECES_MAX: usize = 1_000;
@@ -33,7 +35,7 @@ const PIECES_MAX: usize = 1_000;
 pub struct AdversarySettings {
     /// How it misbehaves.
     pub misbehaviour: Misbehaviour,
-    /// From this time on it behaves.
+    /// From this time on it keeps to the protocol.
     pub honest_from: Instant,
     /// Bytes that it sends before it closes.
     pub bytes: u64,
@@ -47,22 +49,23 @@ pub(crate) struct Adversary {
     pub(crate) rng: Rng,
     own: SocketAddrV4,
     peer: Option<SocketAddrV4>,
-    /// The numbers of the stream that the adversary writes and of the one that it reads.
+    /// The number of the stream that the adversary writes, and of the stream that it reads.
     streams: (u64, u64),
     /// The sequence number of its own first byte, and of its peer's.
     own_first: SeqNumber,
     pub(crate) peer_first: SeqNumber,
-    /// How many of its own bytes were acknowledged; at the end the FIN counts too.
+    /// How many of the adversary's own bytes were acknowledged; at the end the FIN counts as one
+    /// more.
     acked: u64,
-    /// Pieces of the peer's stream that have arrived: each begin, with its end.
+    /// Pieces of the peer's stream that have arrived: each maps its begin to its end.
     pub(crate) pieces: BTreeMap<u64, u64>,
     /// The position just past the peer's last byte, once it is known.
     peer_end: Option<u64>,
-    /// The highest position of the peer's stream that it has seen, the FIN included.
+    /// The highest position of the peer's stream that the adversary has seen, the FIN included.
     pub(crate) seen_to: u64,
     /// The peer's last timestamp, if the peer sends timestamps.
     pub(crate) their_clock: Option<u32>,
-    /// The offset of its own clock, in milliseconds.
+    /// By how many milliseconds the adversary's clock is ahead.
     pub(crate) clock_offset: u32,
     /// The adversary neither receives nor sends any more.
     pub(crate) is_gone: bool,
@@ -74,7 +77,7 @@ pub(crate) struct Adversary {
 /// An adversary with its link and its connection.
 pub(crate) struct AttachedAdversary {
     pub(crate) adversary: Adversary,
-    /// The direction that it sends into.
+    /// The direction into which the adversary sends.
     pub(crate) out: usize,
     pub(crate) source: usize,
     pub(crate) flow: usize,
@@ -121,7 +124,7 @@ impl Adversary {
         now < self.settings.honest_from
     }
 
-    /// Process a segment that arrived undamaged; answers go to `out`.
+    /// Process a segment that arrived undamaged. Answers are appended to `out`.
     ///
     /// # Errors
     /// If the segment's bytes are not those of the stream.
@@ -169,14 +172,14 @@ impl Adversary {
         Ok(())
     }
 
-    /// Does the adversary give up? It does when it should behave, but has acknowledged bytes that
-    /// it lost.
+    /// Does the adversary give up? It does so when it should keep to the protocol, but has
+    /// acknowledged bytes that it lost.
     fn gives_up(&self, now: Instant) -> bool {
         self.settings.misbehaviour.loses_bytes() && !self.misbehaves_at(now)
     }
 
-    /// Does a segment without data ask for an answer? A probe does: it has a sequence number that
-    /// was acknowledged before.
+    /// Does a segment without data need an answer? A probe does: its sequence number was
+    /// acknowledged before.
     fn is_answer_due(&self, seen: &Seen) -> bool {
         seen.len == 0 && i64::from(seen.seq.since(self.peer_first)) < self.seen_to as i64
     }
@@ -210,8 +213,8 @@ impl Adversary {
         Ok(())
     }
 
-    /// Has all of the peer's stream arrived? For an adversary that acknowledges too much,
-    /// everything that it has seen counts.
+    /// Has all of the peer's stream arrived? If the adversary acknowledges too much, all bytes that
+    /// it has seen count as arrived.
     fn peer_is_done(&self) -> bool {
         let so_far =
             if self.settings.misbehaviour.loses_bytes() { self.seen_to } else { self.received() };
@@ -224,7 +227,7 @@ impl Adversary {
         received + u64::from(self.peer_end == Some(received))
     }
 
-    /// The timer expired: retransmit the unacknowledged bytes, with a correct or a wrong ACK.
+    /// The timer has expired: retransmit the unacknowledged bytes, with a correct or a wrong ACK.
     pub(crate) fn tick(&mut self, pattern: &Pattern, now: Instant, out: &mut Vec<Vec<u8>>) {
         self.is_gone |= self.gives_up(now);
         self.wake = if self.is_gone { Instant::NEVER } else { now + TICK };
@@ -248,8 +251,8 @@ impl Adversary {
         self.push(&said, payload, out);
     }
 
-    /// The header fields of an ordinary segment. The timestamps may be wrong, if that is how the
-    /// adversary misbehaves.
+    /// The header fields of an ordinary segment. The timestamps are wrong if that is the
+    /// adversary's misbehaviour.
     pub(crate) fn said(&mut self, now: Instant) -> Said {
         let ack = self.peer_first + self.honest_ack() as u32;
         let timestamps = self.timestamps(now);

@@ -46,22 +46,22 @@ pub struct Endpoint {
     pub(crate) opening: Opening,
     pub(crate) config: tcp::Config,
     pub(crate) script: Script,
-    /// The numbers of the stream that the end writes and of the one that it reads.
+    /// The number of the stream that the end writes, and of the stream that it reads.
     pub(crate) streams: (u64, u64),
     pub(crate) handle: Option<TcpHandle>,
     pub(crate) phase: Phase,
-    /// The handshake has been completed.
+    /// Was the handshake completed?
     pub(crate) was_open: bool,
-    /// The stack may accept calls that it refused the last time.
+    /// May the stack accept calls now that it refused the last time?
     pub(crate) ready: bool,
     /// When the wait that the script asks for ends, by the host's clock.
     pub(crate) wake: Instant,
     /// Bytes written and read so far.
     pub(crate) written: u64,
     pub(crate) read: u64,
-    /// The peer has closed its half, and all of its bytes were read.
+    /// Has the peer closed its half, and were all of its bytes read?
     pub(crate) saw_end: bool,
-    /// How many steps of both lists are finished.
+    /// How many steps of the two lists are finished.
     pub(crate) steps_done: u64,
     writing: Half,
     reading: Half,
@@ -71,7 +71,7 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Default)]
 struct Half {
     step: usize,
-    /// Bytes of the present step that are done.
+    /// How many bytes of the current step are done.
     done: u64,
     /// When the step's wait is over.
     until: Option<Instant>,
@@ -126,7 +126,7 @@ impl Endpoint {
         matches!(self.phase, Phase::Ended(_))
     }
 
-    /// Does this listener accept connections for this end?
+    /// Does the listener accept connections for this end?
     pub(crate) fn accepts_at(&self, listener: ListenerHandle) -> bool {
         matches!(self.opening, Opening::Accept(own) if own == listener)
     }
@@ -150,7 +150,7 @@ impl Endpoint {
         }
         let Some(handle) = self.handle else { return Ok(false) };
         let mut outcome = Ok(());
-        // Read first: a reply may depend on it, and a write may wait for what was read.
+        // Read first: a reply may depend on what is read, and so may a write that waits for it.
         loop {
             let before = self.steps_done;
             outcome = outcome.and(self.read_some(stack, handle, pattern, now)?);
@@ -181,7 +181,7 @@ impl Endpoint {
         self.wake = Instant::NEVER;
     }
 
-    /// Begin again after the next hop did not answer, as a program would.
+    /// Connect again after the next hop did not answer, as a program would.
     fn begin_again(&mut self, stack: &mut Stack, handle: TcpHandle, now: Instant) {
         stack.tcp_close(handle);
         self.handle = None;
@@ -191,7 +191,7 @@ impl Endpoint {
         (self.writing, self.reading) = Default::default();
     }
 
-    /// Connect if it is time to. Returns `true` if there is a connection.
+    /// Connect if it is time to. Returns `true` if the end has a connection.
     fn connect(&mut self, stack: &mut Stack, now: Instant) -> bool {
         let Opening::Connect { to, at } = self.opening else { return self.handle.is_some() };
         if now < at {
@@ -204,7 +204,8 @@ impl Endpoint {
                 self.phase = Phase::Open;
                 true
             }
-            // A limit was reached, such as memory or neighbours: try again, as a program would.
+            // A limit was reached, for example on memory or on neighbours: try again, as a program
+            // would.
             Err(_) => {
                 self.wake = now + RETRY;
                 false
@@ -352,7 +353,7 @@ impl Endpoint {
     }
 }
 
-/// The error of a connection that is over; if the stack has none, the connection was aborted,
+/// The error of a connection that is over. If the stack has no error, the connection was aborted,
 /// because its program did not close it.
 fn named(error: CallError) -> Error {
     match error {

@@ -1,5 +1,5 @@
-//! Runs the applications of a host in a step of the main loop: takes the events of its stack, gives
-//! accepted connections to their applications, and lets each application continue.
+//! Runs the applications of a host in a step of the main loop: takes the events of the host's
+//! stack, gives accepted connections to their applications, and lets each application continue.
 //!
 //! Called by: `events.rs`.
 

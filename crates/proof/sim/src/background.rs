@@ -1,10 +1,10 @@
 //! Background traffic: programs that send datagrams or echo requests at the same time as TCP, and
 //! check the messages or replies that arrive.
 //!
-//! Called by: `world` to make a background flow, `events` when a host of the flow is run. Laws
-//! (oracle `datagrams`): every byte that arrives was sent; a message arrives no more often than a
-//! network with duplicates can make it; after the recovery at least one message arrives. RFC 768,
-//! RFC 792, RFC 4443.
+//! Called by: `world`, which makes a background flow, and `events`, which runs a host of the flow.
+//! Laws (oracle `datagrams`): every byte that arrives was sent; a message arrives no more often
+//! than a network that duplicates packets can make it; after the recovery at least one message
+//! arrives. RFC 768, RFC 792, RFC 4443.
 
 use core::net::SocketAddr;
 
@@ -30,9 +30,9 @@ pub enum Kind {
 pub struct BackgroundSettings {
     /// The kind of its messages.
     pub kind: Kind,
-    /// The host that sends, and the other host.
+    /// The host that sends, and the host that receives.
     pub hosts: (usize, usize),
-    /// The other host's address.
+    /// The address of the host that receives.
     pub to: SocketAddr,
     /// The number of messages.
     pub messages: u32,
@@ -40,8 +40,8 @@ pub struct BackgroundSettings {
     pub every: Duration,
     /// Payload of the longest message, in bytes; at least 8.
     pub bytes_max: usize,
-    /// If this is set, the network has recovered at this time: messages that are sent later have to
-    /// arrive.
+    /// If this is set, the network has recovered at this time, and messages that are sent later
+    /// have to arrive.
     pub must_arrive_from: Option<Instant>,
     /// The seed of the messages' sizes.
     pub seed: u64,
@@ -51,8 +51,8 @@ pub struct BackgroundSettings {
 const FIRST_STREAM: u64 = 1 << 20;
 /// A message begins with its number, which identifies it.
 const NUMBER_BYTES: usize = 8;
-/// A message arrives at most this often: each of the four directions on its way, two there and two
-/// back, may duplicate it.
+/// How often one message can arrive. A message and its answer pass four directions of links, two
+/// there and two back, and each may duplicate it.
 const COPIES_MAX: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -67,19 +67,19 @@ pub(crate) struct BackgroundFlow {
     stream: u64,
     socket: Option<Socket>,
     rng: Rng,
-    /// When the next message is sent, by the sending host's clock.
+    /// When the next message will be sent, by the clock of the host that sends.
     pub(crate) next: Instant,
     left: u32,
-    /// The number of messages that the stack took; `arrived` counts those that arrived or were
+    /// How many messages the stack has accepted. `arrived` counts those that arrived or were
     /// answered.
     pub(crate) sent: u64,
     pub(crate) arrived: u64,
-    /// The number of messages sent at `must_arrive_from` or later; `arrived_whole` counts arrivals
-    /// of these messages.
+    /// How many messages were sent at `must_arrive_from` or later. `arrived_whole` counts the
+    /// arrivals of these messages.
     sent_whole: u64,
     arrived_whole: u64,
-    /// The number of the first of these messages, and when it was sent. Below, when the last one
-    /// was sent.
+    /// The number of the first of these messages, and when it was sent. The next field is the time
+    /// at which the last one was sent.
     first_whole: Option<(u64, Instant)>,
     last_whole: Instant,
 }
@@ -106,7 +106,7 @@ impl BackgroundFlow {
         }
     }
 
-    /// Open the sockets, for datagrams at both ends. Returns `false` if a host has no room for
+    /// Open the sockets; for datagrams at both ends. Returns `false` if a host has no room for
     /// them.
     pub(crate) fn open(&mut self, hosts: &mut [Host]) -> bool {
         let (from, to) = self.settings.hosts;
@@ -128,8 +128,8 @@ impl BackgroundFlow {
         self.socket.is_some()
     }
 
-    /// Send the messages that are due. Returns `true` if any was. `world_now` is the world's time,
-    /// `now` the host's.
+    /// Send the messages that are due. Returns `true` if any were sent. `world_now` is the world's
+    /// time, `now` the host's.
     pub(crate) fn send(
         &mut self,
         stack: &mut Stack,
@@ -151,8 +151,8 @@ impl BackgroundFlow {
                 stack.ping_send(own, to, number as u16, &message, now).is_ok()
             }
         };
-        // If memory is exhausted or the device is full, the stack refuses the message, and its
-        // number is used again.
+        // If memory is exhausted or the device is full, the stack refuses the message, and the next
+        // message gets its number.
         self.sent += u64::from(is_taken);
         if is_taken && self.settings.must_arrive_from.is_some_and(|from| world_now >= from) {
             self.first_whole.get_or_insert((number, world_now));
@@ -162,10 +162,10 @@ impl BackgroundFlow {
         true
     }
 
-    /// Read the messages that have arrived at this host, which is one of the two.
+    /// Read the messages that have arrived at this host, which is one of the flow's two hosts.
     ///
     /// # Errors
-    /// If a message differs from the one that was sent.
+    /// A message differs from the one that was sent.
     pub(crate) fn take(
         &mut self,
         stack: &mut Stack,
@@ -182,7 +182,7 @@ impl BackgroundFlow {
                 }
                 _ => None,
             };
-            // An error report has no message in it.
+            // An error report contains no message.
             let Some(message) = message else { return Ok(()) };
             let Some(message) = message else { continue };
             let checked = self.check(message.as_slice(), pattern);
@@ -208,12 +208,12 @@ impl BackgroundFlow {
         Ok(())
     }
 
-    /// At the end of the world: close the sockets, and check that not all messages were lost that
-    /// had to arrive.
+    /// At the end of the world: close the sockets, and check that some of those messages arrived
+    /// that had to arrive.
     ///
     /// # Errors
-    /// If none of a dozen messages arrived that were sent after the recovery over five seconds or
-    /// more. In less time all of them may have waited for one neighbour, or met a full ring.
+    /// None of a dozen messages arrived that were sent after the recovery over five seconds or
+    /// more. In a shorter time all of them may have waited for one neighbour, or found a full ring.
     pub(crate) fn close(&mut self, number: usize, hosts: &mut [Host]) -> Result<(), Violation> {
         let (from, to) = self.settings.hosts;
         match self.socket.take() {

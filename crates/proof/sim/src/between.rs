@@ -1,4 +1,4 @@
-//! Nodes between hosts. A hub passes frames on; a router forwards a packet, answers it with an ICMP
+//! Nodes between hosts. A hub passes frames on. A router forwards a packet, answers it with an ICMP
 //! error, or drops it.
 //!
 //! Called by: `events`, for each frame that reaches a hub or a router.
@@ -11,9 +11,9 @@ use crate::seen;
 use crate::world::World;
 
 impl World {
-    /// A hub passes a unicast frame to the port that has its destination address, and copies a
-    /// broadcast or multicast frame to every port except the one that it came by. A frame for no
-    /// port is dropped.
+    /// A hub passes a unicast frame to the port at which its destination address is, and copies a
+    /// broadcast or multicast frame to every port except the one by which it came. If no port has
+    /// the address, the frame is dropped.
     pub(crate) fn forward(&mut self, hub: usize, came_by: usize, frame: Mbuf) {
         let to = ether::Header::parse(frame.as_slice()).map(|header| header.dst);
         let mut takers = [0; 8];

@@ -16,11 +16,11 @@ use crate::seen;
 use crate::violation::Violation;
 use crate::world::{ScheduledEvent, Target, World};
 
-/// Interval between two checks of liveness.
+/// The time between two checks of liveness.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Time to run after the last connection's end: longer than TIME-WAIT, and longer than twice the
-/// longest time-out.
+/// How long the world runs after the last connection has ended: longer than TIME-WAIT, and longer
+/// than twice the longest time-out.
 const REST: Duration = Duration::from_secs(400);
 
 impl World {
@@ -39,8 +39,8 @@ impl World {
         Ok(())
     }
 
-    /// Run until a condition holds, which is checked after each event, but at most until `latest`.
-    /// Returns the time at which it first held, or `None`.
+    /// Run until a condition holds, but at most until `latest`. The condition is checked after each
+    /// event. Returns the time at which it first held, or `None`.
     ///
     /// # Errors
     /// The first law that does not hold.
@@ -93,7 +93,7 @@ impl World {
         for (number, background_flow) in self.background_flows.iter_mut().enumerate() {
             background_flow.close(number, &mut self.hosts)?;
         }
-        // A host's buffers may still be at another host.
+        // Buffers of one host may be in the pool of another host, so flush all pools.
         self.hosts.iter_mut().for_each(|host| host.stack.pool().flush());
         self.pool.flush();
         let mut hosts = self.hosts.iter_mut().enumerate();
@@ -216,7 +216,7 @@ impl World {
         self.step(host)
     }
 
-    /// Put the arrival of a frame at a host into the trace.
+    /// Add a row to the trace: a frame has arrived at a host.
     #[inline]
     fn arrived(&mut self, lane: usize, host: usize, frame: &Mbuf) {
         if self.oracles.is_none() && self.trace.is_none() {
@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// Put the packets that a direction lost into the trace.
+    /// Add rows to the trace: packets that a direction has lost.
     fn lost(&mut self, lane: usize) {
         let Some(trace) = &self.trace else { return };
         while let Some(lost) = self.lanes[lane].model.next_lost() {

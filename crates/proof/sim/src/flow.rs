@@ -11,11 +11,11 @@ use crate::app::Script;
 pub struct Flow {
     /// The number of the flow, from 0.
     pub number: usize,
-    /// The number of its end that connects.
+    /// The number of the end that connects.
     pub client: usize,
-    /// The number of its end that accepts.
+    /// The number of the end that accepts.
     pub server: usize,
-    /// Both ends close gracefully: every byte has to arrive.
+    /// Do both ends close gracefully? Then every byte has to arrive.
     pub is_graceful: bool,
 }
 
@@ -24,13 +24,13 @@ pub struct Flow {
 pub struct FlowSettings {
     /// The hosts that connect and accept.
     pub hosts: (usize, usize),
-    /// The number of the accepting host's network.
+    /// The number of the network on which the accepting host is.
     pub network: u8,
     /// The version of IP.
     pub version: IpVersion,
-    /// Settings of both ends' connections.
+    /// The settings of the connection at the end that connects, and at the end that accepts.
     pub config: (tcp::Config, tcp::Config),
-    /// The scripts of both ends.
+    /// The scripts of the two ends.
     pub scripts: (Script, Script),
     /// When the flow begins.
     pub at: Instant,

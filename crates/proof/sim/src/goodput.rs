@@ -3,8 +3,8 @@
 //! Called by: the program `wirespeed-sim`, benches, the lab.
 //!
 //! The path: two hosts, MTU 1500, IPv4 over Ethernet. The rate counts IP packets with their
-//! headers, but without link headers. Impairments act only on data, behind the bottleneck's queue.
-//! ACKs return at the same rate and delay, through a queue that never fills. Time runs from the
+//! headers, but without link headers. Impairments act only on data, after the bottleneck's queue.
+//! ACKs return with the same rate and delay, through a queue that never fills. Time runs from the
 //! first SYN.
 
 use base::{Duration, Instant, IpVersion, Switch};
@@ -21,24 +21,24 @@ use crate::host::{Cost, HostSettings, PortSettings};
 use crate::violation::Violation;
 use crate::world::World;
 
-/// Bytes of an IPv4 packet with a full segment and timestamps, and of its payload.
+/// Bytes of an IPv4 packet that carries a full segment with timestamps, and bytes of its payload.
 const PACKET: f64 = 1500.0;
 const PAYLOAD: f64 = 1448.0;
 
-/// Packets up to this size are exempt from impairments: it is longer than any segment without data,
-/// and shorter than any segment with much data.
+/// Packets of up to this many bytes have no impairments. It is more than any segment without data
+/// has, and less than any segment with much data has.
 const EXEMPT_BYTES: usize = 100;
 
 /// A path, and the flows over it.
 #[derive(Clone, Debug)]
 pub struct Goodput {
-    /// Bits a second.
+    /// The rate in bits per second.
     pub rate_bps: u64,
-    /// The delay one way; the round trip is twice this.
+    /// The delay in one direction; the round trip is twice this.
     pub delay: Duration,
     /// Size of the bottleneck's queue, in bytes.
     pub queue_bytes: usize,
-    /// Management of that queue, such as CoDel.
+    /// The active queue management of that queue, for example CoDel.
     pub aqm: Aqm,
     /// Length of the run in virtual time, from the first SYN on.
     pub length: Duration,
@@ -48,17 +48,17 @@ pub struct Goodput {
     pub flows: usize,
     /// How data packets are lost.
     pub loss: Loss,
-    /// Probability that a data packet is late, and by how much.
+    /// The probability that a data packet is late, and by how much.
     pub late: (f64, Duration),
     /// The flows' congestion control.
     pub algorithm: Algorithm,
-    /// The flows negotiate ECN.
+    /// Do the flows negotiate ECN?
     pub ecn: bool,
     /// Send and receive buffer of each connection; `None` is the stack's default.
     pub buffer_bytes: Option<u32>,
     /// The largest super-segment that the sender's device takes, in bytes; 0 for none.
     pub tso_max_bytes: usize,
-    /// Seed of all random choices: the same seed gives the same packets.
+    /// The seed of all random choices: the same seed gives the same packets.
     pub seed: u64,
 }
 
@@ -97,7 +97,7 @@ impl Goodput {
 pub struct Outcome {
     /// Goodput of all flows together, divided by what the path can carry (rate x 1448 / 1500).
     pub share: f64,
-    /// Bits a second of each flow.
+    /// The goodput of each flow in bits per second.
     pub flows_bps: Vec<f64>,
     /// Jain's index of the flows' goodput: 1 if all are equal.
     pub fairness: f64,
@@ -105,7 +105,7 @@ pub struct Outcome {
     pub retransmits: u64,
     /// Retransmission time-outs of all flows.
     pub timeouts: u64,
-    /// Episodes of fast recovery of all flows.
+    /// Number of times that flows entered fast recovery, over all flows.
     pub fast_recoveries: u64,
     /// How often flows reduced their window because of echoed ECN marks.
     pub ecn_reductions: u64,
@@ -141,7 +141,8 @@ pub(crate) fn two_hosts_that(seed: u64, interrupt: Threshold, cost: Cost) -> Wor
     world
 }
 
-/// The settings of each direction: data passes the bottleneck; ACKs have only its rate and delay.
+/// The settings of the two directions. Data passes the bottleneck; ACKs have only its rate and
+/// delay.
 pub fn ways(path: &Goodput) -> (Settings, Settings) {
     let back = Settings {
         rate_bps: Some(path.rate_bps),
@@ -167,7 +168,7 @@ pub fn share_of(path: &Goodput, goodput_bps: f64) -> f64 {
 }
 
 /// Jain's index: the square of the sum, divided by the number of flows times the sum of the
-/// squares. 1 if all flows are equal, 1/n if one of n flows has all.
+/// squares. It is 1 if all flows are equal, and 1/n if one of n flows gets everything.
 pub fn fairness(flows_bps: &[f64]) -> f64 {
     let sum: f64 = flows_bps.iter().sum();
     let squares: f64 = flows_bps.iter().map(|bps| bps * bps).sum();
@@ -222,7 +223,7 @@ pub fn world_of(path: &Goodput, flows: impl Iterator<Item = (Algorithm, Instant)
 /// Run the flows for the length of the run.
 ///
 /// # Errors
-/// If the bytes that arrive are not those that were sent.
+/// The bytes that arrive are not those that were sent.
 pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
     let mut world = world(path);
     world.run_until(Instant::ZERO + path.from)?;
@@ -231,14 +232,14 @@ pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
     Ok(outcome(path, &world, &before))
 }
 
-/// Virtual time between two calls of `stop`, in which at most some tens of thousands of packets are
-/// sent.
+/// The virtual time between two calls of `stop`. In it at most some tens of thousands of packets
+/// are sent.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Like [`measure`], but `None` if `stop` returned true meanwhile.
+/// Like [`measure`], but returns `None` if `stop` has returned true in the meantime.
 ///
 /// # Errors
-/// If the bytes that arrive are not those that were sent.
+/// The bytes that arrive are not those that were sent.
 pub fn measure_unless(
     path: &Goodput,
     stop: impl Fn() -> bool,

@@ -10,7 +10,7 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::{self, Flags, OPTIONS_LEN_MAX, Options};
 use wire::{ipv4, protocol};
 
-/// The header fields of a segment besides its ports.
+/// The header fields of a segment without its ports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
     /// SEG.SEQ.
@@ -25,8 +25,8 @@ pub struct Said {
     pub options: Options,
 }
 
-/// The packet with these fields, correct lengths and checksums; empty if the payload is longer than
-/// an IPv4 packet can be.
+/// The packet with these fields, and with correct lengths and checksums. It is empty if the payload
+/// is longer than an IPv4 packet can be.
 pub fn packet(from: SocketAddrV4, to: SocketAddrV4, said: &Said, payload: &[u8]) -> Vec<u8> {
     let mut options = [0; OPTIONS_LEN_MAX];
     let options_len = said.options.emit(&mut options);

@@ -27,7 +27,7 @@ impl Clock {
         Instant::from_nanos(now.as_nanos().saturating_add_signed(self.offset_ns))
     }
 
-    /// The world's time when the host's clock shows `local`.
+    /// The world's time at which the host's clock shows `local`.
     pub(crate) fn world(self, local: Instant) -> Instant {
         match local {
             Instant::NEVER => Instant::NEVER,
@@ -48,7 +48,7 @@ impl Clock {
 pub struct PortSettings {
     /// The link kind.
     pub link: LinkKind,
-    /// The largest packet.
+    /// The largest packet, in bytes.
     pub mtu: Mtu,
     /// Frames that the device's queues hold.
     pub depth: usize,
@@ -56,14 +56,14 @@ pub struct PortSettings {
     pub depth_bytes: usize,
     /// Offloads of the device.
     pub offloads: Offloads,
-    /// The device gives its link a burst only when the burst before has left, so that the device's
-    /// queues can fill and the stack is pushed back. Otherwise the link takes all frames at once
-    /// into its own queue.
+    /// Does the device wait until one burst has left before it gives the next burst to its link?
+    /// Then the device's queues can fill, and the stack is pushed back. Otherwise the link takes
+    /// all frames at once into its own queue.
     pub waits_for_link: bool,
 }
 
 impl Default for PortSettings {
-    /// Ethernet, 1,500 bytes, queues of 4,096 frames and 64 MB, no offloads.
+    /// Ethernet, MTU 1,500, queues of 4,096 frames and 64 MB, no offloads.
     fn default() -> PortSettings {
         PortSettings {
             link: LinkKind::Ethernet,
@@ -81,19 +81,19 @@ impl Default for PortSettings {
 pub struct HostSettings {
     /// The host's stack.
     pub stack: StackConfig,
-    /// The time of the host's clock when the world begins.
+    /// What the host's clock shows when the world begins.
     pub clock: Duration,
-    /// The device copies frames from and to buffers of the host, like real hardware: frames in
-    /// flight do not use the host's buffers, and each arrival needs one.
+    /// Does the device copy frames from and to buffers of the host, like real hardware? Then frames
+    /// in flight do not use the host's buffers, and each arrival needs a buffer.
     pub own_buffers: bool,
-    /// The interrupt coalescing of the devices; the time counts from the first frame, as in
+    /// The interrupt coalescing of the devices. Its time counts from the first frame, as in
     /// hardware.
     pub interrupt: Threshold,
     /// The CPU time that receiving takes.
     pub cost: Cost,
 }
 
-/// CPU time that receiving takes: meanwhile the host does nothing else.
+/// CPU time that receiving takes. In this time the host does nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// The time for each interrupt.
@@ -102,11 +102,11 @@ pub struct Cost {
     pub frame: Duration,
 }
 
-/// One port, seen from the wire.
+/// One port, from the network's point of view.
 pub(crate) struct Attachment {
     pub(crate) wire: Mem,
     pub(crate) link: LinkKind,
-    /// The direction of a link that the port sends into.
+    /// The direction of a link into which the port sends.
     pub(crate) out: usize,
     /// See [`PortSettings::waits_for_link`].
     pub(crate) waits_for_link: bool,
@@ -121,15 +121,16 @@ pub(crate) struct Host {
     pub(crate) paused_until: Instant,
     /// Buffers that are withheld from the stack.
     withheld: Vec<Mbuf>,
-    /// The limit of its pool while no buffers are withheld.
+    /// The limit of the host's pool while no buffers are withheld.
     limit_bytes: usize,
-    /// Frames lost because the device's ring was full, as on a host that pauses.
+    /// Frames lost because the device's ring was full, for example while the host paused.
     pub(crate) ring_full: u64,
     /// Frames lost because the host had no buffer.
     pub(crate) no_buffer: u64,
-    /// Frames that could not be segmented.
+    /// Super-segments that could not be cut.
     pub(crate) uncut: u64,
-    /// Frames that were delivered since the stack was last polled; below, their bytes.
+    /// How many frames were delivered since the stack was last polled. The next field counts their
+    /// bytes.
     delivered: usize,
     delivered_bytes: usize,
     /// When the first of these frames arrived.
@@ -145,7 +146,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(settings: HostSettings) -> Host {
         Host {
-            // The wires have no Ethernet switch that needs these reports.
+            // The wires have no Ethernet switch that would need the stack's group reports.
             stack: Stack::new(StackConfig {
                 solicited_node_reports: false,
                 ..settings.stack.clone()
@@ -168,8 +169,8 @@ impl Host {
         }
     }
 
-    /// Add a port whose frames go into direction `out`. `wrap` may wrap the port's device in
-    /// another one.
+    /// Add a port whose frames go into direction `out`. `wrap` may put another device around the
+    /// port's device.
     pub(crate) fn attach(
         &mut self,
         settings: &PortSettings,
@@ -189,8 +190,8 @@ impl Host {
         self.stack.add_port(wrap(inside), config)
     }
 
-    /// Take the packets that the stack has sent through a port, in the form that they have on the
-    /// wire, and pass each to `out`. Returns their number.
+    /// Take the packets that the stack has sent through a port, and pass each to `out` in the form
+    /// in which it is on the wire. Returns their number.
     pub(crate) fn sent(
         &mut self,
         port: usize,
@@ -251,7 +252,7 @@ impl Host {
         }
     }
 
-    /// When the devices interrupt the host for received frames; `None` if there are none.
+    /// When the devices will interrupt the host for received frames; `None` if there are none.
     pub(crate) fn interrupt_at(&self) -> Option<Instant> {
         let Threshold { frames, bytes, within } = self.settings.interrupt;
         let has_gathered =
@@ -270,7 +271,7 @@ impl Host {
         }
     }
 
-    /// Called when the stack is polled for the delivered frames. Returns their number.
+    /// Called when the stack is polled for delivered frames. Returns the number of frames.
     pub(crate) fn take_delivered(&mut self) -> usize {
         self.interrupts += u64::from(self.delivered > 0);
         self.delivered_bytes = 0;

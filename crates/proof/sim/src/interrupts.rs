@@ -1,7 +1,7 @@
 //! Simulates a transfer between two hosts whose devices coalesce interrupts, in virtual time, and
 //! measures how long it takes.
 //!
-//! Called by: the lab, tests. There are two hosts, MTU 1500, IPv4 over Ethernet, and nothing is
+//! Called by: the lab, tests. There are two hosts, MTU 1500, IPv4 over Ethernet, and no packet is
 //! lost. Time runs from the first SYN until the receiver has read the last byte.
 
 use base::{Duration, Instant, IpVersion};
@@ -21,7 +21,7 @@ pub const SEGMENT_BYTES: u64 = 1_448;
 /// The precision with which the end of a transfer is measured.
 const TICK: Duration = Duration::from_micros(1);
 
-/// Longer than any transfer without loss takes.
+/// A time that is longer than any transfer without loss takes.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The settings of the transfer.
@@ -31,13 +31,13 @@ pub struct Transfer {
     pub interrupt: Threshold,
     /// The CPU time of an interrupt and of a frame.
     pub cost: Cost,
-    /// The rate of the link in bits a second, which counts IP packets.
+    /// The rate of the link in bits per second, counted over IP packets.
     pub rate_bps: u64,
-    /// Delay one way; the round trip is twice this.
+    /// The delay in one direction; the round trip is twice this.
     pub delay: Duration,
     /// Bytes of the transfer.
     pub bytes: u64,
-    /// Seed of all random choices: the same seed gives the same packets.
+    /// The seed of all random choices: the same seed gives the same packets.
     pub seed: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Outcome {
     pub time: Duration,
     /// How often the receiver was interrupted.
     pub interrupts: u64,
-    /// Frames that the receiver got.
+    /// How many frames the receiver got.
     pub frames: u64,
     /// CPU time of the receiver.
     pub busy: Duration,
@@ -57,7 +57,7 @@ pub struct Outcome {
 /// Runs the transfer.
 ///
 /// # Errors
-/// The first law that does not hold, or "liveness" for a transfer that does not end.
+/// The first law that does not hold, or "liveness" if the transfer does not end.
 pub fn measure(transfer: &Transfer) -> Result<Outcome, Violation> {
     let mut world = world(transfer);
     let mut now = Instant::ZERO;

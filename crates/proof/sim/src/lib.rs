@@ -1,9 +1,9 @@
 //! Simulated worlds in virtual time: real stacks, modelled links, applications, and laws that must
 //! hold for every seed. A failure is reproduced by its seed.
 //!
-//! Called by: `cargo xtask sim`, tests, experiments. A simulation reads no clock. `events.rs` has
-//! the main loop, `scenario.rs` the choices that a seed makes, `oracle/` the laws; docs/sim.md says
-//! how to use the program.
+//! Called by: `cargo xtask sim`, tests, experiments. A simulation reads no clock. `events.rs`
+//! contains the main loop, `scenario.rs` the choices that a seed makes, `oracle/` the laws.
+//! docs/sim.md describes the use of the program.
 
 mod adversaries;
 mod adversary;

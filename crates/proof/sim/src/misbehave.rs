@@ -9,13 +9,13 @@ use wire::tcp::{SackBlocks, Timestamps};
 use crate::adversary::Adversary;
 use crate::misbehaviour::Misbehaviour;
 
-/// Bytes of one false report: two full segments.
+/// How many bytes one false report covers: two full segments.
 const STEP: u32 = 2 * 1448;
-/// Parts of a divided ACK.
+/// The most parts of a divided ACK.
 const PARTS_MAX: u64 = 64;
 /// The furthest that a clock jumps, in milliseconds.
 const JUMP_MS_MAX: usize = 20_000;
-/// The adversary that falls silent does so after this many bytes of the stream.
+/// How many bytes of the stream arrive before the silent adversary falls silent.
 const SILENT_FROM_BYTES: u64 = 5_000;
 
 impl Adversary {
@@ -32,7 +32,8 @@ impl Adversary {
         let misbehaves_now = self.misbehaves_at(now) && self.rng.happens(0.5);
         if misbehaviour == Misbehaviour::OptimisticAcks {
             // The peer never retransmits bytes that were acknowledged, so a gap among them stays.
-            // The adversary acknowledges everything that it has seen, until it falls silent.
+            // Therefore the adversary acknowledges everything that it has seen, until it falls
+            // silent.
             let most = if misbehaves_now { 4 * STEP as usize } else { 1 };
             let ahead = self.rng.below(most) as u32;
             self.misbehaved += u64::from(misbehaves_now);
@@ -63,7 +64,7 @@ impl Adversary {
         }
     }
 
-    /// The MSS that the adversary asks for.
+    /// The MSS that the adversary sends in its SYN.
     pub(crate) fn mss(&mut self) -> u16 {
         match self.settings.misbehaviour {
             Misbehaviour::TinyMss => {

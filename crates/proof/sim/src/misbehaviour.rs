@@ -5,10 +5,10 @@
 //! attacks on the sender, Savage and others, "TCP congestion control with a misbehaving receiver",
 //! 1999.
 
-/// How an adversary misbehaves; it does so half of the time.
+/// How an adversary misbehaves. Until its settings' `honest_from` it does so half of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misbehaviour {
-    /// It does not misbehave: for comparison.
+    /// It does not misbehave; this is the control.
     Nothing,
     /// It splits each ACK into up to 64, of a few bytes each.
     DividedAcks,
@@ -26,7 +26,7 @@ pub enum Misbehaviour {
     Reneging,
     /// Its window is zero, small, or open, and changes from ACK to ACK.
     Windows,
-    /// It asks for segments of one byte.
+    /// It sends the smallest MSS, so that segments have one byte.
     TinyMss,
     /// Its clock jumps forwards and back, and it echoes timestamps that were never sent.
     Timestamps,
@@ -54,13 +54,13 @@ impl Misbehaviour {
         Misbehaviour::Silence,
     ];
 
-    /// Does the adversary acknowledge bytes that are missing? Its peer cannot know, so the stream
-    /// does not arrive whole.
+    /// Does the adversary acknowledge bytes that are missing? The peer cannot know this, so the
+    /// stream does not arrive whole.
     pub const fn loses_bytes(self) -> bool {
         matches!(self, Misbehaviour::OptimisticAcks)
     }
 
-    /// Does everything arrive nevertheless, once the adversary keeps to the protocol?
+    /// Does the whole stream arrive nevertheless, once the adversary keeps to the protocol?
     pub const fn is_survived(self) -> bool {
         !matches!(self, Misbehaviour::OptimisticAcks | Misbehaviour::Silence)
     }

@@ -5,11 +5,11 @@
 
 use device::fault::Rng;
 
-/// The period is a prime, so that data shifted by whole segments or powers of two does not match by
-/// chance.
+/// The period in bytes. It is a prime, so that data which is shifted by whole segments or powers of
+/// two does not match by chance.
 const PERIOD: usize = 65_521;
 
-/// Bytes that repeat after [`PERIOD`]; each stream begins at another place in them.
+/// Bytes that repeat after [`PERIOD`]. Each stream begins at another place in them.
 pub(crate) struct Pattern {
     /// The bytes of two periods, so that any piece of up to a period is contiguous.
     bytes: Vec<u8>,
@@ -31,7 +31,8 @@ impl Pattern {
         &self.bytes[from..from + most.min(PERIOD)]
     }
 
-    /// Are these the stream's bytes at `position`? If not, returns how many of them are right.
+    /// Are these the stream's bytes at `position`? The error is the number of bytes that are right
+    /// before the first wrong one.
     pub(crate) fn check(&self, stream: u64, position: u64, bytes: &[u8]) -> Result<(), usize> {
         let mut done = 0;
         while done < bytes.len() {

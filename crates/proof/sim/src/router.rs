@@ -1,9 +1,10 @@
-//! A router between hosts, each on a network of its own. It forwards IP packets. If a packet
-//! exceeds the MTU of the next network, the router sends an ICMP error, or nothing (a black hole).
+//! A router between hosts, each of which is on a network of its own. It forwards IP packets. If a
+//! packet exceeds the MTU of the next network, the router sends an ICMP error, or drops the packet
+//! silently (a black hole).
 //!
-//! Called by: `world` to make a router, `events` with packets that reach it. RFC 1812 sections 5.2
-//! and 5.3, RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2. It has no neighbour
-//! discovery (its links are bare IP), no fragmentation and no routes.
+//! Called by: `world`, which makes a router, and `events`, with packets that reach it. RFC 1812
+//! sections 5.2 and 5.3, RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2. The router
+//! has no neighbour discovery (its links carry bare IP packets), no fragmentation and no routes.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +14,7 @@ use wire::{icmp, icmpv6, ipv4, ipv6, protocol};
 /// The last byte of a router's address on each of its networks.
 const NUMBER: u8 = 254;
 const HOPS: u8 = 64;
-/// An IPv4 router quotes at least the header and eight bytes of a packet that is too long.
+/// An IPv4 router quotes at least the header and eight more bytes of a packet that is too long.
 const QUOTE_BYTES: usize = 28;
 /// An IPv6 router quotes as much as fits the minimum MTU.
 const QUOTE_V6_BYTES: usize = 1280 - ipv6::HEADER_LEN - icmpv6::HEADER_LEN;
@@ -37,14 +38,16 @@ pub struct RouterCounts {
     pub reported: u64,
     /// Packets that were too long, and were dropped silently.
     pub swallowed: u64,
-    /// Packets that were malformed, out of hops, or without a route.
+    /// Packets that were malformed, whose TTL or hop limit had run out, or for which there was no
+    /// network.
     pub dropped: u64,
 }
 
 /// A router.
 pub(crate) struct Router {
     pub(crate) legs: Vec<Leg>,
-    /// From this time on it reports packets that are too long.
+    /// From this time on the router reports packets that are too long; before, it drops them
+    /// silently.
     pub(crate) reports_from: Instant,
     pub(crate) counts: RouterCounts,
 }
@@ -61,11 +64,11 @@ fn v6(network: u8) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, network.into(), 0, 0, 0, NUMBER.into())
 }
 
-/// A packet to send on, and its direction.
+/// A packet to be sent, and the direction into which it is sent.
 pub(crate) struct Onward {
     pub(crate) out: usize,
     pub(crate) packet: Vec<u8>,
-    /// This is the packet itself, not an ICMP error about it.
+    /// Is this the packet itself? Otherwise it is an ICMP error about it.
     pub(crate) is_forwarded: bool,
 }
 
@@ -117,7 +120,7 @@ impl Router {
     }
 }
 
-/// Decrement the hop limit. Returns `false` if no hop is left.
+/// Decrement the TTL or hop limit. Returns `false` if it has run out.
 fn hop(packet: &mut [u8]) -> bool {
     if packet.first().is_some_and(|b| b >> 4 == 4) {
         return ipv4::decrement_ttl(packet).is_some_and(|left| left > 0);
@@ -127,7 +130,8 @@ fn hop(packet: &mut [u8]) -> bool {
     *hops > 0
 }
 
-/// "Fragmentation needed" or "packet too big", for the sender of a packet that came by `network`.
+/// "Fragmentation needed" or "packet too big", sent to the sender of a packet that came from
+/// `network`.
 fn too_big(packet: &[u8], network: u8, mtu: usize) -> Option<Vec<u8>> {
     if packet.first()? >> 4 == 4 {
         let quote = packet.get(..packet.len().min(QUOTE_BYTES))?;

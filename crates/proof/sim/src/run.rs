@@ -18,7 +18,7 @@ use crate::violation::Violation;
 pub struct Verdict {
     /// The seed.
     pub seed: u64,
-    /// The law that did not hold, and what was seen; `None` if all laws held.
+    /// The name of the law that did not hold, and what was seen; `None` if all laws held.
     pub failure: Option<(String, String)>,
     /// When the world ended or failed, in nanoseconds of its time.
     pub at_ns: u64,
@@ -33,7 +33,7 @@ pub struct Verdict {
 pub struct Replay {
     /// The verdict.
     pub verdict: Verdict,
-    /// The plan that the seed drew.
+    /// The choices that the seed made, one in each line.
     pub plan: Vec<String>,
     /// The last events, a row for each.
     pub rows: Vec<String>,
@@ -64,8 +64,8 @@ fn attempt(seed: u64, trace: Option<Trace>) -> (Verdict, Vec<String>) {
         }
     };
     let plan = scenario.plan().to_vec();
-    // A panic is a failure like any other. After a panic the world is only read, and its buffers
-    // are not used again.
+    // A panic is a failure like any other. After a panic the world is only read, because its
+    // buffers may be inconsistent.
     let outcome = catch_unwind(AssertUnwindSafe(|| scenario.run()));
     verdict.at_ns = scenario.world().now().as_nanos();
     verdict.digest = scenario.world().digest();
@@ -94,14 +94,15 @@ pub struct Campaign {
     pub first: u64,
     /// The number of seeds, over all shards.
     pub seeds: u64,
-    /// The number of this shard, and how many shards there are. Shards take seeds in turn.
+    /// The number of this shard, and how many shards there are. Consecutive seeds go to consecutive
+    /// shards.
     pub shard: (u64, u64),
     /// The number of threads.
     pub jobs: usize,
 }
 
-/// Run many seeds. Returns the verdicts of those that failed, in their order. `each` is called with
-/// every verdict, from any thread.
+/// Run many seeds. Returns the verdicts of those that failed, in order. `each` is called with every
+/// verdict, on any thread.
 pub fn campaign(campaign: &Campaign, each: impl Fn(&Verdict) + Sync) -> Vec<Verdict> {
     let (index, count) = campaign.shard;
     let next = AtomicU64::new(campaign.first + index);

@@ -1,7 +1,9 @@
-//! The world that a seed draws: hosts, links, impairments, applications, scheduled events.
+//! The world that a seed makes: hosts, links, impairments, applications, scheduled events. All are
+//! drawn from the seed's random numbers.
 //!
-//! Called by: `run`. A line of `plan` says what was drawn, for the report of a failure. After any
-//! change here every seed draws another world: a seed is only valid with its commit.
+//! Called by: `run`. Each line of `plan` describes a choice, for the report of a failure. After any
+//! change in this file every seed makes another world, so a seed is only valid together with its
+//! commit.
 //!
 //! At `recovery` all impairments of the network end, except for a little loss in half of the
 //! worlds; from then on connections have to make progress.
@@ -31,22 +33,22 @@ use drawn::{path, port, switches};
 
 pub(crate) use drawn::Draw;
 
-/// A device that coalesces interrupts by time only.
+/// A coalescing setting by which a device interrupts by time only, never by the number of frames.
 const NEVER_ENOUGH: Threshold =
     Threshold { frames: u32::MAX, bytes: u32::MAX, within: Duration::ZERO };
 
 /// The longest time without progress. It is longer than the longest legitimate wait: more than
-/// twice the longest time-out of 120 s.
+/// twice the longest time-out, which is 120 s.
 const BOUND: Duration = Duration::from_secs(260);
 
-/// The time after which connections that have not ended are a failure. An hour would not be enough:
+/// If connections have not ended by this time, that is a failure. An hour would not be enough:
 /// without timestamps each hole may cost a time-out of 120 s.
 const LATEST: Duration = Duration::from_secs(5 * 3600);
 
-/// The first network of an adversary; hosts' networks are below.
+/// The number of the first network with an adversary. Networks between hosts have lower numbers.
 const ADVERSARIES_NETWORK: u8 = 100;
 
-/// The first port of datagrams; connections' ports are below.
+/// The first port number for datagrams. Connections have lower port numbers.
 const BACKGROUND_PORT: u16 = 7_000;
 
 /// The world of a seed, ready to run.
@@ -59,7 +61,7 @@ impl Scenario {
     /// Draw a scenario from its seed.
     ///
     /// # Errors
-    /// If a host cannot be set up, which is a defect.
+    /// A host cannot be set up. That is a defect of the program.
     pub fn new(seed: u64, trace: Option<Trace>) -> Result<Scenario, Violation> {
         let mut draw = Draw(Rng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed));
         let mut scenario = Scenario { world: World::new(seed, true, trace), plan: Vec::new() };
@@ -82,7 +84,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The choices that were drawn, a line each.
+    /// The choices that were made, one in each line.
     pub fn plan(&self) -> &[String] {
         &self.plan
     }
@@ -108,7 +110,8 @@ impl Scenario {
             stack.budget.set(Limit::MbufBytes, draw.range(4, 16) as usize * (1 << 20));
         }
         let clock = match draw.range(0, 3) {
-            // The clock begins shortly before milliseconds in 32 bits, and so timestamps, wrap.
+            // The host's clock begins shortly before the time when milliseconds in 32 bits, and so
+            // timestamps, wrap.
             0 => Duration::from_millis((1 << 32) - draw.range(1, 20_000)),
             1 => Duration::from_millis((1 << 31) - draw.range(1, 20_000)),
             _ => Duration::from_millis(draw.range(1, 1 << 20)),
@@ -135,8 +138,8 @@ impl Scenario {
         self.world.add_host(settings);
     }
 
-    /// Join the hosts by links, each between two hosts, or join all by a hub. Returns each network
-    /// with its hosts, link kind and minimum MTU.
+    /// Join the hosts: by links, each between two hosts, or by one hub. Returns each network with
+    /// its hosts, link kind and smallest MTU.
     fn links(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) -> Vec<Network> {
         let introduced = draw.happens(0.7);
         if draw.happens(0.15) {
@@ -241,7 +244,7 @@ impl Scenario {
             let mut config = (scripts::config(draw), scripts::config(draw));
             let is_graceful = scripts.0.is_graceful() && scripts.1.is_graceful();
             if !is_graceful {
-                // A reset may be lost: then only keepalive finds out that the connection has ended.
+                // A RST may be lost. Then only keepalive detects that the connection has ended.
                 scripts::keep_alive(&mut config.0);
                 scripts::keep_alive(&mut config.1);
             }
@@ -285,7 +288,7 @@ impl Scenario {
                 every: Duration::from_millis(draw.magnitude(1, 1_000)),
                 // The longest headers are IPv6's 40 bytes and eight bytes of UDP or ICMP.
                 bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
-                // By that time hosts that paused at the recovery have resumed.
+                // By this time hosts that were paused at the recovery have resumed.
                 must_arrive_from: Some(recovery + Duration::from_secs(20)),
                 seed: draw.0.next_u64(),
             };
@@ -371,7 +374,7 @@ impl Scenario {
     }
 }
 
-/// Hosts that can reach each other: on one network, or through a router.
+/// A set of hosts that can reach each other, on one network or through a router.
 struct Network {
     /// The hosts, each with the number of its network.
     hosts: Vec<(usize, u8)>,

@@ -23,11 +23,11 @@ pub const RTT: Duration = Duration::from_millis(40);
 const ONE_WAY: Duration = Duration::from_millis(20);
 const RATE_BPS: u64 = 100_000_000;
 
-/// The number of the direction from the client, and of the direction to it.
+/// The number of the direction from the client; the next constant is the direction to the client.
 const THERE: usize = 0;
 const BACK: usize = 1;
 
-/// Sizes of the request and of the reply.
+/// Bytes of the request; the next constant is the bytes of the reply.
 const REQUEST_BYTES: u64 = 200;
 const REPLY_BYTES: u64 = 20 << 10;
 /// Exchanges before the measured one, in which the congestion window grows.
@@ -49,15 +49,16 @@ pub struct Tail {
     pub ack_delay: Duration,
 }
 
-/// A request on a warm connection. The last segment of its reply of 20 KB is lost once.
+/// A request on a warm connection. The last segment of its reply, which has 20 KB, is lost once.
 ///
-/// Nagle's algorithm is off at both ends, as in programs that exchange requests and replies: with
-/// it the last segment would wait for an ACK before it could be lost. Eight exchanges without a
-/// loss come first. Time runs from the client's write of the ninth request (at once after it has
-/// read the eighth reply) until it has read the last byte of the ninth reply.
+/// Nagle's algorithm is off at both ends, as in programs that exchange requests and replies. With
+/// it the last segment would wait for an ACK before it is sent and could be lost. Eight exchanges
+/// without a loss come first. Time runs from the client's write of the ninth request, which follows
+/// immediately after the read of the eighth reply, until the client has read the last byte of the
+/// ninth reply.
 ///
 /// # Errors
-/// If the streams differ, or the last segment was never sent or never arrived.
+/// The streams differ, or the last segment was never sent or never arrived.
 pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
     let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
     let (mut client, mut server) = (vec![Write::AwaitOpen], Vec::new());
@@ -77,7 +78,7 @@ pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
             }
             let end = *first_byte.get_or_insert(seen.seq) + end_offset;
             let is_tail = seen.seq.lt(end) && (seen.seq + seen.len).ge(end);
-            // Drop the last segment once; its retransmission passes.
+            // Drop the last segment once; let its retransmission pass.
             !is_tail || core::mem::replace(&mut is_spent, true)
         }),
     );
@@ -103,25 +104,25 @@ pub struct Resumed {
     pub probe_interval: Duration,
 }
 
-/// A bulk transfer whose reader stops, so that its window is closed for five seconds, counted from
-/// when the sender learns of it. Then the reader reads everything in its buffer at once, and the
-/// window opens.
+/// A bulk transfer whose reader stops. So its window is closed for five seconds, counted from the
+/// time when the sender learns of it. Then the reader reads everything in its buffer at once, and
+/// the window opens.
 ///
 /// # Errors
-/// If the streams differ, or the window never closed, or no data was sent afterwards.
+/// The streams differ, the window never closed, or no data was sent afterwards.
 pub fn window_opened(seed: u64) -> Result<Resumed, Violation> {
     let shut = learn(seed)?;
     resume(seed, shut.stop_at, shut.at + SHUT, false)
 }
 
 /// Like [`window_opened`], but the window opens at the worst moment, a millisecond after a probe
-/// was answered, and from then on every segment of the reader is lost until the next probe is sent.
-/// So the sender learns of the open window only from the answer to its next probe. The probe whose
-/// answer still shows a closed window is the first one that is sent five seconds after the window
-/// closed.
+/// was answered. That probe is the first one sent five seconds or more after the window closed, and
+/// its answer still shows a closed window. From then on every segment of the reader is lost until
+/// the next probe is sent. So the sender learns of the open window only from the answer to its next
+/// probe.
 ///
 /// # Errors
-/// If the streams differ, or the window never closed, or no data was sent afterwards.
+/// The streams differ, the window never closed, or no data was sent afterwards.
 pub fn update_lost(seed: u64) -> Result<Resumed, Violation> {
     let shut = learn(seed)?;
     let Some(&probe) = shut.probes.iter().find(|&&at| at >= shut.at + SHUT) else {
@@ -131,7 +132,7 @@ pub fn update_lost(seed: u64) -> Result<Resumed, Violation> {
     resume(seed, shut.stop_at, answered, true)
 }
 
-/// The times in a run whose reader never resumes.
+/// What happens when in a run whose reader never resumes.
 struct Shut {
     /// When the reader stops.
     stop_at: Instant,

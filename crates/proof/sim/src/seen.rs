@@ -1,4 +1,4 @@
-//! A frame decoded for observers of the wire: oracles, and the rows of a replay.
+//! Decodes a frame for observers of the wire: the oracles, and the rows of a replay.
 //!
 //! Called by: `world`, `oracle`, `trace`.
 
@@ -58,7 +58,8 @@ impl fmt::Display for Seen {
     }
 }
 
-/// The IP packet after a frame's link header; `None` if the frame has another protocol.
+/// The IP packet in a frame, without the link header; `None` if the frame contains another
+/// protocol.
 pub(crate) fn packet(frame: &[u8], link: LinkKind) -> Option<&[u8]> {
     match link {
         LinkKind::Ip => Some(frame),
@@ -69,7 +70,7 @@ pub(crate) fn packet(frame: &[u8], link: LinkKind) -> Option<&[u8]> {
     }
 }
 
-/// The TCP segment in a frame; `None` if it holds something else, or is malformed.
+/// The TCP segment in a frame; `None` if the frame contains something else, or is malformed.
 pub fn segment(frame: &[u8], link: LinkKind) -> Option<Seen> {
     let packet = packet(frame, link)?;
     let (src, dst, bytes): (IpAddr, IpAddr, &[u8]) = match packet.first()? >> 4 {
@@ -105,8 +106,8 @@ pub fn segment(frame: &[u8], link: LinkKind) -> Option<Seen> {
     })
 }
 
-/// Is the checksum of the segment in a frame right? Some bits, such as the hop limit of IPv6, have
-/// no checksum: a receiver rightly accepts a segment in which one of them was flipped.
+/// Is the checksum of the segment in a frame correct? Some bits, for example the hop limit of IPv6,
+/// have no checksum, and a receiver rightly accepts a segment in which one of them was flipped.
 pub(crate) fn verifies(frame: &[u8], link: LinkKind) -> bool {
     let Some(packet) = packet(frame, link) else { return false };
     let (pseudo, bytes) = if packet.first().is_some_and(|b| b >> 4 == 4) {
@@ -123,7 +124,7 @@ pub(crate) fn verifies(frame: &[u8], link: LinkKind) -> bool {
     pseudo.plus(length).plus(Ladder::best().sum(bytes)).is_whole()
 }
 
-/// A line about any frame, for a trace.
+/// A line that describes any frame, for a trace.
 pub(crate) fn describe(frame: &[u8], link: LinkKind) -> String {
     if let Some(seen) = segment(frame, link) {
         return seen.to_string();

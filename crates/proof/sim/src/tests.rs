@@ -1,4 +1,5 @@
-//! Every law holds for fixed seeds; a replay has the same packets to the byte; each law can fail.
+//! Tests: every law holds for fixed seeds; a replay has the same packets, byte for byte; each law
+//! can be broken.
 
 mod ecn;
 mod interrupts;
@@ -192,7 +193,7 @@ fn a_hub_carries_each_frame_to_its_host() {
     let hosts: Vec<usize> = (0..3).map(|n| host(&mut world, n)).collect();
     let members: Vec<_> =
         hosts.iter().map(|&h| (h, PortSettings::default(), path(), path())).collect();
-    // Hosts do not know each other's link addresses: all are solicited.
+    // The hosts do not know each other's link addresses, so they have to solicit all of them.
     world.join_by_hub(0, &members, false);
     for (from, to, version) in [(0, 2, IpVersion::V4), (1, 2, IpVersion::V6)] {
         let config = (tcp::Config::default(), tcp::Config::default());
@@ -231,7 +232,7 @@ fn datagrams_and_echoes_arrive_beside_tcp() {
         end(&mut world).expect("every law holds");
         let (sent, arrived) = world.background_counts(0);
         assert_eq!((sent, world.received(0)), (100, 300_000), "{kind:?}");
-        assert!(arrived > 50, "{arrived} {kind:?} arrived");
+        assert!(arrived > 50, "only {arrived} {kind:?} arrived");
     }
 }
 
@@ -271,7 +272,7 @@ fn super_segments_reach_the_wire_in_pieces() {
     path.tso_max_bytes = 65_535;
     let with = measure(&path).expect("streams are whole");
     assert!(with.share > 0.8 && plain.share > 0.8, "{} {}", with.share, plain.share);
-    // With TSO there are as many packets per byte, so the link carried segments, not
+    // With TSO there are as many packets per byte as without, so the link carried segments and not
     // super-segments.
     let packets = |o: &crate::goodput::Outcome| o.bottleneck.arrived as f64 / o.flows_bps[0];
     assert!((packets(&with) / packets(&plain) - 1.0).abs() < 0.02);

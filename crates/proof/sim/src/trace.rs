@@ -1,7 +1,7 @@
 //! The trace of a replay: the last events, a row for each, and captures of every port.
 //!
-//! Called by: `world`, in a replay. Other runs spend nothing on it: a failure is examined by
-//! running its seed again.
+//! Called by: `world`, in a replay. Runs without a replay do not keep a trace, because a failure is
+//! examined by running its seed again.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -22,7 +22,7 @@ pub struct Trace {
     rows: Arc<Mutex<VecDeque<String>>>,
     rows_max: usize,
     captures: Option<PathBuf>,
-    /// Capture files that could not be made.
+    /// The errors of capture files that could not be made.
     trouble: Arc<Mutex<Vec<String>>>,
 }
 
@@ -61,7 +61,7 @@ impl Trace {
         lock(&self.trouble).clone()
     }
 
-    /// A port's device, with a capture around it if one is wanted.
+    /// The device of a port; if captures are wanted, with a capturing device around it.
     pub(crate) fn wrap(&self, device: Mem, host: usize, port: usize) -> Box<dyn Device> {
         let Some(prefix) = &self.captures else { return Box::new(device) };
         let path = PathBuf::from(format!("{}-host{host}-port{port}.pcapng", prefix.display()));
@@ -79,7 +79,8 @@ impl Trace {
             Ok((capture, _)) => Box::new(capture),
             Err(error) => {
                 lock(&self.trouble).push(format!("{}: {error}", path.display()));
-                // The device was consumed by the attempt; return one whose peer is gone.
+                // The failed attempt has consumed the device, so return a device whose other end is
+                // gone.
                 Box::new(device::mem::pair(&device::mem::Config::default()).0)
             }
         }

@@ -1,5 +1,5 @@
-//! Values on the command line: rates, times, shares, sizes, shards. The grammar is that of tc(8); a
-//! bare number that could be read in two ways is refused.
+//! Parses values on the command line: rates, times, shares, sizes, shards. The grammar is that of
+//! tc(8). A bare number that could be read in two ways is refused.
 //!
 //! Called by: the program `wirespeed-sim`, experiments, `wirespeed wire`.
 //! docs/decisions/0061-values.md has the reason for each rule.

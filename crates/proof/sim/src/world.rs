@@ -1,7 +1,7 @@
 //! A world: hosts, links and applications in virtual time, from one seed.
 //!
-//! Called by: `scenario`, `goodput`, tests. `topology` builds it, `events.rs` runs it. Add hosts,
-//! then links, hubs or routers between them, then flows; then call [`World::run_until`] and
+//! Called by: `scenario`, `goodput`, tests. `topology` builds a world, `events.rs` runs it. Add
+//! hosts, then links, hubs or routers between them, then flows. Then call [`World::run_until`] and
 //! [`World::run_to_end`].
 
 mod topology;
@@ -27,7 +27,7 @@ use crate::router::{Router, RouterCounts};
 use crate::seen::Seen;
 use crate::trace::Trace;
 
-/// Bytes of the wire's own buffers, for copies and for the segments of super-segments.
+/// Bytes of the wire's own buffers, which hold copies, and the segments of super-segments.
 const WIRE_BYTES: usize = 1 << 30;
 
 /// Where a direction of a link leads.
@@ -57,7 +57,7 @@ pub(crate) struct Lane {
     pub(crate) dropped_by_hook: u64,
 }
 
-/// A hub's port: the link address behind it, and the directions to and from it.
+/// A hub's port: the link address at it, and the directions from it and to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HubPort {
     pub(crate) mac: MacAddr,
@@ -124,7 +124,7 @@ pub struct World {
     pub(crate) liveness: Liveness,
     pub(crate) trace: Option<Trace>,
     pub(crate) clock_jumped: Vec<bool>,
-    /// A hash over every frame that was sent, by which two runs are compared.
+    /// A hash over every frame that was sent. Two runs are compared by it.
     pub(crate) digest: u64,
     /// Events handled so far.
     pub(crate) events: u64,

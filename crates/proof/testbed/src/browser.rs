@@ -4,7 +4,7 @@
 //! Called by: tests of pages, with [`Need::CHROMIUM`](crate::Need::CHROMIUM). One [`Browser`] is
 //! one page. As in the rest of this crate, failures are panics.
 //!
-//! Messages are written as plain JSON: a typed client would be as large as the whole workspace and
+//! Messages are written as plain JSON. A typed client would be as large as the whole workspace and
 //! fit only one version of Chromium, and tests need only ten methods.
 
 use std::io::{BufRead, BufReader, Write};
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::until;
 
-/// How long an answer may take: a busy machine starts a browser slowly.
+/// How long an answer may take. On a busy machine a browser starts slowly.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one page. It is ended on drop.
@@ -38,7 +38,7 @@ pub struct Browser {
     session: Option<String>,
     complaints: Vec<String>,
     requests: Vec<String>,
-    /// The page that was opened last has been loaded.
+    /// Has the page that was opened last been loaded?
     loaded: bool,
 }
 
@@ -108,7 +108,7 @@ impl Browser {
     /// Call a method of the protocol for the page. Returns the result.
     ///
     /// # Panics
-    /// If the call is refused, or takes longer than a minute.
+    /// Chromium refuses the call, or takes longer than a minute.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.next;
         self.next += 1;
@@ -206,7 +206,7 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", asked);
     }
 
-    /// Set the theme that the system asks pages for: dark or light.
+    /// Set the theme that the browser reports to pages: dark or light.
     pub fn dark(&mut self, dark: bool) {
         let theme = if dark { "dark" } else { "light" };
         let features = json!([{"name": "prefers-color-scheme", "value": theme}]);
@@ -248,7 +248,7 @@ impl Browser {
         &self.complaints
     }
 
-    /// The addresses that pages have asked for since the start.
+    /// The addresses that pages have requested since the start.
     pub fn requests(&self) -> &[String] {
         &self.requests
     }
@@ -290,8 +290,8 @@ fn save(made: &Value, file: &Path) {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // All processes of the browser are in its group. If they have ended, this fails, which does
-        // not matter.
+        // All processes of the browser are in its process group. If they have ended already, this
+        // call fails, which does not matter.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
         until(Duration::from_secs(2), || fs::remove_dir_all(&self.home).is_ok());

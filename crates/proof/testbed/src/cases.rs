@@ -1,6 +1,6 @@
 //! Runs the cases of a test program and prints them in libtest's format, so that tools can parse
-//! the output as they parse libtest's. A case whose needs are not met is reported as ignored, with
-//! the missing need.
+//! the output. A case whose needs are not met is reported as ignored, with the need that is
+//! missing.
 //!
 //! Called by: the `main` of test programs.
 
@@ -10,15 +10,16 @@ use std::time::Instant;
 
 use crate::needs::{Need, missing_for_all};
 
-/// A case: its name as a sentence, its needs beyond root and TUN, and the function to run. A case
-/// fails by panicking.
+/// A case: its name as a sentence, its needs (root and TUN are always needed), and the function to
+/// run. A case fails by panicking.
 pub type Case<F = fn()> = (&'static str, &'static [Need], F);
 
-/// The variable that sets the directory of the control sockets of wirespeed's programs.
+/// The environment variable for the directory in which wirespeed's programs have their control
+/// sockets.
 const RUN_TIME: &str = "WIRESPEED_RUNTIME_DIR";
 
-/// Run this test program again with a run-time folder of its own, so that its cases do not see
-/// other programs of the machine. A case may use another folder.
+/// Run this test program again with a run-time directory of its own, so that its cases do not find
+/// other wirespeed programs of the machine. A case may use another directory.
 fn with_a_run_time_folder() -> ExitCode {
     let name = format!("wstest-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -27,7 +28,8 @@ fn with_a_run_time_folder() -> ExitCode {
     let mut again = Command::new(program);
     again.args(std::env::args_os().skip(1)).env(RUN_TIME, &folder);
     let status = again.status().expect("it ran a moment ago");
-    // Files that a case left in the folder are removed with it; if that fails nothing is lost.
+    // Files that a case has left in the directory are removed with it. If that fails, it does not
+    // matter.
     let _ = std::fs::remove_dir_all(&folder);
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
@@ -51,13 +53,14 @@ fn inside(_: fn()) {
     unreachable!("every case is ignored");
 }
 
-/// Run each case in the current namespace; only the needs that it names are checked. Arguments as
-/// for [`in_namespaces`].
+/// Run each case in the current namespace, and check only the needs that the case names. Arguments
+/// are as for [`in_namespaces`].
 pub fn in_place(cases: &[&[Case]]) -> ExitCode {
     run_lacking(None, cases, |case| case())
 }
 
-/// Run each case through `each`, which sets up its environment; arguments as for [`in_namespaces`].
+/// Run each case by `each`, which sets up the case's environment. Arguments are as for
+/// [`in_namespaces`].
 pub fn run<F>(cases: &[&[Case<F>]], each: impl Fn(&F)) -> ExitCode {
     run_lacking(missing_for_all(), cases, each)
 }

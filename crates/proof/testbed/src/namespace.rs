@@ -41,7 +41,7 @@ impl Namespace {
         ip(&format!("-n {} {arguments}", self.0))
     }
 
-    /// Move this thread into the namespace, for good.
+    /// Move this thread into the namespace for the rest of the thread's life.
     ///
     /// # Panics
     /// If the system refuses.
@@ -51,7 +51,7 @@ impl Namespace {
             .expect("root may enter");
     }
 
-    /// Run `f` to its end in the namespace, on a new thread.
+    /// Run `f` in the namespace, on a new thread, and wait for its end.
     ///
     /// # Errors
     /// The payload of `f`'s panic.

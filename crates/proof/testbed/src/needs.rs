@@ -1,5 +1,5 @@
-//! The needs of a case outside of the workspace, the check for each need, and the message if it is
-//! not met.
+//! What a test case needs from the machine: programs, io_uring, root. Each need has a check, and a
+//! message for a machine that does not meet it.
 //!
 //! Called by: `cases.rs`; tests name the needs of their cases.
 
@@ -70,7 +70,8 @@ fn is_on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// The needs common to all cases, TUN, iproute2 and root: the message if one is missing.
+/// Checks the needs that all cases have: `/dev/net/tun`, iproute2 and root. Returns the message for
+/// the first one that is not met.
 #[cfg(target_os = "linux")]
 pub(crate) fn missing_for_all() -> Option<String> {
     if File::options().read(true).write(true).open("/dev/net/tun").is_err() {

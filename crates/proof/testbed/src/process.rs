@@ -1,4 +1,4 @@
-//! Child processes of a case. They are killed by process id, never by name, when the case ends.
+//! Child processes of a case. When the case ends, they are killed by process id, never by name.
 //!
 //! Called by: tests.
 
@@ -23,7 +23,7 @@ impl Running {
             status = self.0.try_wait().expect("it is a child");
             status.is_some()
         });
-        assert!(ended, "it did not end within a minute");
+        assert!(ended, "the process did not end within a minute");
         status.expect("it has ended")
     }
 
@@ -61,14 +61,15 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // If it has exited already, the kill fails, which does not matter.
+        // If the process has exited already, the kill fails, which does not matter.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Call `so` every 50 ms until it returns true, for at most `time`, however long a call takes.
-/// Returns true as soon as `so` does. A call that has begun in time counts.
+/// Call `so` every 50 ms until it returns true, but for at most `time`, however long each call
+/// takes. Returns true as soon as `so` does. A call that begins in time counts even if it ends
+/// later.
 pub fn until(time: Duration, mut so: impl FnMut() -> bool) -> bool {
     const STEP: Duration = Duration::from_millis(50);
     let began = Instant::now();
@@ -99,6 +100,6 @@ mod tests {
         assert!(!until(2 * look, slow));
         // If only the pauses of 50 ms counted, there would be more calls.
         assert!((1..=2).contains(&looks), "{looks} looks");
-        assert!(until(Duration::ZERO, || true), "one look at least");
+        assert!(until(Duration::ZERO, || true), "`so` is not called if the time is zero");
     }
 }

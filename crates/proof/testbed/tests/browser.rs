@@ -1,5 +1,5 @@
 //! Tests of the browser itself: messages from a page, pictures of the page, and input to it. Each
-//! page here has a fault of the kind that other tests look for, to show that such tests can fail.
+//! page has a fault of the kind that other tests look for. This shows that those tests can fail.
 //!
 //! Called by: `cargo test`, `cargo xtask interop pages`.
 

@@ -1,4 +1,4 @@
-//! MOUNT version 3 on the wire (RFC 1813 section 5.1): the way from a path to a file handle.
+//! MOUNT version 3 on the wire (RFC 1813 section 5.1), which maps paths to file handles.
 //!
 //! Called by: `server`, `client`.
 
@@ -6,22 +6,22 @@ use rpc::xdr::{Bounded, Bytes, List};
 
 use crate::proto::{Handle, Status};
 
-/// The program.
+/// The number of the RPC program.
 pub const PROGRAM: u32 = 100_005;
 /// Its version.
 pub const VERSION: u32 = 3;
 
 /// Procedures.
 pub mod procedure {
-    /// The handle of a path.
+    /// Get the file handle of a path.
     pub const MNT: u32 = 1;
-    /// The list of clients and the paths that they have mounted.
+    /// List the clients and the paths that they have mounted.
     pub const DUMP: u32 = 2;
-    /// A path is no longer used.
+    /// Report that the client no longer uses a path.
     pub const UMNT: u32 = 3;
-    /// No path is used any more.
+    /// Report that the client uses no path any more.
     pub const UMNTALL: u32 = 4;
-    /// The paths that can be mounted.
+    /// List the paths that can be mounted.
     pub const EXPORT: u32 = 5;
 }
 
@@ -43,12 +43,12 @@ rpc::xdr! {
     pub struct Export {
         /// The path.
         pub dir: Path,
-        /// The clients that may mount it; everybody if it is empty.
+        /// The clients that may mount the path; everybody if the list is empty.
         pub groups: List<Bounded<Bytes, 255>>,
     }
 }
 
-/// The status of MNT that says the same as one of NFS.
+/// The MOUNT status with the same meaning as an NFS status.
 pub fn status(of: Status) -> Status {
     match of {
         Status::Ok

@@ -1,7 +1,7 @@
 //! NFS version 3 on the wire (RFC 1813 section 2 and 3).
 //!
-//! Called by: `server`, `client`. Names are ours, the RFC's are beside them. Handles are copied,
-//! names and data are borrowed from the message.
+//! Called by: `server`, `client`. The names are ours; each comment gives the RFC's name. Handles
+//! are copied; names and data are borrowed from the message.
 
 mod status;
 
@@ -10,11 +10,11 @@ use rpc::xdr::{Bytes, Decode, DecodeError, Decoder, Encode, Opaque};
 use crate::limits::HANDLE_BYTES;
 pub use status::Status;
 
-/// The program.
+/// The number of the RPC program.
 pub const PROGRAM: u32 = 100_003;
 /// Its version.
 pub const VERSION: u32 = 3;
-/// Its port, of UDP and TCP.
+/// Its port, for UDP and TCP.
 pub const PORT: u16 = 2_049;
 
 /// Procedures (NFSPROC3).
@@ -23,15 +23,15 @@ pub mod procedure {
     pub const GETATTR: u32 = 1;
     /// Set attributes of a file.
     pub const SETATTR: u32 = 2;
-    /// The file of a name in a directory.
+    /// Find the file with a name in a directory.
     pub const LOOKUP: u32 = 3;
-    /// The rights of the caller.
+    /// Check the caller's rights.
     pub const ACCESS: u32 = 4;
     /// The target of a symbolic link.
     pub const READLINK: u32 = 5;
-    /// Read.
+    /// Read data of a file.
     pub const READ: u32 = 6;
-    /// Write.
+    /// Write data of a file.
     pub const WRITE: u32 = 7;
     /// Make a file.
     pub const CREATE: u32 = 8;
@@ -49,21 +49,21 @@ pub mod procedure {
     pub const RENAME: u32 = 14;
     /// Give a file one more name.
     pub const LINK: u32 = 15;
-    /// Names in a directory.
+    /// List the names in a directory.
     pub const READDIR: u32 = 16;
-    /// Names in a directory, with attributes and handles.
+    /// List the names in a directory, with attributes and handles.
     pub const READDIRPLUS: u32 = 17;
-    /// How full the file system is.
+    /// Get the size of the file system and the space that is free.
     pub const FSSTAT: u32 = 18;
-    /// The abilities of the server.
+    /// Get the limits and abilities of the server.
     pub const FSINFO: u32 = 19;
-    /// The limits of names.
+    /// Get the limits on names.
     pub const PATHCONF: u32 = 20;
-    /// Write UNSTABLE data to stable storage.
+    /// Write UNSTABLE data of a file to stable storage.
     pub const COMMIT: u32 = 21;
 }
 
-/// Rights (ACCESS3).
+/// Bits of rights (ACCESS3).
 pub mod access {
     /// Read data or a directory.
     pub const READ: u32 = 1;
@@ -87,14 +87,14 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A handle of these bytes, unless there are more than a handle may have.
+    /// The handle with these bytes; `None` if there are more than 64.
     pub fn new(of: &[u8]) -> Option<Handle> {
         let mut bytes = [0; HANDLE_BYTES];
         bytes.get_mut(..of.len())?.copy_from_slice(of);
         Some(Handle { bytes, len: of.len() as u8 })
     }
 
-    /// Its bytes.
+    /// The handle's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
@@ -150,19 +150,19 @@ rpc::xdr! {
     /// The attributes of a file (`fattr3`): 84 bytes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Attributes {
-        /// Its type.
+        /// The file's type.
         pub kind: Kind,
         /// The bits of chmod(2).
         pub mode: u32,
-        /// The number of its names.
+        /// How many names (hard links) the file has.
         pub nlink: u32,
-        /// Its owner.
+        /// The user that owns the file.
         pub uid: u32,
-        /// Its group.
+        /// The group that owns the file.
         pub gid: u32,
         /// Bytes in the file.
         pub size: u64,
-        /// Bytes of disk that it takes.
+        /// Bytes of disk that the file occupies.
         pub used: u64,
         /// The major number of a device.
         pub major: u32,
@@ -180,7 +180,8 @@ rpc::xdr! {
         pub ctime: Time,
     }
 
-    /// The attributes that are compared to see whether others have changed a file (`wcc_attr`).
+    /// Attributes of a file before a call, by which a client sees whether others have changed the
+    /// file (`wcc_attr`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Before {
         /// Bytes in the file.
@@ -191,7 +192,7 @@ rpc::xdr! {
         pub ctime: Time,
     }
 
-    /// A file that a call has changed (`wcc_data`).
+    /// Attributes of a file before and after a call that changed it (`wcc_data`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Changed {
         /// Before the call.
@@ -200,7 +201,7 @@ rpc::xdr! {
         pub after: Option<Attributes>,
     }
 
-    /// How a time is set: not at all, to the time of the server, or to this time.
+    /// How a time is set: not at all, to the server's current time, or to the given time.
     #[allow(missing_docs, reason = "the variants are above")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub union SetTime {
@@ -218,7 +219,7 @@ rpc::xdr! {
         pub uid: Option<u32>,
         /// The group.
         pub gid: Option<u32>,
-        /// The bytes in it: it is cut, or grows by zeros.
+        /// The size in bytes: the file is cut, or extended by zeros.
         pub size: Option<u64>,
         /// The time of the last read.
         pub atime: SetTime,
@@ -235,16 +236,16 @@ rpc::xdr! {
         pub name: Opaque<'a>,
     }
 
-    /// Arguments of WRITE before the data.
+    /// Arguments of WRITE, without the data.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct WriteHead {
         /// The file.
         pub file: Handle,
         /// The offset of the data in the file.
         pub offset: u64,
-        /// Bytes of the data that are to be written.
+        /// How many bytes of the data are to be written.
         pub count: u32,
-        /// How safe the data has to be.
+        /// Where the data has to be before the server answers.
         pub stable: Stable,
     }
 
@@ -257,19 +258,20 @@ rpc::xdr! {
         pub data: Opaque<'a>,
     }
 
-    /// How safe data is when a WRITE is answered (`stable_how`).
+    /// Where data is when a WRITE is answered (`stable_how`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Stable {
-        /// UNSTABLE: until the server fails.
+        /// UNSTABLE: with the server, which may lose it if it fails.
         Unstable = 0,
-        /// DATA_SYNC: data is on stable storage.
+        /// DATA_SYNC: the data is on stable storage.
         DataSync = 1,
-        /// FILE_SYNC: attributes as well.
+        /// FILE_SYNC: the data and the attributes are on stable storage.
         FileSync = 2,
     }
 
-    /// How a file is made (`createhow3`): it may be there already; it must not be there; it must
-    /// not be there unless this call has made it, as these bytes say.
+    /// How a file is made (`createhow3`). UNCHECKED: the file may exist. GUARDED: it must not
+    /// exist. EXCLUSIVE: it must not exist, unless an earlier try of this call, with the same
+    /// verifier, has made it.
     #[allow(missing_docs, reason = "the variants are above")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub union How {
@@ -285,7 +287,7 @@ rpc::xdr! {
         pub handle: Option<Handle>,
         /// Its attributes.
         pub attributes: Option<Attributes>,
-        /// The directory.
+        /// The directory in which the file was made, before and after the call.
         pub dir: Changed,
     }
 
@@ -296,18 +298,18 @@ rpc::xdr! {
         pub handle: Handle,
         /// Its attributes.
         pub attributes: Option<Attributes>,
-        /// The directory.
+        /// The directory in which the name was looked up.
         pub dir: Option<Attributes>,
     }
 
     /// The results of READ.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Data<'a> {
-        /// The file.
+        /// The attributes of the file.
         pub attributes: Option<Attributes>,
-        /// Bytes that were read.
+        /// How many bytes were read.
         pub count: u32,
-        /// Does the file end behind them?
+        /// Does the file end after these bytes?
         pub eof: bool,
         /// The data.
         pub data: Opaque<'a>,
@@ -316,13 +318,13 @@ rpc::xdr! {
     /// The results of WRITE.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Written {
-        /// The file.
+        /// The file, before and after the call.
         pub file: Changed,
-        /// Bytes that were written.
+        /// How many bytes were written.
         pub count: u32,
-        /// How safe they are.
+        /// Where the written bytes are.
         pub committed: Stable,
-        /// The verifier: it differs if the server has restarted since.
+        /// The verifier. It changes when the server restarts.
         pub verifier: [u8; 8],
     }
 
@@ -331,28 +333,28 @@ rpc::xdr! {
     pub struct Entry {
         /// The number of the file.
         pub fileid: u64,
-        /// Its name.
+        /// The file's name.
         pub name: Bytes,
-        /// The cookie to go on behind it.
+        /// The cookie with which a client asks for the entries after this one.
         pub cookie: u64,
-        /// Its attributes.
+        /// The file's attributes.
         pub attributes: Option<Attributes>,
-        /// Its handle.
+        /// The file's handle.
         pub handle: Option<Handle>,
     }
 
     /// The results of FSINFO.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Info {
-        /// The root.
+        /// The attributes of the file whose handle was given.
         pub attributes: Option<Attributes>,
-        /// Bytes of a READ at most.
+        /// The most bytes of a READ.
         pub rtmax: u32,
         /// Bytes of a READ that the server prefers.
         pub rtpref: u32,
         /// The bytes of a READ should be a multiple of this.
         pub rtmult: u32,
-        /// Bytes of a WRITE at most.
+        /// The most bytes of a WRITE.
         pub wtmax: u32,
         /// Bytes of a WRITE that the server prefers.
         pub wtpref: u32,
@@ -360,16 +362,18 @@ rpc::xdr! {
         pub wtmult: u32,
         /// Bytes of a READDIR that the server prefers.
         pub dtpref: u32,
-        /// The largest file.
+        /// The largest size of a file, in bytes.
         pub maxfilesize: u64,
-        /// The unit of times.
+        /// The resolution of the server's times.
         pub time_delta: Time,
-        /// FSF3 bits: links 1, symbolic links 2, the same everywhere 8, times can be set 16.
+        /// FSF3 bits: hard links 1, symbolic links 2, PATHCONF is the same for all files 8, times
+        /// can be set 16.
         pub properties: u32,
     }
 }
 
-// The default sets nothing. It is not derived: the macro cannot mark a variant as the default.
+// The default sets no time. `Default` is not derived, because the macro cannot mark a variant as
+// the default.
 #[allow(clippy::derivable_impls, reason = "the macro's unions have no attribute on a variant")]
 impl Default for SetTime {
     fn default() -> SetTime {

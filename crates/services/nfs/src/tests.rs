@@ -1,4 +1,4 @@
-//! Server and client against each other over streams in memory, and calls that no client makes.
+//! Server and client, joined by streams in memory; and calls that our client never makes.
 
 mod at_once;
 mod away;
@@ -27,8 +27,8 @@ use crate::limits::RECORD_BYTES;
 use crate::proto::Handle;
 use crate::server::{Export, Mount, Nfs as Service, OnePort, Secrets};
 
-/// A directory that is removed when this is dropped. `tree/` in it is served, files beside `tree/`
-/// are not.
+/// A directory that is removed when this is dropped. The server serves `tree/` in it, and not the
+/// files beside `tree/`.
 pub(crate) struct Rig {
     pub(crate) dir: PathBuf,
     pub(crate) servers: Arc<Servers>,
@@ -54,7 +54,7 @@ impl Rig {
         self.dir.join("tree")
     }
 
-    /// A client of a program.
+    /// An RPC client of a program.
     pub(crate) fn client(&self, program: u32) -> Client {
         let servers = self.servers.clone();
         let connect = move || {
@@ -68,14 +68,14 @@ impl Rig {
         Client::over_streams(config, 1, connect)
     }
 
-    /// A client of NFS, and the root.
+    /// A client of NFS, and the handle of the root.
     pub(crate) async fn nfs(&self) -> (Nfs, Handle) {
         let root = mount(&self.client(crate::mount::PROGRAM), b"/").await.expect("an export");
         (Nfs::over_streams(self.client(crate::proto::PROGRAM)), root)
     }
 }
 
-/// Servers of a directory, as of a program that was just started.
+/// RPC servers for a directory, like those of a program that has just started.
 pub(crate) fn serving(dir: &Path, is_read_only: bool) -> Arc<Servers> {
     static RUN: AtomicU32 = AtomicU32::new(1);
     let run = RUN.fetch_add(1, Ordering::Relaxed).into();
@@ -96,7 +96,7 @@ impl Drop for Rig {
     }
 }
 
-/// Secrets like those of any run.
+/// Secrets for a server. They are the same in each call, like those of servers in one run.
 pub(crate) fn secrets() -> Secrets {
     Secrets { run: 0x1234_5678, lasting: KeyedHash::new(3, 4) }
 }
@@ -106,7 +106,7 @@ fn clock() -> Instant {
     Instant::from_nanos(START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64 + 1)
 }
 
-/// Bytes that differ from place to place.
+/// `bytes` bytes, each of which depends on its position.
 pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n * 7 + n / 251 + n / 65_521) as u8).collect()
 }

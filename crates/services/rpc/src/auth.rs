@@ -1,7 +1,7 @@
 //! Credentials: AUTH_NONE and AUTH_SYS (RFC 5531 section 8 and appendix A).
 //!
-//! Called by: `message.rs`, clients and servers. AUTH_SYS is only a claim of the caller about its
-//! user: nothing checks it. A body has 400 bytes at most.
+//! Called by: `message.rs`, clients and servers. AUTH_SYS contains only the caller's claim about
+//! its user, which nothing checks. A body has 400 bytes at most.
 
 use crate::limits::{GROUPS_MAX, MACHINE_NAME_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, put_opaque, put_u32};
@@ -11,7 +11,7 @@ pub const AUTH_NONE: u32 = 0;
 /// The flavor AUTH_SYS.
 pub const AUTH_SYS: u32 = 1;
 
-/// A credential or a verifier as it is in a message: its flavor, and a body of 400 bytes at most.
+/// A credential or a verifier as in a message: its flavor, and a body of 400 bytes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpaqueAuth<'a> {
     /// [`AUTH_NONE`], [`AUTH_SYS`] or another one.
@@ -37,7 +37,7 @@ impl Encode for OpaqueAuth<'_> {
 pub struct AuthSys {
     /// Any number of the caller's choice.
     pub stamp: u32,
-    /// The caller's host; longer names than 255 bytes are cut.
+    /// The name of the caller's host. Names longer than 255 bytes are cut.
     pub machine: String,
     /// The user.
     pub uid: u32,
@@ -95,23 +95,23 @@ impl Encode for Credential {
     }
 }
 
-/// Why a server does not believe a caller (`auth_stat`).
+/// Why a server rejects a caller's credential or verifier (`auth_stat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u32)]
 pub enum AuthError {
-    /// The credential is broken.
+    /// The credential is malformed.
     #[error("the credential is broken (AUTH_BADCRED)")]
     BadCredential = 1,
     /// A new session has to begin.
     #[error("the credential was rejected: a new session must begin (AUTH_REJECTEDCRED)")]
     RejectedCredential = 2,
-    /// The verifier is broken.
+    /// The verifier is malformed.
     #[error("the verifier is broken (AUTH_BADVERF)")]
     BadVerifier = 3,
     /// The verifier has expired or was used before.
     #[error("the verifier has expired or was used before (AUTH_REJECTEDVERF)")]
     RejectedVerifier = 4,
-    /// The flavor is too weak.
+    /// The server wants a stronger flavor.
     #[error("the server wants a stronger credential: try AUTH_SYS (AUTH_TOOWEAK)")]
     TooWeak = 5,
     /// Any other reason.
@@ -120,7 +120,7 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// The reason with that number; an unknown one is `Other`.
+    /// The reason with that number; [`AuthError::Other`] for an unknown number.
     pub fn of(number: u32) -> AuthError {
         match number {
             1 => AuthError::BadCredential,

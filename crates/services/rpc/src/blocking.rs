@@ -1,9 +1,9 @@
-//! Clients and servers that wait, over anything that is `Read` and `Write`, or sends and receives
-//! datagrams.
+//! Clients and servers whose calls block, over anything that implements `Read` and `Write`, or that
+//! sends and receives datagrams.
 //!
-//! Called by: programs. They also pass the clock: a [`Clock`] is a function. A stream must have a
-//! read time-out of its own, after which `read` fails with `WouldBlock` or `TimedOut`: then the
-//! deadline of the call is checked.
+//! Called by: programs, which also pass the clock: a [`Clock`] is a function. A stream must have a
+//! read time-out, after which `read` fails with `WouldBlock` or `TimedOut`; then the deadline of
+//! the call is checked.
 
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,7 +18,8 @@ use crate::xdr::{Decode, Decoder, Encode};
 /// A program's function that returns the time.
 pub type Clock = fn() -> Instant;
 
-/// A client that calls and waits: the clients of [`crate::program!`] are made over it.
+/// A client that makes a call and waits for its results. The clients that [`crate::program!`]
+/// defines use it.
 pub trait Caller {
     /// Call a procedure and wait for its results.
     ///
@@ -30,7 +31,7 @@ pub trait Caller {
     ) -> Result<R, CallError>;
 }
 
-/// A client over a stream; when the stream has ended, `connect` makes another one.
+/// A client over a stream. When the stream has ended, `connect` makes another one.
 pub struct Tcp<S, C> {
     client: StreamClient,
     stream: Option<S>,
@@ -58,7 +59,7 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
         &self.client
     }
 
-    /// Begin a call, to be written with others by [`Tcp::flush`] or [`Tcp::reply`].
+    /// Begin a call. [`Tcp::flush`] or [`Tcp::reply`] writes it together with others.
     ///
     /// # Errors Too many calls wait, the call is too long, or the transport failed.
     pub fn send<A: Encode + ?Sized>(
@@ -73,7 +74,8 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
         Ok(id)
     }
 
-    /// Call a procedure that sends no reply (RFC 5531 section 10), to be written with others.
+    /// Call a procedure that sends no reply (RFC 5531 section 10). The call is written together
+    /// with others.
     ///
     /// # Errors The call is too long, or the transport failed.
     pub fn batch<A: Encode + ?Sized>(&mut self, procedure: u32, args: &A) -> Result<(), CallError> {
@@ -84,7 +86,7 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
     /// Write all calls that were begun.
     ///
     /// # Errors
-    /// The transport failed: all calls that wait are forgotten.
+    /// The transport failed. All calls that wait are forgotten.
     pub fn flush(&mut self) -> Result<(), CallError> {
         self.write().map_err(|error| self.lost(error.into()))
     }
@@ -112,11 +114,11 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
         error
     }
 
-    /// Wait for the next reply, to any call: its results go to `take`.
+    /// Wait for the next reply to any call; its results go to `take`.
     ///
     /// # Errors
-    /// The connection has ended, or its stream is broken: all calls are forgotten. A call that
-    /// times out ends the connection too, because the calls behind it would wait as long.
+    /// The connection has ended, or its stream cannot go on: all calls are forgotten. If a call
+    /// times out, the connection is ended too, because the calls after it would wait as long.
     pub fn reply<T>(
         &mut self,
         take: impl FnOnce(CallId, Result<&[u8], CallError>) -> T,
@@ -128,7 +130,7 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
                 Ok(None) => {}
                 Err(error) => return Err(self.lost(error)),
             }
-            // Check this even if bytes came: a peer may send a reply byte by byte.
+            // Check the time even if bytes came: a peer may send a reply byte by byte.
             if (self.clock)() >= self.client.deadline() {
                 return Err(self.lost(CallError::TimedOut));
             }
@@ -146,13 +148,14 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
     }
 }
 
-/// Does the error only mean that nothing has happened yet?
+/// Does the error only mean that nothing has arrived yet?
 fn is_wait(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 impl<S: Read + Write, C: FnMut() -> io::Result<S>> Caller for Tcp<S, C> {
-    /// Replies to earlier calls of [`Tcp::send`] that come first are lost: wait for those before.
+    /// Replies to earlier calls of [`Tcp::send`] that arrive first are lost, so wait for those
+    /// calls before.
     fn call<A: Encode + ?Sized, R: for<'a> Decode<'a>>(
         &mut self,
         procedure: u32,
@@ -169,14 +172,14 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Caller for Tcp<S, C> {
     }
 }
 
-/// A socket for datagrams that is connected to a server.
+/// A datagram socket that is connected to a server.
 pub trait Datagrams {
     /// Send a datagram.
     ///
     /// # Errors
     /// The errors of the socket.
     fn send(&mut self, datagram: &[u8]) -> io::Result<()>;
-    /// Receive one within a time; `None` if none came.
+    /// Receive a datagram within a time; `None` if none came.
     ///
     /// # Errors
     /// The errors of the socket.
@@ -207,7 +210,7 @@ pub struct Udp<D> {
 }
 
 impl<D: Datagrams> Udp<D> {
-    /// Over a socket that is connected; `secret` as for [`DatagramClient::new`].
+    /// A client over a connected socket; `secret` as for [`DatagramClient::new`].
     pub fn new(config: Config, secret: KeyedHash, clock: Clock, socket: D) -> Udp<D> {
         let client = DatagramClient::new(config, secret);
         Udp { client, socket, room: vec![0; DATAGRAM_BYTES], clock }
@@ -279,7 +282,7 @@ pub fn serve<S: Read + Write>(
                 break;
             }
         }
-        // Check this even if bytes came: a peer may send a record byte by byte.
+        // Check the time even if bytes came: a peer may send a record byte by byte.
         if clock() >= session.deadline() {
             return Err(io::Error::new(ErrorKind::TimedOut, "idle, or half a record"));
         }

@@ -1,12 +1,12 @@
 //! ONC RPC version 2 (RFC 5531) over any transport: XDR (RFC 4506), record marking, clients over
 //! streams and datagrams, servers, and the port mapper (RFC 1833).
 //!
-//! Called by: programs, which bring the transport. The core does no I/O, reads no clock and draws
+//! Called by: programs, which provide the transport. The core does no I/O, reads no clock and draws
 //! no random number: [`client::StreamClient`], [`client::DatagramClient`], [`server::Server`] and
-//! [`server::Session`] take bytes and the time, and return bytes and deadlines. [`blocking`] drives
-//! them over anything that is `Read` and `Write`, module `tasks` (feature `tokio`) over anything
-//! that is `AsyncRead` and `AsyncWrite`, and over datagrams. Limits: [`limits`]. Decisions: 0082,
-//! 0088.
+//! [`server::Session`] take bytes and the time, and return bytes and deadlines. [`blocking`] runs
+//! them over anything that implements `Read` and `Write`; module `tasks` (feature `tokio`) runs
+//! them over anything that implements `AsyncRead` and `AsyncWrite`, and over datagrams. Limits:
+//! [`limits`]. Decisions: 0082, 0088.
 
 pub mod auth;
 pub mod blocking;

@@ -9,7 +9,7 @@ use crate::xdr::{DecodeError, Decoder, Encode, put_u32};
 
 /// The version of the protocol.
 pub const RPC_VERSION: u32 = 2;
-/// `msg_type` of a call and of a reply.
+/// The `msg_type` of a call; that of a reply is 1.
 pub(crate) const CALL: u32 = 0;
 const REPLY: u32 = 1;
 
@@ -26,18 +26,18 @@ pub struct Call<'a> {
     pub procedure: u32,
     /// The credential of the caller.
     pub credential: OpaqueAuth<'a>,
-    /// The proof of the credential.
+    /// The verifier, which proves the credential.
     pub verifier: OpaqueAuth<'a>,
     /// The arguments.
     pub args: &'a [u8],
 }
 
-/// Why a message is no valid call, with the reply if there is one.
+/// Why a message is not a valid call, and the reply to it if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadCall {
-    /// No call at all: it gets no reply.
+    /// It is not a call at all, and gets no reply.
     Malformed,
-    /// A call that gets this reply, to its xid.
+    /// It is a call that is refused: the call's xid, and the reply.
     Refused(u32, Outcome<'static>),
 }
 
@@ -46,17 +46,17 @@ pub enum BadCall {
 pub enum Outcome<'a> {
     /// SUCCESS, and the results.
     Success(&'a [u8]),
-    /// PROG_UNAVAIL: no such program.
+    /// PROG_UNAVAIL: the server does not have the program.
     ProgramUnavailable,
-    /// PROG_MISMATCH: the lowest and the highest version of it that are there.
+    /// PROG_MISMATCH: the lowest and the highest version of the program that the server has.
     ProgramMismatch(u32, u32),
-    /// PROC_UNAVAIL: no such procedure.
+    /// PROC_UNAVAIL: the program does not have the procedure.
     ProcedureUnavailable,
     /// GARBAGE_ARGS: the arguments cannot be decoded.
     GarbageArguments,
-    /// SYSTEM_ERR: for example, no memory.
+    /// SYSTEM_ERR: for example, memory is short.
     SystemError,
-    /// RPC_MISMATCH: the lowest and the highest version of RPC.
+    /// RPC_MISMATCH: the lowest and the highest version of RPC that the server supports.
     RpcMismatch(u32, u32),
     /// AUTH_ERROR.
     Auth(AuthError),
@@ -75,7 +75,7 @@ impl<'a> Call<'a> {
     /// Parse a message that is a call.
     ///
     /// # Errors
-    /// It is no call, or one that has to be refused.
+    /// The message is not a call, or is a call that has to be refused.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Call<'a>, BadCall> {
         let mut from = Decoder::new(message);
@@ -84,7 +84,8 @@ impl<'a> Call<'a> {
         if kind != CALL {
             return Err(BadCall::Malformed);
         }
-        // RFC 5531 9-a: another version is answered with the versions that exist.
+        // RFC 5531 9-a: a call of another RPC version is answered with the versions that are
+        // supported.
         if next()? != RPC_VERSION {
             let versions = Outcome::RpcMismatch(RPC_VERSION, RPC_VERSION);
             return Err(BadCall::Refused(xid, versions));
@@ -120,7 +121,7 @@ impl<'a> Reply<'a> {
     /// Parse a message that is a reply.
     ///
     /// # Errors
-    /// It is no reply.
+    /// The message is not a reply.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Reply<'a>, DecodeError> {
         let mut from = Decoder::new(message);
@@ -161,7 +162,7 @@ impl Encode for Reply<'_> {
         let denied = |out: &mut Vec<u8>, words: &[u32]| {
             [self.xid, REPLY, 1].iter().chain(words).for_each(|&word| put_u32(out, word));
         };
-        // The verifier of an accepted reply is AUTH_NONE.
+        // The verifier of an accepted reply is always AUTH_NONE.
         let accepted = |out: &mut Vec<u8>, words: &[u32]| {
             [self.xid, REPLY, 0, 0, 0].iter().chain(words).for_each(|&word| put_u32(out, word));
         };

@@ -1,7 +1,7 @@
-//! [`program!`](crate::program): defines a program by the list of its procedures.
+//! [`program!`](crate::program): defines an RPC program by a list of its procedures.
 //!
-//! Called by: programs. It replaces `rpcgen`: it makes a trait to implement, a service and a
-//! client.
+//! Called by: programs. It replaces `rpcgen`: from the list it makes a trait to implement, a
+//! service and a client.
 
 /// Define a version of a program: a trait with its procedures, the service that calls an
 /// implementation of the trait, and a client over any [`crate::blocking::Caller`].
@@ -35,7 +35,7 @@ macro_rules! program {
             $($(#[$note])*
             ///
             /// # Errors
-            /// The answer to the caller instead of results.
+            /// Returns the answer to the caller that is sent instead of results.
             fn $call(
                 &mut self,
                 args: $args,
@@ -43,7 +43,7 @@ macro_rules! program {
             ) -> Result<$results, $crate::server::Refusal>;)*
         }
 
-        /// The service of an implementation of the procedures.
+        /// The service that calls an implementation of the procedures.
         $vis struct $service<T>(pub T);
 
         impl<T: $name> $crate::server::Service for $service<T> {
@@ -67,14 +67,14 @@ macro_rules! program {
             }
         }
 
-        /// The client, over a caller of this program and version.
+        /// The client, over a [`crate::blocking::Caller`] of this program and version.
         $vis struct $client<C>(pub C);
 
         impl<C: $crate::blocking::Caller> $client<C> {
             $($(#[$note])*
             ///
             /// # Errors
-            /// There are no results.
+            /// The call failed; there are no results.
             $vis fn $call(&mut self, args: &$args) -> Result<$results, $crate::client::CallError> {
                 self.0.call($number, args)
             })*

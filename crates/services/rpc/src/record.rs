@@ -1,10 +1,10 @@
-//! Record marking over streams (RFC 5531 section 11): each fragment of a record comes behind four
-//! bytes, whose highest bit marks the last fragment.
+//! Record marking over streams (RFC 5531 section 11): in front of each fragment of a record are
+//! four bytes, whose highest bit marks the last fragment.
 //!
-//! Called by: `client/stream.rs`, `server/session.rs`, `tasks/streams.rs`. Bytes are read into the
-//! buffer in which they are parsed. A record in one fragment is never moved, and a long record can
-//! be taken out together with its buffer. The buffer grows with the received bytes, not with the
-//! announced ones. Drops: `RpcRecord`.
+//! Called by: `client/stream.rs`, `server/session.rs`, `tasks/streams.rs`. Bytes are parsed in the
+//! buffer into which they were read. A record in one fragment is never moved, and a long record can
+//! be taken out together with its buffer. The buffer grows with the bytes received, not with the
+//! length that a mark announces. Drops: `RpcRecord`.
 
 use core::ops::{Deref, Range};
 
@@ -12,21 +12,22 @@ use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX};
 
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = 4;
-/// The bit of a mark that says that the record ends with this fragment.
+/// The bit of a mark that means that the record ends with this fragment.
 const LAST: u32 = 1 << 31;
 
-/// Why a stream cannot go on: the beginning of its next record is not known.
+/// Why a stream cannot go on: it is not known where its next record begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// A record with more bytes than the limit.
+    /// A record has more bytes than the limit.
     #[error("the peer sends a record of {0} bytes or more, the limit is {1}: allow larger records")]
     TooLong(usize, usize),
-    /// More fragments than the limit.
+    /// A record has more fragments than the limit.
     #[error("the peer sends a record in more than {FRAGMENTS_MAX} fragments: it is broken")]
     TooManyFragments,
 }
 
-/// Leave room for a mark; the bytes that are appended to `out` from now on are the record.
+/// Begin a record in `out`, with room for its mark. Bytes that are appended from now on are the
+/// record's. Returns where the record begins.
 #[inline]
 pub fn begin(out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&[0; MARK_BYTES]);
@@ -36,21 +37,21 @@ pub fn begin(out: &mut Vec<u8>) -> usize {
 /// Write the mark of the record that began at `at`, as one fragment.
 ///
 /// # Panics
-/// If it has 2 GB or more.
+/// The record has 2 GB or more.
 #[inline]
 pub fn end(out: &mut [u8], at: usize) {
     let bytes = out.len() - at;
     mark(out, at, bytes);
 }
 
-/// [`end`] for a record of `bytes` bytes, of which some are written from elsewhere.
+/// Like [`end`], for a record of `bytes` bytes of which some are written from elsewhere.
 #[inline]
 pub(crate) fn mark(out: &mut [u8], at: usize, bytes: usize) {
-    assert!(bytes < LAST as usize, "a record has 2 GB: send less in a call");
+    assert!(bytes < LAST as usize, "a record must be shorter than 2 GB: send less in a call");
     out[at - MARK_BYTES..at].copy_from_slice(&(LAST | bytes as u32).to_be_bytes());
 }
 
-/// A record, or its part behind the header, in a buffer of its own.
+/// A record, or the part of it after the header, in a buffer of its own.
 #[derive(Debug, Default)]
 pub struct Record {
     buffer: Vec<u8>,
@@ -73,7 +74,7 @@ impl From<Vec<u8>> for Record {
 }
 
 impl Record {
-    /// The last `bytes` bytes of the record, at most all.
+    /// The last `bytes` bytes of the record, or the whole record if it is shorter.
     pub fn last(mut self, bytes: usize) -> Record {
         self.range.start = self.range.end - bytes.min(self.range.len());
         self
@@ -87,7 +88,7 @@ impl Record {
         self.range.end += bytes.len();
     }
 
-    /// The buffer, to be used again; its content is not needed any more.
+    /// The buffer, for other uses; its content is no longer needed.
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
@@ -97,24 +98,24 @@ impl Record {
 #[derive(Debug)]
 pub struct RecordReader {
     buffer: Vec<u8>,
-    /// The most bytes that are read beyond a record.
+    /// How many bytes may be read beyond the end of a record.
     unit: usize,
-    /// The received fragments of the present record, joined, are at `start..joined`.
+    /// The fragments of the current record received so far, joined, are at `start..joined`.
     start: usize,
     joined: usize,
-    /// Bytes that were read and not parsed are at `raw..filled`.
+    /// Bytes that were read but not parsed yet are at `raw..filled`.
     raw: usize,
     filled: usize,
-    /// Bytes of the fragment that are still to come.
+    /// Bytes of the current fragment that have not arrived yet.
     missing: usize,
     is_last: bool,
-    /// Fragments of this record so far.
+    /// How many fragments of the current record have begun.
     fragments: u32,
     record_max: usize,
 }
 
 impl RecordReader {
-    /// Read `receive_bytes` at a time, and records of `record_max` bytes at most.
+    /// A reader that reads `receive_bytes` at a time, and records of `record_max` bytes at most.
     pub fn new(receive_bytes: usize, record_max: usize) -> RecordReader {
         let unit = receive_bytes.max(64);
         let buffer = vec![0; unit];
@@ -140,19 +141,19 @@ impl RecordReader {
         (self.missing, self.is_last, self.fragments) = (0, false, 0);
     }
 
-    /// Is part of a record here?
+    /// Has a part of a record arrived?
     pub fn is_inside(&self) -> bool {
         self.raw < self.filled || self.fragments > 0
     }
 
-    /// Bytes of memory that the buffer takes.
+    /// Bytes of memory that the buffer occupies.
     pub fn memory(&self) -> usize {
         self.buffer.len()
     }
 
     /// The room for the next bytes of the stream; never empty. For a long record the room ends with
-    /// the record, so that its buffer has nothing else. Before this, call
-    /// [`RecordReader::next_record`] until it returns none.
+    /// the record, so that the record's buffer contains nothing else. Before calling this, call
+    /// [`RecordReader::next_record`] until it returns `None`.
     pub fn room(&mut self) -> &mut [u8] {
         if !self.is_inside() {
             (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, 0);
@@ -162,7 +163,7 @@ impl RecordReader {
             self.compact();
         }
         if self.buffer.len() - self.filled < wanted {
-            // The buffer grows by at most the bytes in it, rounded up to units.
+            // The buffer grows by at most as many bytes as it contains, rounded up to units.
             let more = self.missing.min(self.filled).max(wanted).next_multiple_of(BUFFER_UNIT);
             self.buffer.resize(self.buffer.len() + more, 0);
         }
@@ -170,12 +171,12 @@ impl RecordReader {
         &mut self.buffer[self.filled..end]
     }
 
-    /// `bytes` bytes were read into the room.
+    /// Note that `bytes` bytes were read into the room.
     pub fn filled(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.buffer.len());
     }
 
-    /// Move everything to the front.
+    /// Move the buffer's content to its front.
     fn compact(&mut self) {
         let joined = self.joined - self.start;
         self.buffer.copy_within(self.start..self.joined, 0);
@@ -193,8 +194,8 @@ impl RecordReader {
         Ok(self.next_range()?.map(|range| &self.buffer[range]))
     }
 
-    /// The next record that is complete, with a buffer of its own. A long one is not copied: it
-    /// keeps its buffer, and the next bytes are read into the buffer that `spare` returns.
+    /// The next complete record, in a buffer of its own. A long record is not copied: it keeps its
+    /// buffer, and the next bytes are read into the buffer that `spare` returns.
     ///
     /// # Errors
     /// The stream cannot go on.
@@ -205,16 +206,16 @@ impl RecordReader {
         Ok(self.next_range()?.map(|range| self.take(range, spare())))
     }
 
-    /// Is only the beginning of a record here, with a long rest still to come?
+    /// Has only the beginning of a record arrived, with a long rest still to come?
     #[cfg(feature = "tokio")]
     pub(crate) fn is_before_long_end(&self) -> bool {
         let begun = self.joined - self.start;
         self.is_last && self.missing >= BUFFER_UNIT && begun >= crate::limits::HEAD_BYTES
     }
 
-    /// The beginning of that record, in a buffer of its own, and the number of bytes that are
-    /// missing. The caller reads those itself; the bytes that are read here afterwards come behind
-    /// them.
+    /// The beginning of that record in a buffer of its own, and the number of bytes that are
+    /// missing. The caller reads the missing bytes itself; what is read here afterwards comes after
+    /// them in the stream.
     #[cfg(feature = "tokio")]
     pub(crate) fn take_begun(&mut self, spare: Vec<u8>) -> (Record, usize) {
         let missing = self.missing;
@@ -223,8 +224,8 @@ impl RecordReader {
         (head, missing)
     }
 
-    /// The record whose range [`RecordReader::next_range`] returned last, in the form of
-    /// [`RecordReader::take_record`].
+    /// The record whose range [`RecordReader::next_range`] returned last, as
+    /// [`RecordReader::take_record`] would return it.
     pub(crate) fn take(&mut self, range: Range<usize>, mut spare: Vec<u8>) -> Record {
         let rest = self.raw..self.filled;
         if range.len() <= self.unit || rest.len() > self.unit {
@@ -247,7 +248,8 @@ impl RecordReader {
         &self.buffer[range]
     }
 
-    /// The place of the next record in the buffer, valid until the next call of `room`.
+    /// The place of the next complete record in the buffer. It is valid until the next call of
+    /// `room`.
     #[inline]
     pub(crate) fn next_range(&mut self) -> Result<Option<Range<usize>>, RecordError> {
         loop {
@@ -275,8 +277,8 @@ impl RecordReader {
         }
     }
 
-    // RFC 5531 11-a: the highest bit of a mark says that it is the last.
-    /// Take the mark of a fragment, if it is there.
+    // RFC 5531 11-a: the highest bit of a mark means that the fragment is the last one.
+    /// Take the mark of a fragment, if it has arrived.
     fn next_mark(&mut self) -> Result<bool, RecordError> {
         let Some(mark) = self.buffer[self.raw..self.filled].first_chunk() else {
             return Ok(false);

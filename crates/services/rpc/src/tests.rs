@@ -1,4 +1,4 @@
-//! Clients and servers of this crate against each other, without a network.
+//! Clients and servers of this crate, joined without a network.
 
 mod hostile;
 mod messages;
@@ -20,15 +20,15 @@ crate::program! {
     pub(crate) trait Sample, service SampleService, client SampleClient,
         program 0x2000_0101, version 3
     {
-        /// The sum of an array.
+        /// Returns the sum of an array.
         fn sum(Vec<u32>) -> u64 = 1;
-        /// One more than at the last call.
+        /// Returns one more than the last call did.
         fn count(()) -> u32 = 2;
-        /// The same bytes.
+        /// Returns the same bytes.
         fn echo(crate::xdr::Bytes) -> crate::xdr::Bytes = 3;
-        /// Never answered.
+        /// Is never answered.
         fn silence(()) -> () = 4;
-        /// The caller's user, by AUTH_SYS.
+        /// Returns the caller's user number, from AUTH_SYS.
         fn user(()) -> u32 = 5;
     }
 }

@@ -1,5 +1,5 @@
-//! A server whose connections lend buffers: every way to carry out a call takes and returns the
-//! same bytes, with and without buffers, and whatever happens to the caller.
+//! A server whose connections lend buffers. Whatever way a call is carried out, with and without
+//! buffers, it takes and returns the same bytes, and no buffer is lost if the caller goes away.
 
 use core::ops::RangeInclusive;
 use std::io;
@@ -18,19 +18,20 @@ use wirespeed_rpc::tasks::{AtOnce, Client, Lending, Limits, Servers, listen, ser
 use wirespeed_rpc::xdr::{Bytes, Encode, Opaque};
 
 const PROGRAM: u32 = 0x2000_0777;
-/// Bytes of a record; a longer reply is SYSTEM_ERR.
+/// The most bytes of a record. A longer reply becomes SYSTEM_ERR.
 const RECORD_MAX: usize = 600_000;
 
-/// Procedure 1 returns the given number of bytes. Procedure 2 does the same, and for an odd number
-/// it may wait after it has filled some. Procedure 3 returns the sum of bytes, each times its
-/// place, and the number of pieces. Procedure 4 does the same, and may wait.
+/// Procedure 1 returns the given number of bytes. Procedure 2 does the same; for an odd number it
+/// asks to be called again, as if it had to wait, after it has filled some bytes. Procedure 3
+/// returns the sum of the bytes, each multiplied by its place, and the number of pieces. Procedure
+/// 4 does the same, and may wait.
 struct Pattern;
 
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-/// The sum of bytes, each times its place.
+/// The sum of the bytes, each multiplied by its place.
 fn weighed(pieces: &[&[u8]]) -> u64 {
     pieces.iter().copied().flatten().zip(1..).map(|(&byte, at)| u64::from(byte) * at).sum()
 }
@@ -83,7 +84,7 @@ impl Service for Pattern {
         let head = results.len();
         while !left.is_empty() {
             let filled = bulk.fill(head, &mut |room| {
-                // A file often has fewer bytes than there is room for.
+                // As with files, often fewer bytes come than there is room for.
                 let now = left.len().min(room.len()).min(50_000);
                 room[..now].copy_from_slice(&left[..now]);
                 now
@@ -100,7 +101,7 @@ impl Service for Pattern {
     }
 }
 
-/// Two stacks whose drivers are tasks, and a server at the second.
+/// Two stacks whose drivers are tasks, and an RPC server on the second one.
 struct Rig {
     near: Net,
     far: Net,
@@ -144,11 +145,11 @@ impl Rig {
         Client::over_streams(Config::new(PROGRAM, 1), 1, connect)
     }
 
-    /// Wait until the server holds nothing.
+    /// Wait until the server's stack holds no buffer and no connection.
     async fn drained(&self) {
         for _ in 0..2_000 {
             let held = self.far.with_stack(|s| (s.connection_count(), s.pool().outstanding()));
-            if held.expect("driven") == (0, 0) {
+            if held.expect("the driver runs") == (0, 0) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -178,7 +179,7 @@ async fn every_way_gives_the_same_bytes() {
             let got = call.await.expect("no panic").expect("results");
             assert!(got.0 == pattern(bytes as usize), "{at_once:?}: {bytes} bytes");
         }
-        // A reply that is longer than a record may be, and then the next call.
+        // Ask for a reply that is longer than a record may be, then make another call.
         let long = client.call::<_, Bytes>(1, &(RECORD_MAX as u32)).await;
         assert!(matches!(long, Err(CallError::SystemError)), "{at_once:?}: {long:?}");
         assert!(matches!(client.call::<_, ()>(1, &()).await, Err(CallError::GarbageArguments)));
@@ -197,7 +198,7 @@ async fn every_way_takes_the_same_bytes() {
     {
         let rig = Rig::with(mtu, way, 64 << 20);
         let client = rig.client();
-        // No other call waits, so a server is free for this one.
+        // No other call waits, so a server is free for this call.
         let long = Bytes(pattern(599_900));
         let (_, pieces) = client.call::<_, (u64, u32)>(3, &long).await.expect("results");
         // Short pieces are copied.
@@ -225,7 +226,7 @@ async fn every_way_takes_the_same_bytes() {
     }
 }
 
-/// A call of procedure 3 with `bytes` bytes of data; only `sent` bytes of it are sent.
+/// Sends a call of procedure 3 with `bytes` bytes of data, but only `sent` bytes of the data.
 async fn half_a_call(stream: &mut TcpStream, bytes: usize, sent: usize) {
     let mut call = Vec::new();
     for word in [1, 0, 2, PROGRAM, 1, 3, 0, 0, 0, 0, bytes as u32] {
@@ -246,11 +247,12 @@ async fn halves_of_calls_keep_no_more_buffers_than_the_limit() {
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
     // Over a link in memory a received buffer belongs to the sender's pool.
-    let outstanding = |net: &Net| net.with_stack(|s| s.pool().outstanding()).expect("driven");
+    let outstanding =
+        |net: &Net| net.with_stack(|s| s.pool().outstanding()).expect("the driver runs");
     let held = outstanding(&rig.near) + outstanding(&rig.far);
     let most = ARRIVED_BYTES / 60_000 + streams.len();
     assert!(held > 20 && held <= most, "{held}");
-    // The rest of one call comes: it is answered as usual.
+    // The rest of one call arrives, and the call is answered as usual.
     let mut reply = [0; 4 + 24 + 12];
     streams[23].write_all(&pattern(590_000)[580_000..]).await.expect("room");
     streams[23].read_exact(&mut reply).await.expect("a reply");
@@ -261,7 +263,7 @@ async fn halves_of_calls_keep_no_more_buffers_than_the_limit() {
 
 #[tokio::test]
 async fn without_buffers_data_is_copied() {
-    // Four buffers of 64 KB, of which the connection needs some.
+    // The budget allows four buffers of 64 KB, of which the connection needs some itself.
     let rig = Rig::new(AtOnce::Lent, 320 << 10);
     let client = rig.client();
     for bytes in [400_000_u32, 100_000, 500_001] {
@@ -286,7 +288,7 @@ async fn buffers_go_home_when_the_caller_goes() {
             stream.write_all(&mark).await.expect("room");
             stream.write_all(&call).await.expect("room");
         }
-        // By now its window is full of replies.
+        // After this time the client's receive window is full of replies.
         tokio::time::sleep(Duration::from_millis(50)).await;
         stream.set_linger(Some(Duration::ZERO)).expect("it is open");
     }

@@ -1,10 +1,10 @@
-//! The user's end: typed bytes go in, and bytes to show and to send come out.
+//! The user's end: takes typed bytes, and returns bytes to show and bytes to send.
 //!
-//! Called by: programs with a terminal, which is raw: the client edits lines itself if LINEMODE
-//! says so (RFC 1184), because the server may change the mode in the middle of a line.
+//! Called by: programs with a terminal, which is in raw mode. The client edits lines itself if
+//! LINEMODE says so (RFC 1184), because the server may change the mode in the middle of a line.
 //!
-//! A program passes no more typed bytes at `OUT_BYTES`, and reads no more at `ANSWER_BYTES`.
-//! Counters: [`Counts`].
+//! A program passes no more typed bytes while `OUT_BYTES` wait to be sent, and reads no more from
+//! the connection at `ANSWER_BYTES`. Counters: [`Counts`].
 
 use crate::code::{
     BINARY, DM, DO, DONT, ECHO, IAC, LFLOW, LINEMODE, LM_FORWARDMASK, LM_MODE, LM_SLC, NAWS,
@@ -24,20 +24,20 @@ const HIS: [u8; 4] = [BINARY, ECHO, SGA, STATUS];
 
 mod keyboard;
 
-/// The settings of a client, and the values that it tells the server about its user.
+/// The settings of a client, and the values that it sends to the server about its user.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Terminal type, as `xterm`.
+    /// The terminal type, for example `xterm`.
     pub terminal: String,
     /// Columns and rows of the window.
     pub window: (u16, u16),
-    /// Speeds, as `38400,38400`.
+    /// The terminal's speeds, for example `38400,38400`.
     pub speed: String,
-    /// Names and values that the server may know.
+    /// Names and values of environment variables that the server may know.
     pub environment: Vec<(String, String)>,
-    /// Ask for options at once, as for a TELNET server; otherwise only answer.
+    /// Does the client request options at once, as for a TELNET server? Otherwise it only answers.
     pub asks: bool,
-    /// Agree to LINEMODE.
+    /// Does the client agree to LINEMODE?
     pub linemode: bool,
 }
 
@@ -53,19 +53,19 @@ pub struct Client {
     decoder: Decoder,
     display: Vec<u8>,
     forwardmask: Mask,
-    /// The server lets us stop output by itself (RFC 1372).
+    /// May the client stop output by itself, as the server told it (RFC 1372)?
     is_flow_on: bool,
     restarts_on_any: bool,
     is_stopped: bool,
     is_linemode_refused: bool,
-    /// The mode that the user asked for, if any.
+    /// The mode that the user asked for, if any: lines or characters.
     asked_lines: Option<bool>,
-    /// Bytes that may be dropped until the answer to a timing mark.
+    /// How many more bytes may be dropped until the answer to a timing mark comes.
     flushing: usize,
 }
 
 impl Client {
-    /// A client; it has something to send at once if it asks.
+    /// A client. If `settings.asks`, it has requests to send at once.
     pub fn new(settings: Settings) -> Client {
         let ours: Vec<u8> =
             OURS.into_iter().filter(|&o| o != LINEMODE || settings.linemode).collect();
@@ -98,17 +98,17 @@ impl Client {
         }
     }
 
-    /// Bytes to be sent.
+    /// The bytes to be sent.
     pub fn out(&mut self) -> &mut Out {
         &mut self.engine.out
     }
 
-    /// Counters.
+    /// The client's counters.
     pub fn counts(&self) -> Counts {
         self.engine.counts
     }
 
-    /// Take the bytes to be shown. Empty while the user has stopped output.
+    /// Take the bytes to be shown. There are none while the user has stopped output.
     pub fn take_display(&mut self) -> Vec<u8> {
         if self.is_stopped { Vec::new() } else { core::mem::take(&mut self.display) }
     }
@@ -118,21 +118,21 @@ impl Client {
         self.display.len()
     }
 
-    /// Is a line edited here, so that it is sent whole?
+    /// Does the client edit the line, so that it is sent as a whole?
     pub fn edits(&self) -> bool {
         if self.is_linemode() {
             return self.mode.edit;
         }
-        // RFC 858 and RFC 857: without both options, the old mode "line at a time".
+        // RFC 858 and RFC 857: if neither option is on, the old mode "line at a time" is in force.
         !self.engine.options.is_on(Side::Him, SGA) && !self.engine.options.is_on(Side::Him, ECHO)
     }
 
-    /// The characters of the functions.
+    /// The characters of the special functions.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// The user wants another character for a function, or none.
+    /// Set the character of a function to the one that the user wants, or to none.
     pub fn set_character(&mut self, function: u8, character: Option<u8>) {
         let flush = self.table.entry(function).flags & slc::FLUSH;
         let entry = slc::Entry::new(slc::VALUE | flush, character.unwrap_or(slc::NONE));
@@ -150,7 +150,7 @@ impl Client {
         Echo { is_on: !self.engine.options.is_on(Side::Him, ECHO), is_literal: self.mode.lit_echo }
     }
 
-    /// The window has another size.
+    /// Report that the window has another size.
     pub fn resize(&mut self, window: (u16, u16)) {
         let is_new = self.settings.window != window;
         self.settings.window = window;
@@ -159,18 +159,18 @@ impl Client {
         }
     }
 
-    /// Send a command, as `code::AYT`.
+    /// Send a command, for example `code::AYT`.
     pub fn send(&mut self, command: u8) {
         self.engine.out.raw(&[IAC, command]);
     }
 
-    /// Send a Synch: the server drops what was sent before it (RFC 854).
+    /// Send a Synch, which makes the server drop what was sent before (RFC 854).
     pub fn synch(&mut self) {
         self.engine.out.synch();
     }
 
-    /// Ask for lines that are edited here, or for characters that are sent as they are typed: by
-    /// LINEMODE or, if the server refused that, by ECHO and SGA.
+    /// Ask the server for lines that are edited by the client, or for characters that are sent as
+    /// they are typed: by LINEMODE or, if the server has refused that, by ECHO and SGA.
     pub fn want_lines(&mut self, lines: bool) {
         self.asked_lines = Some(lines);
         if self.is_linemode() || (lines && !self.is_linemode_refused) {
@@ -180,32 +180,33 @@ impl Client {
         }
     }
 
-    /// RFC 858 and RFC 857: without both options, the old mode "line at a time".
+    /// RFC 858 and RFC 857: ask for the old mode "line at a time" by turning both options off, or
+    /// for characters by turning them on.
     fn want_old_lines(&mut self, lines: bool) {
         for option in [SGA, ECHO] {
             self.engine.request(Side::Him, option, !lines);
         }
     }
 
-    /// Did the other end answer all requests?
+    /// Has the other end answered all requests?
     pub fn is_settled(&self) -> bool {
         let options = &self.engine.options;
         !OURS.into_iter().any(|option| options.is_pending(Side::Us, option))
             && !HIS.into_iter().any(|option| options.is_pending(Side::Him, option))
     }
 
-    /// Is any option in force? If not, the other end is perhaps no TELNET server.
+    /// Is any option in force? If not, the other end may not be a TELNET server.
     pub fn has_options(&self) -> bool {
         let options = &self.engine.options;
         options.all_on(Side::Us).chain(options.all_on(Side::Him)).next().is_some()
     }
 
-    /// The connection has urgent data ahead: a Synch (RFC 854).
+    /// Report that the connection has urgent data ahead: a Synch (RFC 854).
     pub fn urgent(&mut self) {
         self.engine.urgent();
     }
 
-    /// Bytes from the connection, which is read only while [`Out::has_room_for_answers`].
+    /// Handle bytes from the connection. Read from it only while [`Out::has_room_for_answers`].
     pub fn receive(&mut self, mut bytes: &[u8]) {
         let before = self.engine.out.len();
         while let Some(item) = self.engine.parser.next(&mut bytes) {
@@ -246,7 +247,7 @@ impl Client {
                 self.engine.sub(NAWS, &suboption::window(self.settings.window));
             }
             (Side::Us, LINEMODE, true) => {
-                // RFC 1184 2.4-a: the client says its characters first.
+                // RFC 1184 2.4-a: the client is the first to send its special characters.
                 self.mode = Mode::default();
                 let mut slc = vec![LM_SLC];
                 slc.extend(self.table.all());
@@ -292,7 +293,7 @@ impl Client {
         }
     }
 
-    /// Handle a message of the server about LINEMODE; `false` if the message is malformed.
+    /// Handle a message of the server about LINEMODE. Returns `false` if it is malformed.
     fn linemode(&mut self, contents: &[u8]) -> bool {
         match *contents {
             [LM_MODE, mask] => self.set_mode(mask),
@@ -318,7 +319,8 @@ impl Client {
         true
     }
 
-    /// RFC 1184 2.2-a: a mode that is ours already, or an acknowledgement, is not answered.
+    /// Set the mode. RFC 1184 2.2-a: a mode that is in force already, and an acknowledgement, are
+    /// not answered.
     fn set_mode(&mut self, mask: u8) {
         let mode = Mode::from_mask(mask);
         if mask & Mode::ACK != 0 || mode == self.mode {

@@ -74,7 +74,7 @@ pub const SEND: u8 = 1;
 
 /// LINEMODE: the mask of modes follows.
 pub const LM_MODE: u8 = 1;
-/// LINEMODE: behind DO, DONT, WILL or WONT: which characters send the line.
+/// LINEMODE: after DO, DONT, WILL or WONT. The mask says which characters send the line.
 pub const LM_FORWARDMASK: u8 = 2;
 /// LINEMODE: special characters.
 pub const LM_SLC: u8 = 3;

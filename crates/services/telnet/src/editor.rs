@@ -1,7 +1,7 @@
-//! The line that is edited where it is typed (RFC 1184 section 2.2, EDIT), with the special
-//! characters on which the ends agreed. Characters are UTF-8; other bytes count as one column.
+//! The editor of the line that is typed (RFC 1184 section 2.2, EDIT), with the special characters
+//! on which the two ends have agreed. Characters are UTF-8; other bytes count as one column.
 //!
-//! Called by: `client.rs`. Output is for a terminal that knows only backspace. Limit:
+//! Called by: `client.rs`. The output needs a terminal that knows only backspace. Limit:
 //! `LINE_BYTES`.
 
 use core::ops::Range;
@@ -11,8 +11,8 @@ use unicode_width::UnicodeWidthChar;
 use crate::limits::LINE_BYTES;
 use crate::slc::{self, Table};
 
-/// The functions of the editor. A terminal's own functions come first: if two have the same
-/// character, the one that a program set wins.
+/// The functions of the editor. A terminal's own functions come first: if a character stands for
+/// two functions, the one that a program has set wins.
 const FUNCTIONS: [u8; 20] = [
     slc::LNEXT,
     slc::EOF,
@@ -39,45 +39,45 @@ const FUNCTIONS: [u8; 20] = [
 /// How typed characters are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
-    /// Typed characters are shown at all.
+    /// Are typed characters shown at all?
     pub is_on: bool,
-    /// Control characters are shown as they are, not as ^X (LIT_ECHO).
+    /// Are control characters shown as they are, instead of as ^X (LIT_ECHO)?
     pub is_literal: bool,
 }
 
-/// The effect of a character.
+/// What a typed character did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// The character edited the line.
+    /// It edited the line.
     Kept,
-    /// The line is complete: to be sent with its end.
+    /// It completed the line, which is to be sent with a line end.
     Line,
-    /// To be sent as it is.
+    /// The typed bytes are to be sent as they are, without a line end.
     Part,
-    /// End of file on an empty line.
+    /// It is the end of file, on an empty line.
     EndOfFile,
 }
 
-/// A line being typed.
+/// The line that is being typed.
 #[derive(Debug, Default)]
 pub struct Editor {
     line: Vec<u8>,
-    /// The place of the next character, in bytes.
+    /// Where the next character is inserted, in bytes.
     cursor: usize,
-    /// The first bytes of a character of several.
+    /// The first bytes of a character of which more bytes have to come.
     begun: Vec<u8>,
     is_literal_next: bool,
-    /// Typed characters replace those under the cursor, until a function changes that.
+    /// Do typed characters replace those under the cursor, until a function changes that?
     replaces: bool,
 }
 
 impl Editor {
-    /// Is the next character literal?
+    /// Is the next character taken literally?
     pub fn is_literal_next(&self) -> bool {
         self.is_literal_next
     }
 
-    /// Take the line; it is shown up to its end.
+    /// Take the line. It is shown up to its end.
     pub fn take(&mut self, echo: Echo, display: &mut Vec<u8>) -> Vec<u8> {
         self.edit(slc::MCEOL, echo, display);
         (self.is_literal_next, self.cursor) = (false, 0);
@@ -113,7 +113,8 @@ impl Editor {
         Typed::Kept
     }
 
-    /// A function inside the line; `false` if it is none. RFC 1184 2.4-d.
+    /// Carry out a function inside the line. Returns `false` if there is no such function. RFC 1184
+    /// 2.4-d.
     pub fn edit(&mut self, function: u8, echo: Echo, display: &mut Vec<u8>) -> bool {
         self.complete(echo, display);
         let (cursor, end) = (self.cursor, self.line.len());
@@ -139,12 +140,12 @@ impl Editor {
         true
     }
 
-    /// Is this byte the next of a character that has begun?
+    /// Is this byte the next one of a character that has begun?
     fn continues(&self, byte: u8) -> bool {
         !self.begun.is_empty() && byte & 0xc0 == 0x80
     }
 
-    /// No more bytes of a character that has begun will come: put its bytes into the line.
+    /// No more bytes will come of a character that has begun: put its bytes into the line.
     fn complete(&mut self, echo: Echo, display: &mut Vec<u8>) {
         let begun = core::mem::take(&mut self.begun);
         if !begun.is_empty() {
@@ -164,7 +165,7 @@ impl Editor {
         }
     }
 
-    /// Put a whole character, or a byte that is no character, into the line.
+    /// Put a whole character, or a byte that is not part of one, into the line.
     fn put(&mut self, character: &[u8], echo: Echo, display: &mut Vec<u8>) {
         let at = self.cursor;
         let until = if self.replaces { self.behind_character() } else { at };
@@ -181,7 +182,7 @@ impl Editor {
         }
     }
 
-    /// Replace a part of the line; the cursor is behind the new part then.
+    /// Replace a part of the line. The cursor is then after the new part.
     fn replace(&mut self, range: Range<usize>, new: &[u8], echo: Echo, display: &mut Vec<u8>) {
         let (start, cursor) = (range.start, range.start + new.len());
         let before = self.column(self.line.len(), echo);
@@ -194,7 +195,7 @@ impl Editor {
             return;
         }
         self.show(start, echo, display);
-        // Erase the characters behind the new end.
+        // Erase the characters that are shown after the new end.
         let after = self.column(self.line.len(), echo);
         let wiped = before.saturating_sub(after);
         display.extend(core::iter::repeat_n(b' ', wiped));
@@ -237,8 +238,9 @@ impl Editor {
                 let width = width(character, column, echo);
                 column += width;
                 match character {
-                    // As spaces, with or without SOFT_TAB: a tab would not erase characters shown
-                    // before, and would move to a column that only the terminal knows.
+                    // Show a tab as spaces, with or without SOFT_TAB: a tab would not erase
+                    // characters shown before, and would move to a column that only the terminal
+                    // knows.
                     '\t' => display.extend(core::iter::repeat_n(b' ', width)),
                     c if c.is_ascii_control() && !echo.is_literal => {
                         display.extend([b'^', c as u8 ^ 64]);
@@ -294,7 +296,7 @@ impl Editor {
     }
 }
 
-/// The columns that a character takes if it is shown at this one.
+/// How many columns a character takes if it is shown at `column`.
 fn width(character: char, column: usize, echo: Echo) -> usize {
     match character {
         '\t' => 8 - column % 8,

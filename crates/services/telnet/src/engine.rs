@@ -1,4 +1,4 @@
-//! The part that both ends share: the parser, the options, the bytes to be sent, STATUS (RFC 859).
+//! What both ends share: the parser, the options, the bytes to be sent, and STATUS (RFC 859).
 //!
 //! Called by: `client.rs` and `server.rs`.
 
@@ -8,26 +8,27 @@ use crate::options::{Options, Side};
 use crate::out::Out;
 use crate::parser::Parser;
 
-/// The counters of an end.
+/// The counters of one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Options that were refused.
     pub refused: u64,
-    /// Sub-negotiations dropped: malformed, too long, or of an option that is not in force.
+    /// Sub-negotiations dropped because they were malformed, too long, or of an option not in
+    /// force.
     pub dropped: u64,
     /// Data bytes dropped because of a Synch or a timing mark.
     pub flushed: u64,
 }
 
-/// The lower half of an end.
+/// The part of an end that client and server have in common.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) parser: Parser,
     pub(crate) options: Options,
     pub(crate) out: Out,
     pub(crate) counts: Counts,
-    /// The urgent pointer is ahead: data is dropped up to the data mark (RFC 854), or at most this
-    /// many bytes.
+    /// Urgent data is ahead: data is dropped up to the data mark (RFC 854), but at most this many
+    /// bytes.
     synching: usize,
 }
 
@@ -42,17 +43,17 @@ impl Engine {
         }
     }
 
-    /// The connection has urgent data ahead.
+    /// Note that the connection has urgent data ahead.
     pub(crate) fn urgent(&mut self) {
         self.synching = FLUSHED_BYTES;
     }
 
-    /// A data mark came.
+    /// Note that a data mark has come.
     pub(crate) fn data_mark(&mut self) {
         self.synching = 0;
     }
 
-    /// Is data of this length dropped because of a Synch? RFC 854 9-a.
+    /// Is data of this length to be dropped because of a Synch? RFC 854 9-a.
     pub(crate) fn drops(&mut self, length: usize) -> bool {
         let is_synching = self.synching > 0;
         if is_synching {
@@ -62,14 +63,15 @@ impl Engine {
         is_synching
     }
 
-    /// Ask for an option, or for its end.
+    /// Ask for an option to be turned on or off.
     pub(crate) fn request(&mut self, side: Side, option: u8, on: bool) {
         if let Some(verb) = self.options.request(side, option, on) {
             self.out.raw(&[IAC, verb, option]);
         }
     }
 
-    /// Answer a negotiation; returns the option's side and state, if they were settled.
+    /// Answer a negotiation. Returns the side and the state of the option, if the negotiation
+    /// settled them.
     pub(crate) fn negotiate(&mut self, verb: u8, option: u8) -> Option<(Side, bool)> {
         let reaction = self.options.receive(verb, option);
         if let Some(reply) = reaction.reply {
@@ -98,7 +100,7 @@ impl Engine {
         for (side, verb) in [(Side::Us, WILL), (Side::Him, DO)] {
             for option in self.options.all_on(side) {
                 text.extend([verb, option]);
-                // RFC 859: an SE inside is doubled.
+                // RFC 859: a byte SE inside the sub-negotiation is doubled.
                 if option == SE {
                     text.push(SE);
                 }

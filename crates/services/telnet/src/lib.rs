@@ -1,9 +1,9 @@
 //! TELNET (RFC 854, RFC 855) over any transport: options negotiated by the Q method (RFC 1143),
 //! LINEMODE (RFC 1184), and the two ends, [`Client`] and [`Server`].
 //!
-//! Called by: programs, which bring the connection, the keyboard and the terminal. Nothing here
-//! does I/O or reads a clock. An end is fed with received bytes ([`Client::receive`]) and holds the
-//! bytes to be sent ([`Client::out`]).
+//! Called by: programs, which provide the connection, the keyboard and the terminal. The crate does
+//! no I/O and reads no clock. A program passes received bytes to an end ([`Client::receive`]) and
+//! takes the bytes to be sent from it ([`Client::out`]).
 //!
 //! Limits: [`limits`]. Counters: [`Counts`].
 

@@ -1,11 +1,12 @@
-//! The characters that send the typed bytes (RFC 1184 section 2.3), besides the ends of lines.
+//! The characters, besides the ends of lines, that make a client send the typed bytes (RFC 1184
+//! section 2.3).
 //!
-//! Called by: `client.rs`, which has a mask, and `server.rs`, which asks for one: one DO or DONT
-//! is in flight at a time, and a refused mask is not requested again.
+//! Called by: `client.rs`, which receives a mask, and `server.rs`, which sends one. Only one DO or
+//! DONT is in flight at a time, and a refused mask is not requested again.
 
 use crate::code::{DO, DONT, LM_FORWARDMASK};
 
-/// A bit for each character, the highest of the first octet for 0.
+/// One bit for each character. The highest bit of the first octet is for character 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mask([u8; 32]);
 
@@ -18,7 +19,8 @@ impl Mask {
         mask
     }
 
-    /// Characters of missing octets at its end are not in the mask; `None` if it is too long.
+    /// Parse a mask. If octets are missing at the end, their characters are not in the mask; `None`
+    /// if it is too long.
     pub(crate) fn parse(octets: &[u8]) -> Option<Mask> {
         let at = |i| octets.get(i).copied().unwrap_or(0);
         (octets.len() <= 32).then(|| Mask(core::array::from_fn(at)))
@@ -35,10 +37,10 @@ impl Mask {
     }
 }
 
-/// The server's side.
+/// The server's state of the mask.
 #[derive(Debug, Default)]
 pub(crate) struct Forwarding {
-    /// The characters that have to send the typed bytes.
+    /// The characters that have to make the client send the typed bytes.
     wanted: Vec<u8>,
     told: Mask,
     is_outstanding: bool,
@@ -50,13 +52,13 @@ impl Forwarding {
         self.wanted = characters.to_vec();
     }
 
-    /// LINEMODE begins or ends: the client has no mask.
+    /// LINEMODE has begun or ended, so the client has no mask.
     pub(crate) fn reset(&mut self) {
         *self = Forwarding { wanted: core::mem::take(&mut self.wanted), ..Forwarding::default() };
     }
 
-    /// The next message to a client with these characters of FORW1 and FORW2, if one is needed.
-    /// RFC 1184 2.3-b.
+    /// The next message to a client that has the characters `agreed` for FORW1 and FORW2, if a
+    /// message is needed. RFC 1184 2.3-b.
     pub(crate) fn next(&mut self, agreed: [Option<u8>; 2]) -> Option<Vec<u8>> {
         if self.is_outstanding || self.is_refused {
             return None;
@@ -72,14 +74,14 @@ impl Forwarding {
         Some([&[verb, LM_FORWARDMASK], mask.octets()].concat())
     }
 
-    /// The client answered WILL or WONT.
+    /// Note that the client answered WILL or WONT.
     pub(crate) fn answered(&mut self, will: bool) {
         self.is_refused = !will && self.told != Mask::default();
         self.is_outstanding = false;
     }
 }
 
-/// The parts of a terminal's work that the client does (RFC 1184 section 2.2).
+/// Which parts of a terminal's work the client does (RFC 1184 section 2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mode {
     /// The client edits lines.
@@ -93,7 +95,7 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// The bit of an acknowledgement.
+    /// The bit that marks an acknowledgement.
     pub const ACK: u8 = 4;
 
     /// The bits, without [`Mode::ACK`].

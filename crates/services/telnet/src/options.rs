@@ -1,7 +1,7 @@
-//! The state of every option at both ends: the Q method of RFC 1143, which cannot loop. A request
-//! is answered only if it changes the state or has to be refused.
+//! The state of every option at both ends, by the Q method of RFC 1143, which cannot loop. A
+//! request is answered only if it changes the state or is refused.
 //!
-//! Called by: `engine.rs`. Limit: `CHANGES` of an option.
+//! Called by: `engine.rs`. Limit: `CHANGES` for each option.
 
 use crate::code::{DO, DONT, WILL, WONT};
 use crate::limits::CHANGES;
@@ -15,26 +15,26 @@ pub enum Side {
     Him,
 }
 
-/// RFC 1143 section 7, the state with its queue bit.
+/// The state of an option with its queue bit (RFC 1143 section 7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     No,
     Yes,
     WantNo,
-    /// We asked for no, and now want yes.
+    /// We asked for "off", and now want "on".
     WantNoOpposite,
     WantYes,
-    /// We asked for yes, and now want no.
+    /// We asked for "on", and now want "off".
     WantYesOpposite,
 }
 
-/// The result of a negotiation.
+/// The result of a received negotiation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaction {
     /// WILL, WONT, DO or DONT, to be sent with the option.
     pub reply: Option<u8>,
-    /// The option is in force now, or no longer in force, or was refused to us.
+    /// The option is now in force, or no longer in force, or was refused to us.
     pub settled: Option<(Side, bool)>,
 }
 
@@ -50,7 +50,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The options that may be in force at our end, and at the other end.
+    /// The options that are allowed at our end, and at the other end.
     pub fn new(us: &[u8], him: &[u8]) -> Options {
         let set = |options: &[u8]| core::array::from_fn(|i| options.contains(&(i as u8)));
         let none = [State::No; 256];
@@ -63,13 +63,13 @@ impl Options {
         states[usize::from(option)] == State::Yes
     }
 
-    /// Is an answer from the other end still to come?
+    /// Has the other end still to answer a request of ours?
     pub fn is_pending(&self, side: Side, option: u8) -> bool {
         let states = if side == Side::Us { &self.us } else { &self.him };
         !matches!(states[usize::from(option)], State::Yes | State::No)
     }
 
-    /// We want the option on or off; returns the verb to send, if any. RFC 1143 7-b.
+    /// Ask for the option to be turned on or off. Returns the verb to send, if any. RFC 1143 7-b.
     pub fn request(&mut self, side: Side, option: u8, on: bool) -> Option<u8> {
         let (state, yes, no) = self.of(side, option);
         let (next, sent) = match (*state, on) {
@@ -85,7 +85,7 @@ impl Options {
         sent
     }
 
-    /// The other end sent `verb` with an option. RFC 855 1-a, RFC 1143 7-a.
+    /// Handle a verb that the other end sent with an option. RFC 855 1-a, RFC 1143 7-a.
     pub fn receive(&mut self, verb: u8, option: u8) -> Reaction {
         let side = if matches!(verb, WILL | WONT) { Side::Him } else { Side::Us };
         let may = if side == Side::Us { self.may_us } else { self.may_him }[usize::from(option)];
@@ -94,7 +94,7 @@ impl Options {
             match *state {
                 State::No if may => (State::Yes, Some(yes)),
                 State::No => (State::No, Some(no)),
-                // The other end answers our no with yes: it has not understood (RFC 1143).
+                // The other end answered "on" to our request for "off": it misbehaves (RFC 1143).
                 State::WantNo => (State::No, None),
                 State::WantYesOpposite => (State::WantNo, Some(no)),
                 State::Yes | State::WantNoOpposite | State::WantYes => (State::Yes, None),
@@ -116,7 +116,7 @@ impl Options {
         Reaction { reply, settled: is_settled.then_some((side, next == State::Yes)) }
     }
 
-    /// The other end changed an option.
+    /// Count a change of an option by the other end.
     fn count(&mut self, option: u8) {
         let at = usize::from(option);
         self.changes[at] = self.changes[at].saturating_add(1);

@@ -1,7 +1,7 @@
-//! The bytes that an end has to send, and the place of the TCP urgent pointer in them.
+//! The bytes that an end has to send, and where the TCP urgent pointer belongs among them.
 //!
-//! Called by: both ends write; programs send. Limit: `ANSWER_BYTES`, which programs have to
-//! respect: they do not read from a peer that does not read the answers to its requests.
+//! Called by: both ends, which write; programs, which send. Programs have to respect the limit
+//! `ANSWER_BYTES`: they do not read from a peer that does not read the answers to its requests.
 
 use crate::code::{DM, IAC};
 use crate::limits::ANSWER_BYTES;
@@ -10,16 +10,16 @@ use crate::limits::ANSWER_BYTES;
 #[derive(Debug, Default)]
 pub struct Out {
     bytes: Vec<u8>,
-    /// Length up to and with the last data mark that is urgent; 0 for none.
+    /// Number of bytes up to and including the last urgent data mark; 0 if there is none.
     urgent: usize,
-    /// Bytes of answers since all answers were sent.
+    /// Bytes of answers that were appended since all answers had been sent.
     answers: usize,
-    /// Length up to and with the last answer; 0 for none.
+    /// Number of bytes up to and including the last answer; 0 if there is none.
     answers_end: usize,
 }
 
 impl Out {
-    /// The bytes to send next, and whether the last one is urgent (RFC 854, the Synch).
+    /// The bytes to send next, and whether the last of them is urgent (RFC 854, the Synch).
     pub fn next(&self) -> (&[u8], bool) {
         match self.urgent {
             0 => (&self.bytes, false),
@@ -37,12 +37,12 @@ impl Out {
         self.bytes.is_empty()
     }
 
-    /// May more be received? Everything received may need an answer.
+    /// May more bytes be received? Anything that is received may need an answer.
     pub fn has_room_for_answers(&self) -> bool {
         self.answers < ANSWER_BYTES
     }
 
-    /// The bytes behind the first `before` ones are answers.
+    /// Note that the bytes after the first `before` ones are answers.
     pub(crate) fn answered(&mut self, before: usize) {
         if self.bytes.len() > before {
             self.answers += self.bytes.len() - before;
@@ -50,7 +50,7 @@ impl Out {
         }
     }
 
-    /// The first `count` bytes that [`Out::next`] returned were sent.
+    /// Note that the first `count` bytes of those that [`Out::next`] returned were sent.
     pub fn sent(&mut self, count: usize) {
         self.bytes.drain(..count.min(self.bytes.len()));
         self.urgent = self.urgent.saturating_sub(count);
@@ -75,7 +75,7 @@ impl Out {
         }
     }
 
-    /// Append a Synch: IAC DM, the DM urgent. RFC 854 9-b.
+    /// Append a Synch: IAC DM, with the DM urgent. RFC 854 9-b.
     pub(crate) fn synch(&mut self) {
         self.raw(&[IAC, DM]);
         self.urgent = self.bytes.len();
@@ -85,14 +85,14 @@ impl Out {
 // Line ends of the network virtual terminal (RFC 854): CR LF is a new line, CR NUL a carriage
 // return. With BINARY (RFC 856) bytes are as they are.
 
-/// Encodes sent data; remembers the last byte.
+/// Encodes data to be sent; it remembers the last byte.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     is_after_cr: bool,
 }
 
 impl Encoder {
-    /// Send data; a CR that no LF follows becomes CR NUL. RFC 854 11-a.
+    /// Encode data. A CR that is not followed by LF becomes CR NUL. RFC 854 11-a.
     pub(crate) fn data(&mut self, bytes: &[u8], is_binary: bool, out: &mut Out) {
         for &byte in bytes {
             if core::mem::take(&mut self.is_after_cr) && byte != b'\n' && !is_binary {
@@ -103,7 +103,7 @@ impl Encoder {
         }
     }
 
-    /// Complete a CR: no LF will follow it.
+    /// Complete a CR at the end of the data: no LF will follow it.
     pub(crate) fn end(&mut self, out: &mut Out) {
         if core::mem::take(&mut self.is_after_cr) {
             out.raw(&[0]);
@@ -111,7 +111,7 @@ impl Encoder {
     }
 }
 
-/// Decodes received data; remembers the last byte.
+/// Decodes received data; it remembers the last byte.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     is_after_cr: bool,

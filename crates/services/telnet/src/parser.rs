@@ -1,8 +1,8 @@
-//! Cuts the received bytes into data, commands, negotiations and sub-negotiations (RFC 854, RFC
+//! Splits the received bytes into data, commands, negotiations and sub-negotiations (RFC 854, RFC
 //! 855).
 //!
-//! Called by: `engine.rs`. Any bytes in any pieces are accepted: malformed parts are dropped and
-//! counted, and the parser goes on behind them.
+//! Called by: `engine.rs`. Any bytes in any pieces are accepted. Malformed parts are dropped and
+//! counted, and the parser continues after them.
 
 use crate::code::{DONT, IAC, SB, SE, WILL};
 use crate::limits::SUBNEGOTIATION_BYTES;
@@ -10,7 +10,7 @@ use crate::limits::SUBNEGOTIATION_BYTES;
 /// A part of the received bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// Data, without any IAC but the one that [`Item::Iac`] is.
+    /// Data without bytes of value 255, which come as [`Item::Iac`].
     Data(&'a [u8]),
     /// A data byte of value 255.
     Iac,
@@ -18,7 +18,7 @@ pub enum Item<'a> {
     Command(u8),
     /// WILL, WONT, DO or DONT, and the option.
     Negotiate(u8, u8),
-    /// Option and contents of a sub-negotiation, IAC no longer doubled.
+    /// The option and the contents of a sub-negotiation; IAC is no longer doubled.
     Sub(u8, Vec<u8>),
     /// A sub-negotiation without an option, longer than the limit, or not ended by IAC SE.
     Malformed,
@@ -34,7 +34,7 @@ enum State {
     SubIac,
 }
 
-/// The parser, with its state in the stream.
+/// The parser, and its state in the stream.
 #[derive(Debug, Default)]
 pub struct Parser {
     state: State,
@@ -43,7 +43,7 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Take the next part from the front of `input`; `None` when everything is taken.
+    /// Take the next part from the front of `input`; `None` when all of `input` is taken.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Item<'a>> {
         while let Some((&byte, rest)) = input.split_first() {
             if self.state == State::Data && byte != IAC {
@@ -102,7 +102,7 @@ impl Parser {
         }
     }
 
-    /// IAC and `byte` inside a sub-negotiation: its end, or a command that cuts it off.
+    /// Handle IAC and `byte` inside a sub-negotiation: its end, or a command that cuts it off.
     fn end(&mut self, byte: u8) -> Item<'static> {
         if byte != SE {
             // `command` returns nothing for SB and the verbs; any other command is lost with the

@@ -1,9 +1,9 @@
-//! The program's end: received bytes become events, and the program's output is sent.
+//! The program's end: turns received bytes into events, and sends the program's output.
 //!
 //! Called by: servers, which have a terminal for the program. They report the terminal's settings
-//! ([`Server::set_mode`]), and the server makes the client do the same by LINEMODE (RFC 1184). One
-//! mode at a time is in flight, so that a terminal that changes often sends no more than the client
-//! acknowledges.
+//! ([`Server::set_mode`]), and the server makes the client use the same settings by LINEMODE (RFC
+//! 1184). Only one mode is in flight at a time. So even if the terminal changes often, no more
+//! modes are sent than the client acknowledges.
 //!
 //! Limits: `OUT_BYTES` and `ANSWER_BYTES`, which the program has to respect. Counters: [`Counts`].
 
@@ -23,10 +23,10 @@ use crate::suboption;
 const OURS: [u8; 4] = [BINARY, ECHO, SGA, STATUS];
 const HIS: [u8; 8] = [BINARY, SGA, TTYPE, NAWS, TSPEED, LFLOW, LINEMODE, NEW_ENVIRON];
 
-/// An action of the user.
+/// What the user did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Input of the program; CR LF and CR NUL are CR.
+    /// Input for the program. CR LF and CR NUL have become CR.
     Data(Vec<u8>),
     /// A command: `code::IP`, `ABORT`, `SUSP`, `EOF`, `BRK`, `AO`.
     Command(u8),
@@ -38,9 +38,9 @@ pub enum Event {
     Speed(u32, u32),
     /// Variables of the user's environment.
     Environment(Vec<(String, String)>),
-    /// Special characters were agreed: see [`Server::table`].
+    /// The ends have agreed on special characters: see [`Server::table`].
     Characters,
-    /// LINEMODE begins or ends.
+    /// LINEMODE has begun or ended.
     Linemode(bool),
 }
 
@@ -54,27 +54,27 @@ pub struct Server {
     events: Vec<Event>,
     wanted: Mode,
     is_echoing: bool,
-    /// Echo by us, as last requested: a refused request is not repeated (RFC 854).
+    /// Whether we should echo, as last requested. A refused request is not repeated (RFC 854).
     asked_echo: bool,
-    /// The mode last sent, whatever the client answered.
+    /// The mode that was sent last, whatever the client answered.
     asked: Option<Mode>,
     is_outstanding: bool,
     /// The client's mode, if it is known.
     client: Option<Mode>,
     has_terminal: bool,
     has_environment: bool,
-    /// Whether the client handles stop characters, and whether any character resumes output: the
-    /// wanted state, and the state that the client was told.
+    /// Whether the client handles stop characters, and whether any character resumes output. First
+    /// the wanted state, then the state that was last sent to the client.
     flow: (bool, bool),
     told_flow: (bool, bool),
     forwarding: Forwarding,
 }
 
-/// The state of a client before it is told otherwise (RFC 1372 section 4).
+/// What a client does before the server sends anything about flow control (RFC 1372 section 4).
 const FLOW: (bool, bool) = (true, false);
 
 impl Server {
-    /// A server; it has requests for options to send at once.
+    /// A server. It has requests for options to send at once.
     pub fn new() -> Server {
         let mut engine = Engine::new(&OURS, &HIS);
         for option in [LINEMODE, TTYPE, NAWS, TSPEED, NEW_ENVIRON, LFLOW] {
@@ -101,12 +101,12 @@ impl Server {
         }
     }
 
-    /// Bytes to be sent.
+    /// The bytes to be sent.
     pub fn out(&mut self) -> &mut Out {
         &mut self.engine.out
     }
 
-    /// Counters.
+    /// The server's counters.
     pub fn counts(&self) -> Counts {
         self.engine.counts
     }
@@ -116,7 +116,7 @@ impl Server {
         core::mem::take(&mut self.events)
     }
 
-    /// The characters of the functions.
+    /// The characters of the special functions.
     pub fn table(&self) -> &Table {
         &self.table
     }
@@ -131,8 +131,8 @@ impl Server {
         self.client
     }
 
-    /// Has the client answered the requests that a program should wait for before it begins:
-    /// LINEMODE, terminal, variables?
+    /// Has the client answered those requests for which a program should wait before it begins:
+    /// LINEMODE, terminal type, variables?
     pub fn is_settled(&self) -> bool {
         let options = &self.engine.options;
         let is_done = |option, has| !options.is_on(Side::Him, option) || has;
@@ -142,16 +142,16 @@ impl Server {
             && is_done(NEW_ENVIRON, self.has_environment)
     }
 
-    /// Report the present mode of the program's terminal, and whether typed characters are shown.
-    /// With LINEMODE the client shows them, without it we do.
+    /// Report the current mode of the program's terminal, and whether typed characters are shown.
+    /// With LINEMODE the client shows them, without it the server does.
     pub fn set_mode(&mut self, mode: Mode, is_echoing: bool) {
         self.wanted = mode;
         self.is_echoing = is_echoing;
         self.pump();
     }
 
-    /// The program's terminal stops output at XOFF, and resumes it at any character, not at XON
-    /// alone (RFC 1372).
+    /// Report whether the program's terminal stops output at XOFF, and whether it resumes output at
+    /// any character, not only at XON (RFC 1372).
     pub fn set_flow(&mut self, is_on: bool, restarts_on_any: bool) {
         self.flow = (is_on, restarts_on_any);
         self.pump();
@@ -188,14 +188,14 @@ impl Server {
             return;
         }
         self.asked = Some(self.wanted);
-        // RFC 1184 section 2.2: a mode that the client is in already is not acknowledged.
+        // RFC 1184 section 2.2: the client does not acknowledge a mode in which it is already.
         if self.client != Some(self.wanted) {
             self.is_outstanding = true;
             self.engine.sub(LINEMODE, &[LM_MODE, self.wanted.mask()]);
         }
     }
 
-    /// The program's terminal has another character for a function.
+    /// Report that the program's terminal has another character for a function.
     pub fn set_character(&mut self, function: u8, character: Option<u8>) {
         let flush = self.table.entry(function).flags & slc::FLUSH;
         self.propose(function, Entry::new(slc::VALUE | flush, character.unwrap_or(slc::NONE)));
@@ -218,8 +218,9 @@ impl Server {
         }
     }
 
-    /// Set the characters that send the typed bytes, besides the end of a line. A client has two of
-    /// them by FORW1 and FORW2; it is asked to forward at the others (RFC 1184 section 2.3).
+    /// Set the characters, besides the end of a line, that make the client send the typed bytes.
+    /// The client gets two of them as FORW1 and FORW2, and is asked by a mask to forward at the
+    /// others (RFC 1184 section 2.3).
     pub fn set_forwarding(&mut self, characters: &[u8]) {
         self.forwarding.set(characters);
         self.pump();
@@ -231,17 +232,18 @@ impl Server {
         self.encoder.data(bytes, is_binary, &mut self.engine.out);
     }
 
-    /// The program's output was flushed: output in flight is not to be shown (RFC 854, the Synch).
+    /// Report that the program's output was flushed: output in flight should not be shown (RFC 854,
+    /// the Synch).
     pub fn synch(&mut self) {
         self.engine.out.synch();
     }
 
-    /// The connection has urgent data ahead: a Synch of the client.
+    /// Report that the connection has urgent data ahead: a Synch of the client.
     pub fn urgent(&mut self) {
         self.engine.urgent();
     }
 
-    /// Bytes from the connection, which is read only while [`Out::has_room_for_answers`].
+    /// Handle bytes from the connection. Read from it only while [`Out::has_room_for_answers`].
     pub fn receive(&mut self, mut bytes: &[u8]) {
         let before = self.engine.out.len();
         while let Some(item) = self.engine.parser.next(&mut bytes) {
@@ -249,7 +251,7 @@ impl Server {
                 Item::Data(data) => self.data(data),
                 Item::Iac => self.data(&[IAC]),
                 Item::Command(command) => self.command(command),
-                // RFC 860: the answer comes when everything before it was processed.
+                // RFC 860: the answer is sent when everything received before it was processed.
                 Item::Negotiate(DO, TIMING_MARK) => {
                     self.engine.out.raw(&[IAC, WILL, TIMING_MARK]);
                 }
@@ -285,7 +287,8 @@ impl Server {
     fn command(&mut self, command: u8) {
         match command {
             DM => self.engine.data_mark(),
-            // RFC 854 8-a.
+            // RFC 854 8-a: A user who asks whether the other end is there (AYT) gets something to
+            // see.
             AYT => self.write(b"\r\n[Yes]\r\n"),
             EC | EL => {
                 let function = if command == EC { slc::EC } else { slc::EL };
@@ -317,7 +320,7 @@ impl Server {
             return;
         }
         let event = match option {
-            // RFC 855 2-a.
+            // RFC 855 2-a: What a sub-negotiation says counts only if the option is in force.
             _ if !self.engine.options.is_on(Side::Him, option) => None,
             NAWS => suboption::read_window(contents).map(|(c, r)| Event::Window(c, r)),
             TTYPE => {
@@ -338,13 +341,13 @@ impl Server {
         }
     }
 
-    /// Handle a message of the client about LINEMODE; `false` if it is malformed.
+    /// Handle a message of the client about LINEMODE. Returns `false` if it is malformed.
     fn linemode(&mut self, contents: &[u8]) -> bool {
         match *contents {
             [LM_MODE, mask] => {
                 let mode = Mode::from_mask(mask);
                 self.client = Some(mode);
-                // A client that is in the mode already may report it, without ACK.
+                // A client that is in the mode already may report it without ACK.
                 let is_answer = mask & Mode::ACK != 0 || self.asked == Some(mode);
                 self.is_outstanding &= !is_answer;
                 if !is_answer && !self.is_outstanding {

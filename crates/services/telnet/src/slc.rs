@@ -1,9 +1,9 @@
-//! Special characters: the characters of the functions, and how the ends agree on them (RFC 1184
-//! section 2.4). An answer has the ACK bit or a lower level, so that the negotiation ends.
+//! Special characters (SLC): the characters of the functions, and how the ends agree on them (RFC
+//! 1184 section 2.4). An answer has the ACK bit or a lower level, so that the negotiation ends.
 //!
 //! Called by: both ends; programs map functions to the characters of a terminal.
 
-/// Functions; their numbers are 1 to this.
+/// Number of functions. They are numbered from 1 on.
 pub const FUNCTIONS: usize = 30;
 
 /// Synch.
@@ -67,7 +67,7 @@ pub const EBOL: u8 = 29;
 /// Erases from the cursor to the end of the line.
 pub const EEOL: u8 = 30;
 
-/// The names of the functions, from 1 on, as in RFC 1184 behind `SLC_`.
+/// The names of the functions, from function 1 on, as in RFC 1184 without the prefix `SLC_`.
 pub const NAMES: [&str; FUNCTIONS] = [
     "SYNCH", "BRK", "IP", "AO", "AYT", "EOR", "ABORT", "EOF", "SUSP", "EC", "EL", "EW", "RP",
     "LNEXT", "XON", "XOFF", "FORW1", "FORW2", "MCL", "MCR", "MCWL", "MCWR", "MCBOL", "MCEOL",
@@ -83,11 +83,11 @@ pub const VALUE: u8 = 2;
 /// Asks for the other end's default.
 pub const DEFAULT: u8 = 3;
 const LEVEL: u8 = 3;
-/// Agreed.
+/// The other end's value is agreed to.
 pub const ACK: u8 = 128;
-/// A Synch goes with the function.
+/// A Synch is sent with the function.
 pub const FLUSHIN: u8 = 64;
-/// Output is flushed with the function.
+/// Output is flushed when the function is used.
 pub const FLUSHOUT: u8 = 32;
 /// Both: [`FLUSHIN`] and [`FLUSHOUT`].
 pub const FLUSH: u8 = FLUSHIN | FLUSHOUT;
@@ -95,7 +95,7 @@ pub const FLUSH: u8 = FLUSHIN | FLUSHOUT;
 /// No character: the function has none.
 pub const NONE: u8 = 255;
 
-/// A function's level with its flush flags, and its character.
+/// A function's level with its flush flags, and the function's character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Level and flush flags, never ACK.
@@ -116,7 +116,7 @@ impl Entry {
     }
 }
 
-/// The characters of Unix terminals, with the flush flags of BSD's client.
+/// The functions and characters of Unix terminals, with the flush flags of BSD's TELNET client.
 const UNIX: [(u8, u8, u8); 13] = [
     (IP, VALUE | FLUSHIN | FLUSHOUT, 3),
     (ABORT, VALUE | FLUSHIN | FLUSHOUT, 28),
@@ -136,8 +136,8 @@ const UNIX: [(u8, u8, u8); 13] = [
 /// Commands that every end has, and for which a Unix terminal has no character.
 const COMMANDS: [(u8, u8); 4] = [(SYNCH, 0), (BRK, 0), (AO, FLUSHOUT), (AYT, 0)];
 
-/// Functions inside the line, with the characters of Emacs if a terminal has no other use for
-/// these; the others have no character until the user or the server sets one.
+/// Functions inside the line. Some have the characters of Emacs, if a terminal has no other use for
+/// these. The others have no character until the user or the server sets one.
 const MOTION: [(u8, u8); 12] = [
     (MCL, 2),
     (MCR, 6),
@@ -153,12 +153,12 @@ const MOTION: [(u8, u8); 12] = [
     (EEOL, 11),
 ];
 
-/// The flush flags of a Unix terminal for a function.
+/// The flush flags that a Unix terminal has for a function.
 pub(crate) fn flush_of(function: u8) -> u8 {
     UNIX.iter().find(|&&(f, ..)| f == function).map_or(0, |&(_, flags, _)| flags & FLUSH)
 }
 
-/// The characters of an end.
+/// The special characters of one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     defaults: [Entry; FUNCTIONS + 1],
@@ -172,8 +172,8 @@ impl Table {
         Table::of(commands, MOTION.map(|(function, value)| (function, VALUE, value)))
     }
 
-    /// A server's table: the client chooses the characters that the program's terminal does not
-    /// have.
+    /// A server's table: for functions for which the program's terminal has no character, the
+    /// client chooses.
     pub fn server() -> Table {
         let choose = |(function, _)| (function, DEFAULT, NONE);
         Table::of(COMMANDS.map(choose), MOTION.map(choose))
@@ -198,7 +198,7 @@ impl Table {
         (entry.level() != NOSUPPORT && entry.value != NONE).then_some(entry.value)
     }
 
-    /// Does the function exist at both ends, with a character or without one?
+    /// Does the function exist at both ends? It need not have a character.
     pub fn has(&self, function: u8) -> bool {
         self.entry(function).level() != NOSUPPORT
     }
@@ -208,7 +208,7 @@ impl Table {
         among.iter().copied().find(|&function| self.value(function) == Some(character))
     }
 
-    /// Set a function here, default and current; `true` if that is a change.
+    /// Set the default and the current entry of a function at this end; `true` if that is a change.
     pub fn set(&mut self, function: u8, entry: Entry) -> bool {
         let Some(current) = self.current.get_mut(usize::from(function)) else { return false };
         let is_new = *current != entry;
@@ -223,7 +223,7 @@ impl Table {
         functions.flat_map(|(function, entry)| [function, entry.flags, entry.value]).collect()
     }
 
-    /// Handle entries of the other end; returns the answer, or nothing. Bytes behind the last
+    /// Handle entries that the other end sent. Returns the answer, or nothing. Bytes after the last
     /// whole triplet are ignored.
     pub fn receive(&mut self, triplets: &[u8]) -> Vec<u8> {
         let mut answer = Vec::new();
@@ -244,20 +244,19 @@ impl Table {
             self.current = self.defaults;
         }
         if is_reset || is_asked {
-            // Answer once, however often one message asks.
+            // Answer once, even if one message asks several times.
             answer = self.all();
         }
         answer
     }
 
-    /// Handle the other end's entry for a function; returns the answer: level with ACK, and the
-    /// character.
-    /// RFC 1184 2.4-b.
+    /// Handle the other end's entry for a function. Returns the answer: the level with ACK, and the
+    /// character. RFC 1184 2.4-b.
     fn propose(&mut self, function: u8, theirs: Entry, is_ack: bool) -> Option<(u8, u8)> {
         let default = self.defaults.get(usize::from(function)).copied();
         let Some(ours) = self.current.get_mut(usize::from(function)) else {
-            // We do not support the function. To say so to an end that does not have it either
-            // would never end.
+            // We do not support the function. If the other end does not support it either, it is
+            // not told: the two ends would answer each other for ever.
             return (theirs.level() != NOSUPPORT && !is_ack).then_some((NOSUPPORT, NONE));
         };
         if is_ack || *ours == theirs || (ours.level() == NOSUPPORT && theirs.level() == NOSUPPORT) {

@@ -1,4 +1,4 @@
-//! Both ends, joined or alone, against the RFCs and against any bytes.
+//! Tests of both ends, joined or alone, with what the RFCs describe and with random bytes.
 
 mod asked;
 mod editing;

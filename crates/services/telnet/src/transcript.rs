@@ -1,7 +1,7 @@
-//! A conversation as text, for people who debug the negotiation of two ends.
+//! Shows a conversation as text, for people who debug the negotiation between two ends.
 //!
-//! Called by: programs, with the bytes that they send and receive. Data is counted, not shown:
-//! passwords are among it.
+//! Called by: programs, with the bytes that they send and receive. Data is counted and not shown,
+//! because it may contain passwords.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub enum Direction {
     Received,
 }
 
-/// The state of both streams.
+/// The parsers' state in both streams.
 #[derive(Debug, Default)]
 pub struct Transcript {
     sent: Parser,
@@ -26,8 +26,9 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The lines for bytes of a direction, as sent over the connection: one for each part of the
-    /// negotiation, with its names and then its bytes in hexadecimal, and one for data.
+    /// The lines for bytes of one direction, as they are on the connection. Each part of the
+    /// negotiation has a line with its names and then its bytes in hexadecimal; data has a line
+    /// with its length.
     pub fn lines(&mut self, direction: Direction, mut bytes: &[u8]) -> Vec<String> {
         let (parser, name) = match direction {
             Direction::Sent => (&mut self.sent, "sent"),

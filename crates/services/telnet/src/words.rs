@@ -13,7 +13,7 @@ use crate::linemode::{Mask, Mode};
 use crate::parser::Item;
 use crate::{slc, suboption};
 
-/// Commands from 236 on.
+/// The names of the commands from 236 on.
 const COMMANDS: [&str; 20] = [
     "EOF", "SUSP", "ABORT", "EOR", "SE", "NOP", "DM", "BRK", "IP", "AO", "AYT", "EC", "EL", "GA",
     "SB", "WILL", "WONT", "DO", "DONT", "IAC",
@@ -43,7 +43,7 @@ fn option(code: u8) -> Cow<'static, str> {
     name.map_or_else(|| format!("option {code}").into(), |(_, name)| (*name).into())
 }
 
-/// A character as users write it.
+/// A character as users write it, for example `^C`.
 fn character(byte: u8) -> String {
     match byte {
         slc::NONE => "none".to_owned(),
@@ -55,7 +55,7 @@ fn character(byte: u8) -> String {
     }
 }
 
-/// The words for a part of a stream that is not data, and its bytes.
+/// The words for a part of a stream that is not data, and the part's bytes.
 pub(crate) fn of_item(item: &Item<'_>) -> Option<(String, Vec<u8>)> {
     Some(match *item {
         Item::Data(_) | Item::Iac => return None,

@@ -1,7 +1,8 @@
-//! The sleep of a thread, and its wake-up: a doorbell, or, where devices have descriptors, a
-//! poll(2) that the same doorbell interrupts through an [`device::Alarm`].
+//! How a thread sleeps and is woken. Without descriptors of devices it sleeps on a doorbell. With
+//! descriptors it sleeps in poll(2), which the same doorbell interrupts through an
+//! [`device::Alarm`].
 //!
-//! Called by: `wait.rs` for callers, `driver.rs` for the driver's thread.
+//! Called by: `wait.rs` for threads in blocking calls, `driver.rs` for the driver's thread.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -14,13 +15,14 @@ use device::Doorbell;
 #[cfg(target_os = "linux")]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Polling interval of a device that cannot wake (see `Device::arm`).
+/// How often a device is polled that cannot wake a sleeper (see `Device::arm`).
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 #[cfg(target_os = "linux")]
 pub(crate) use crate::descriptors::Descriptor;
 
-/// On other systems devices with descriptors are polled at an interval.
+/// On systems other than Linux no descriptor is waited on: devices that have one are polled at
+/// [`LOOK_INTERVAL`].
 #[cfg(not(target_os = "linux"))]
 #[derive(Clone)]
 pub(crate) enum Descriptor {}
@@ -69,8 +71,8 @@ impl ThreadBell {
         self.bell.disarm();
     }
 
-    /// Sleep until a ring since [`ThreadBell::arm`], until `at` is readable or until `until`,
-    /// whichever is first; `None` is no time limit.
+    /// Sleep until the first of three: a ring since [`ThreadBell::arm`], `at` becomes readable,
+    /// `until` has come. With `until` `None` there is no time limit.
     pub(crate) fn sleep(&self, until: Option<Instant>, at: Option<&Descriptor>) {
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
         let Some(at) = at else { return self.bell.sleep(timeout) };
@@ -93,8 +95,8 @@ impl ThreadBell {
     }
 }
 
-/// Sleep until a ring, until `at` is readable or until `timeout` has passed. A signal may end it
-/// earlier.
+/// Sleep until a ring, until `at` is readable or until `timeout` has passed. A signal may end the
+/// sleep earlier.
 #[cfg(target_os = "linux")]
 fn sleep_at(alarm: &Alarm, at: &Descriptor, timeout: Option<Duration>) {
     let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());

@@ -2,9 +2,9 @@
 //! `Pending` is "would block".
 //!
 //! Called by: all stream types. A connection that failed reports its error once, to the first read,
-//! write or query; after that, reads return 0 and writes fail with a broken pipe. After the peer's
-//! FIN a RST is a broken pipe to writers, while readers have already read the end of the stream.
-//! tests/same_errors.rs compares with the kernel.
+//! write or query. After that, reads return 0, and writes fail with a broken pipe. If a RST comes
+//! after the peer's FIN, writes fail with a broken pipe, while reads return the end of the stream.
+//! tests/same_errors.rs compares these results with the kernel's.
 
 use core::task::Poll;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -61,8 +61,8 @@ impl Inner {
                         break;
                     }
                 }
-                // Bytes were read, so the next call has to return this result. An error is reported
-                // only once: mark it as not reported.
+                // Bytes were read, so this call succeeds, and the next call has to return this
+                // result. An error counts as reported now: mark it as not reported.
                 other if done == 0 => return other,
                 Poll::Ready(Err(_)) => {
                     self.untell(handle);

@@ -1,11 +1,13 @@
-//! Waiting for the descriptors of devices (Linux), with two epoll instances. The first holds the
-//! descriptors of all ports. The second, which the driver waits on, holds the first; it listens to
-//! it only while the devices are to wake the driver. A thread in a blocking call waits on the first
-//! itself, so that one system call switches the driver off or on, without a wake-up.
+//! Waiting for the descriptors of devices (Linux), with two epoll instances. The first instance
+//! contains the descriptors of all ports. The driver waits on the second instance, which contains
+//! only the first one. While the devices are not to wake the driver, the second instance has no
+//! events enabled for the first. A thread in a blocking call waits on the first instance. So one
+//! system call turns the driver's wake-ups by devices off or on, and the driver need not be woken
+//! for that.
 //!
 //! Called by: `driver.rs` and `wait.rs`, through `Inner::watch`. The kernel removes a descriptor
 //! from epoll when its file is closed, but a device may keep its file open after its port is
-//! removed. So any change of the ports makes a new first instance.
+//! removed. So a new first instance is made whenever the ports change.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -86,7 +88,7 @@ impl Descriptors {
         let devices = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let driver = match self.pair.take() {
             Some(old) => {
-                // A thread may still wait on the old one; the driver must not.
+                // A thread may still wait on the old instance; the driver must not.
                 let _ = epoll::delete(&old.driver, old.devices.as_fd());
                 old.driver
             }
@@ -97,12 +99,13 @@ impl Descriptors {
         Ok(())
     }
 
-    /// The instance that the driver waits on; `None` if no device ever had a descriptor.
+    /// The descriptor of the instance that the driver waits on; `None` if no device ever had a
+    /// descriptor.
     pub(crate) fn of_driver(&self) -> Option<Descriptor> {
         self.pair.as_ref().map(|pair| pair.driver.clone())
     }
 
-    /// The instance that a thread waits on while it drives the stack.
+    /// The descriptor of the instance that a thread waits on while it drives the stack.
     pub(crate) fn of_caller(&self) -> Option<Descriptor> {
         self.pair.as_ref().map(|pair| pair.devices.clone())
     }
@@ -112,7 +115,8 @@ impl Pair {
     fn hear(&mut self, driver_hears: bool) -> io::Result<()> {
         if self.heard != driver_hears {
             let (driver, devices) = (&self.driver, self.devices.as_fd());
-            // If something is readable already, this wakes the threads that wait there.
+            // If a device's descriptor is readable already, this wakes the driver, which waits on
+            // `driver`.
             epoll::modify(driver, devices, EventData::new_u64(0), events(driver_hears))?;
             self.heard = driver_hears;
         }
@@ -120,7 +124,8 @@ impl Pair {
     }
 }
 
-/// The epoll events for a device's descriptor. With none awaited it stays registered.
+/// The epoll events to wait for at a device's descriptor. The descriptor stays registered even if
+/// no events are awaited.
 fn at_device(awaited: Awaited) -> EventFlags {
     match awaited {
         Awaited::Nothing => EventFlags::empty(),

@@ -1,9 +1,9 @@
 //! A port that is configured by DHCP: `host::dhcp4` over a UDP socket of the stack.
 //!
-//! Called by: programs that poll a stack, after each [`Stack::poll`]; programs that share one call
-//! it in [`Net::with_stack`](crate::Net::with_stack). One client a stack, because it has UDP port
-//! 68 to itself. RFC 2131, RFC 2132 section 5.1 (the MTU). Decisions: docs/decisions/0066-dhcp.md,
-//! 0113 (which routes are taken).
+//! Called by: programs that poll a stack, after each [`Stack::poll`]; programs that share a stack
+//! call it in [`Net::with_stack`](crate::Net::with_stack). A stack has one client at most, because
+//! the client binds UDP port 68. RFC 2131, RFC 2132 section 5.1 (the MTU). Decisions:
+//! docs/decisions/0066-dhcp.md, 0113 (which routes are taken).
 //!
 //! A program that polls its stack has this in its loop:
 //! ```
@@ -30,7 +30,7 @@
 //! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! The guide of crate `wirespeed` has a program with a driver.
+//! The guide of crate `wirespeed` contains a program that does this with a driver.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -54,9 +54,10 @@ pub enum DhcpError {
     Config(ConfigError),
     /// There is no such port.
     NoPort,
-    /// The port has no link addresses, by which servers know hosts.
+    /// The port has no link addresses (it is not Ethernet), and DHCP servers know hosts by link
+    /// address.
     NoLinkAddress,
-    /// UDP port 68 cannot be had.
+    /// UDP port 68 could not be bound.
     Socket(UdpError),
 }
 
@@ -78,23 +79,23 @@ impl core::fmt::Display for DhcpError {
 
 impl core::error::Error for DhcpError {}
 
-/// What changed.
+/// What has changed at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The port has an address, or options of the lease are new.
+    /// The port has got an address, or the options of its lease have changed.
     Configured(Box<Lease>),
     /// The port lost its address.
     Lost(Ipv4Addr, LossReason),
     /// A server gave an address that the stack did not take.
     NotAdded(Ipv4Addr, AddressError),
-    /// A server gave an address that another host has: it was never used, and the server is told
-    /// (DHCPDECLINE). The client asks again ten seconds later.
+    /// A server gave an address that another host has. The port never used the address, and the
+    /// client told the server (DHCPDECLINE). The client asks again ten seconds later.
     Declined(Ipv4Addr),
-    /// An answer was of no use, or a server refuses; reported at most once a minute.
+    /// An answer could not be used, or a server refused; reported at most once a minute.
     Refused(Refusal),
 }
 
-/// A sentence about the change, for a log.
+/// The change as a sentence for a log.
 impl core::fmt::Display for Change {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
@@ -124,8 +125,8 @@ pub struct DhcpPort {
 }
 
 impl DhcpPort {
-    /// Begin to ask for an address at the next [`DhcpPort::poll`]. Answers are asked for by
-    /// broadcast, and taken by unicast too.
+    /// Begin to ask for an address at the next [`DhcpPort::poll`]. The client asks servers to
+    /// answer by broadcast, and also accepts answers by unicast.
     ///
     /// # Errors
     /// [`DhcpError`].
@@ -154,7 +155,8 @@ impl DhcpPort {
         })
     }
 
-    /// Read answers, send what is due, and configure the port; call it until it returns `None`.
+    /// Read answers, send messages that are due, and configure the port. Call it until it returns
+    /// `None`.
     pub fn poll(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
         let client = &mut self.client;
         receive(stack, self.socket, |message| client.receive(now, message));
@@ -172,7 +174,8 @@ impl DhcpPort {
                 return Some(change);
             }
         }
-        // RFC 2131 4.1: some servers send to the address that they give, whatever was asked for.
+        // RFC 2131 section 4.1: some servers send to the address that they give, even if the client
+        // asked for an answer by broadcast.
         let has_address = self.client.lease().is_some() || self.client.state() == State::Stopped;
         stack.udp_take_offers(self.socket, self.port, !has_address);
         None
@@ -184,23 +187,23 @@ impl DhcpPort {
         self.client.deadline()
     }
 
-    /// The DHCP client's socket: its events are for this client alone.
+    /// The socket of the DHCP client. The program has nothing to do for the socket's events.
     pub fn socket(&self) -> UdpHandle {
         self.socket
     }
 
-    /// The client: its state, its lease, its drops.
+    /// The client, with its state, its lease and its count of dropped messages.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The link is up again.
+    /// Report that the link is up again: the client checks its lease with a server.
     pub fn link_up(&mut self, now: Instant) {
         self.client.link_up(now);
     }
 
-    /// Tell the server that the address is free again. The message may have to wait for the
-    /// server's link address: the port keeps the address until [`DhcpPort::stop`].
+    /// Tell the server that the address is free again. The message may have to wait until the
+    /// server's link address is known, so the port keeps the address until [`DhcpPort::stop`].
     pub fn release(&mut self, stack: &mut Stack, now: Instant) {
         self.client.stop(now);
         if let Some(send @ Action::Send { .. }) = self.client.poll(now) {
@@ -208,8 +211,8 @@ impl DhcpPort {
         }
     }
 
-    /// Give the address back, unless [`DhcpPort::release`] has done that, and remove it from the
-    /// port.
+    /// Give the address back to the server, unless [`DhcpPort::release`] has done that, and remove
+    /// the address from the port.
     pub fn stop(mut self, stack: &mut Stack, now: Instant) {
         if self.client.state() != State::Stopped {
             self.release(stack, now);
@@ -242,8 +245,8 @@ impl DhcpPort {
         }
     }
 
-    /// Have the stack look for other hosts with an address, which takes up to seven seconds (RFC
-    /// 5227 section 2.1).
+    /// Let the stack probe whether another host has the address, which takes up to seven seconds
+    /// (RFC 5227 section 2.1).
     fn probe(&mut self, stack: &mut Stack, address: Ipv4Addr, now: Instant) -> Option<Change> {
         let cidr = Cidr { addr: IpAddr::V4(address), prefix_len: 32 };
         let tentative = Address {
@@ -256,8 +259,8 @@ impl DhcpPort {
         Some(Change::NotAdded(address, why))
     }
 
-    /// Tell the client whether another host has the address: before its first use, and if another
-    /// host takes it later.
+    /// Tell the client whether another host has the address. The stack looks for one before the
+    /// address is first used, and detects one that takes the address later.
     fn look_for_conflicts(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
         let is_new = self.client.state() == State::Probing;
         match self.given.is_taken(stack)? {
@@ -272,11 +275,11 @@ impl DhcpPort {
         None
     }
 
-    /// Give the port the address and the routes of a lease, in place of those before.
+    /// Give the port the address and the routes of a lease, in place of those of the last lease.
     fn configure(&mut self, stack: &mut Stack, lease: Box<Lease>, now: Instant) -> Change {
         let mut cidr = Cidr { addr: IpAddr::V4(lease.address), prefix_len: lease.prefix_len };
-        // A server must not redirect packets for the network of another port: in that case the
-        // address gets no network.
+        // A server must not redirect packets for the network of another port. If this lease would
+        // do that, the port gets the address without its network.
         if !stack.admits_route(self.port, cidr.network(), true, RouteOrigin::Dhcp) {
             cidr.prefix_len = 32;
         }

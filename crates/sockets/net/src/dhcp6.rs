@@ -1,8 +1,8 @@
 //! A port that is configured by DHCPv6: `host::dhcp6` over a UDP socket of the stack.
 //!
 //! Called by: programs that poll a stack, as `dhcp.rs` says. The port needs a link-local address
-//! ([`Stack::autoconfigure`]); messages wait until it has one. One client a stack, because it has
-//! UDP port 546 to itself. RFC 8415. Decision: docs/decisions/0066-dhcp.md.
+//! ([`Stack::autoconfigure`]); messages wait until the port has one. A stack has one client at
+//! most, because the client binds UDP port 546. RFC 8415. Decision: docs/decisions/0066-dhcp.md.
 //!
 //! ```
 //! # mod wirespeed { pub use {base::*, stack::*, wirespeed_net as net}; }
@@ -35,9 +35,10 @@ pub enum Dhcp6Error {
     Config(ConfigError),
     /// There is no such port.
     NoPort,
-    /// The port has no link addresses, and so no link-local address to ask from.
+    /// The port has no link addresses (it is not Ethernet), and so no link-local address to send
+    /// from.
     NoLinkAddress,
-    /// UDP port 546 cannot be had.
+    /// UDP port 546 could not be bound.
     Socket(UdpError),
 }
 
@@ -59,23 +60,23 @@ impl core::fmt::Display for Dhcp6Error {
 
 impl core::error::Error for Dhcp6Error {}
 
-/// What changed.
+/// What has changed at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The port has an address, or options of the lease are new.
+    /// The port has got an address, or the options of its lease have changed.
     Configured(Box<Lease>),
-    /// Options without an address.
+    /// A server gave options without an address.
     Informed(Box<Information>),
     /// The port lost its address.
     Lost(Ipv6Addr, LossReason),
     /// A server gave an address that the stack did not take.
     NotAdded(Ipv6Addr, AddressError),
-    /// A server gave an address that another host has: it was never used, and the server is told
-    /// (Decline). The client asks again.
+    /// A server gave an address that another host has. The port never used the address, and the
+    /// client told the server (Decline). The client asks again.
     Declined(Ipv6Addr),
 }
 
-/// A sentence about the change, for a log.
+/// The change as a sentence for a log.
 impl core::fmt::Display for Change {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
@@ -99,7 +100,7 @@ pub struct Dhcp6Port {
 }
 
 impl Dhcp6Port {
-    /// Begin to ask; the first message leaves within a second, from a [`Dhcp6Port::poll`].
+    /// Begin to ask. The first message is sent within a second, by a call of [`Dhcp6Port::poll`].
     ///
     /// # Errors
     /// [`Dhcp6Error`].
@@ -120,7 +121,8 @@ impl Dhcp6Port {
         Ok(Dhcp6Port { client, socket, port, given: Given::new(port) })
     }
 
-    /// Read answers, send what is due, and configure the port; call it until it returns `None`.
+    /// Read answers, send messages that are due, and configure the port. Call it until it returns
+    /// `None`.
     pub fn poll(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
         let client = &mut self.client;
         receive(stack, self.socket, |message| client.receive(now, message));
@@ -141,24 +143,24 @@ impl Dhcp6Port {
         self.client.deadline()
     }
 
-    /// The client: its state, its lease, its drops.
+    /// The client, with its state, its lease and its count of dropped messages.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The link is up again.
+    /// Report that the link is up again: the client checks its lease with a server.
     pub fn link_up(&mut self, now: Instant) {
         self.client.link_up(now);
     }
 
-    /// Give the address back; the next [`Dhcp6Port::poll`] removes it from the port. Continue to
-    /// poll until the client is [`State::Stopped`]: the server has answered, or four messages were
-    /// sent.
+    /// Give the address back to the server; the next [`Dhcp6Port::poll`] removes the address from
+    /// the port. Continue to poll until the client is [`State::Stopped`], which means that the
+    /// server has answered or that four messages were sent.
     pub fn release(&mut self, now: Instant) {
         self.client.stop(now);
     }
 
-    /// End: remove the address from the port, and close the socket.
+    /// Remove the address from the port, and close the socket. No message is sent.
     pub fn close(mut self, stack: &mut Stack) {
         self.forget(stack);
         stack.udp_close(self.socket);
@@ -186,7 +188,7 @@ impl Dhcp6Port {
         }
     }
 
-    /// Have the stack check an address for duplicates. RFC 8415 18.2.10-e.
+    /// Let the stack check an address for duplicates (RFC 8415 18.2.10-e).
     fn probe(&mut self, stack: &mut Stack, address: Ipv6Addr, now: Instant) -> Option<Change> {
         let tentative = Address { state: AddressState::Tentative, ..given(address) };
         let why = self.given.set(stack, address, tentative).err()?;
@@ -229,8 +231,8 @@ impl Dhcp6Port {
     }
 }
 
-/// An address of a server: a /128, because only routers say which prefixes are on the link (RFC
-/// 5942 section 4).
+/// The address of a lease as the stack takes it, with prefix length 128: only routers say which
+/// prefixes are on the link (RFC 5942 section 4).
 fn given(address: Ipv6Addr) -> Address {
     let cidr = Cidr { addr: IpAddr::V6(address), prefix_len: 128 };
     Address { origin: Origin::Dhcp, ..Address::fixed(cidr) }

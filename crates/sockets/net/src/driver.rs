@@ -1,5 +1,5 @@
-//! The driver of a stack: a thread, a task of any runtime, or a thread that waits in a blocking
-//! call.
+//! The driver of a stack, which polls the stack: a thread, a task of any runtime, or a thread that
+//! waits in a blocking call.
 //!
 //! Called by: `Net::new`, which makes a [`Driver`]; the end of each `Call`, which checks whether to
 //! wake the driver. The driver polls the stack while there is work, registers its waker with the
@@ -23,7 +23,7 @@ use crate::driver_state::Watch;
 use crate::inner::{Inner, Shared};
 use crate::timer::Timer;
 
-/// The next step of the driver.
+/// What the driver does next.
 pub(crate) enum Turn {
     /// Run again, after yielding the processor.
     Again,
@@ -34,15 +34,15 @@ pub(crate) enum Turn {
 }
 
 impl Inner {
-    /// At the end of a call: wake the sleeping driver if it has to run.
+    /// At the end of a call: wake the driver if it sleeps and has to run.
     pub(crate) fn call_driver_if_needed(&mut self) {
         let new_push_back = self.stack.is_newly_pushed_back();
         let other_ports = self.driver.saw_epoch != self.stack.ports_epoch();
         if (new_push_back || other_ports)
             && let Some(watcher) = self.driver.watcher.take()
         {
-            // The owner of that waker arms the devices again, so that a device that pushed back
-            // reports room, and new ports get the waker.
+            // The owner of that waker (the driver, or a thread that drives) arms the devices again.
+            // Then a device that pushed back reports room, and new ports get the waker.
             self.wake(watcher);
         }
         if let Some(until) = self.driver.asleep_until
@@ -63,21 +63,21 @@ impl Inner {
 
     /// Receive and send all pending packets.
     pub(crate) fn drive(&mut self, now: Instant) {
-        // One poll takes all that a device has, up to eight bursts; arming the devices finds later
-        // frames.
+        // One poll takes all that a device has received, up to eight bursts. Frames that come later
+        // are found when the devices are armed.
         self.stack.poll(now);
-        // A busy stack never has a poll without work, so it is settled here.
+        // `Stack::settle` is called here because a busy stack never has a poll without work.
         self.stack.settle();
         self.dispatch();
     }
 
-    /// Have the devices wake `waker`, which is the driver's or that of the thread that drives.
+    /// Let the devices wake `waker`, which is the driver's or that of the thread that drives.
     pub(crate) fn watch(&mut self, waker: &Waker) -> Watch {
         let watch = match self.stack.arm(waker) {
             _ if self.turns.as_ref().is_some_and(|turns| !turns.arm(waker)) => Watch::Ready,
             Armed::Ready => Watch::Ready,
             Armed::All => {
-                // A removed port's device may still have its descriptor open and registered.
+                // The device of a removed port may still have its descriptor open and registered.
                 self.update_descriptors();
                 Watch::Sleep
             }
@@ -87,7 +87,8 @@ impl Inner {
                 self.update_descriptors();
                 Watch::Look
             }
-            // No thread waits on descriptors, so those of coalescing ports can stay registered.
+            // No thread waits on descriptors, so the descriptors of ports that coalesce frames can
+            // stay registered.
             Armed::Until(at) if !self.awaits_descriptors() => Watch::Until(at),
             Armed::Until(at) if self.update_descriptors() => Watch::UntilOrDescriptor(at),
             Armed::Until(at) => {
@@ -149,12 +150,14 @@ impl Inner {
         None
     }
 
-    /// A thread that drove the stack while it waited is done: give the devices back to the driver.
+    /// A thread that drove the stack while it waited has finished: the devices wake the driver
+    /// again.
     pub(crate) fn hand_back(&mut self) {
         self.driver.caller_drives = false;
         let Some(waker) = self.driver.background.clone() else { return };
-        // Wake the driver if frames came meanwhile or a device cannot wake it. A driver that went
-        // to sleep before there were descriptors has to wake too, to wait on them.
+        // Wake the driver if frames have come in the meantime, or if a device cannot wake it. A
+        // driver that went to sleep before there were descriptors has to wake too, so that it waits
+        // on them from now on.
         if self.driver.asleep_until.is_some()
             && (self.watch(&waker) != Watch::Sleep
                 || (!self.driver.at_descriptors && self.drivers_descriptor().is_some()))
@@ -200,15 +203,16 @@ impl Inner {
     }
 }
 
-/// Drives a stack. Without it no socket makes progress; when it is dropped, all sockets fail.
+/// The code that drives a stack. Without it no socket makes progress; when it is dropped, all
+/// sockets fail.
 ///
-/// The driver ends by itself when the last [`crate::Net`] and socket are dropped and the stack has
-/// finished the connections that they left.
+/// The driver ends by itself when the last [`crate::Net`] and socket have been dropped and the
+/// stack has finished the connections of dropped sockets.
 #[must_use = "a stack without a driver does nothing"]
 pub struct Driver {
     shared: Arc<Shared>,
-    /// The first shard lives as long as another one has connections, because it represents the
-    /// host.
+    /// The first shard lives as long as another shard has connections, because the first shard
+    /// holds the host's routes, addresses and neighbours.
     _first: Option<Net>,
 }
 
@@ -225,7 +229,7 @@ impl Driver {
         self.spawn("wirespeed".to_owned(), || Ok(()))
     }
 
-    /// A thread that begins with `first`, whose error is returned.
+    /// Start a thread that first calls `first`; an error of `first` is returned.
     pub(crate) fn spawn(
         self,
         name: String,
@@ -236,7 +240,7 @@ impl Driver {
         let run = move || {
             let result = first();
             let is_begun = result.is_ok();
-            // `begins` waits for the result below.
+            // The call below waits for this result.
             let _ = begun.send(result);
             if is_begun {
                 self.run();
@@ -247,12 +251,12 @@ impl Driver {
         Ok(DriverThread { shared, thread })
     }
 
-    /// Drive as a future; `timer` wakes the future for deadlines.
+    /// The driver as a future; `timer` wakes the future for deadlines.
     pub fn with_timer<T: Timer>(self, timer: T) -> DriverFuture<T> {
         DriverFuture { driver: self, timer }
     }
 
-    /// Drive as a task of tokio's runtime, whose timer must be enabled.
+    /// The driver as a task of tokio's runtime, whose timer must be enabled.
     #[cfg(feature = "tokio")]
     pub fn with_tokio(self) -> DriverFuture<crate::timer::TokioTimer> {
         self.with_timer(crate::timer::TokioTimer::default())
@@ -261,7 +265,7 @@ impl Driver {
     fn run(self) {
         let bell = ThreadBell::new();
         loop {
-            // Arm before polling: any event after this rings.
+            // Arm the bell before polling, so that an event during the poll rings it.
             bell.arm();
             match self.turn(bell.waker()) {
                 Turn::Again => bell.disarm(),
@@ -293,7 +297,7 @@ pub struct DriverThread {
 }
 
 impl DriverThread {
-    /// Stop the thread and wait until it has ended; all sockets of the stack fail from then on.
+    /// Stop the thread and wait until it has ended. All sockets of the stack fail from then on.
     ///
     /// # Errors
     /// The thread panicked.

@@ -13,21 +13,21 @@ pub(crate) struct DriverState {
     pub(crate) background: Option<Waker>,
     /// The driver sleeps until this time; `None` if it is awake or was woken.
     pub(crate) asleep_until: Option<Instant>,
-    /// The waker that the devices have.
+    /// The waker that the devices wake.
     pub(crate) watcher: Option<Waker>,
     /// A thread in a blocking call drives the stack, and the devices have its waker.
     pub(crate) caller_drives: bool,
-    /// The sleeping driver waits on the devices' descriptors as well.
+    /// The sleeping driver also waits on the devices' descriptors.
     pub(crate) at_descriptors: bool,
     #[cfg(target_os = "linux")]
     pub(crate) descriptors: crate::descriptors::Descriptors,
-    /// The stack's port epoch when `watcher` was registered.
+    /// The stack's port epoch at the time when `watcher` was registered.
     pub(crate) saw_epoch: u64,
     /// The driver has ended.
     pub(crate) gone: bool,
     /// The driver has to end now.
     pub(crate) stop: bool,
-    /// The last handle was dropped: the driver ends with the last connection.
+    /// The last handle was dropped: the driver ends when the last connection has ended.
     pub(crate) abandoned: bool,
 }
 
@@ -38,10 +38,12 @@ pub(crate) enum Watch {
     Ready,
     /// Sleep: all devices wake the sleeper, or have descriptors to wait on.
     Sleep,
-    /// Sleep, but poll again after [`crate::bell::LOOK_INTERVAL`].
+    /// Sleep, but poll again after [`crate::bell::LOOK_INTERVAL`], because a device cannot wake the
+    /// sleeper.
     Look,
-    /// Sleep until this time, and ignore descriptors: frames are coalesced.
+    /// Sleep until this time, and ignore descriptors, because frames are coalesced until then.
     Until(Instant),
-    /// Sleep until this time or until another port's descriptor is ready: frames are coalesced.
+    /// Sleep until this time or until another port's descriptor is ready. One port coalesces
+    /// frames.
     UntilOrDescriptor(Instant),
 }

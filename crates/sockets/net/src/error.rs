@@ -9,7 +9,7 @@ use base::DropReason;
 use stack::{ConnectError, GroupError, ListenError, ReplaceError, UdpError, Unreachable};
 use tcp::Error as TcpError;
 
-/// A connection that ended.
+/// The error of a connection that ended.
 pub(crate) fn ended(error: TcpError) -> Error {
     match error {
         TcpError::Refused => Error::new(
@@ -44,18 +44,18 @@ pub(crate) fn ended(error: TcpError) -> Error {
     }
 }
 
-/// The port of a connection is gone.
+/// The error of a connection whose port is gone.
 pub(crate) fn network_down(why: Option<&str>) -> Error {
     let why = why.unwrap_or("the port of the connection is gone");
     Error::new(ErrorKind::NetworkDown, why)
 }
 
-/// A write after this side shut it down, or after the connection ended.
+/// The error of a write after this side shut the direction down, or after the connection ended.
 pub(crate) fn broken_pipe() -> Error {
     Error::new(ErrorKind::BrokenPipe, "the connection is closed for writing")
 }
 
-/// A call that needs a peer, without one.
+/// The error of a call that needs a peer, on a socket without one.
 pub(crate) fn not_connected() -> Error {
     Error::new(ErrorKind::NotConnected, "the socket has no peer: connect it first")
 }
@@ -65,33 +65,33 @@ pub(crate) fn aborted() -> Error {
     Error::new(ErrorKind::ConnectionAborted, "the socket was closed on this side")
 }
 
-/// The call would have to wait.
+/// The error of a nonblocking call that would have to wait.
 pub(crate) fn would_block() -> Error {
     ErrorKind::WouldBlock.into()
 }
 
-/// A connect that ran into its time-out.
+/// The error of a connect that did not succeed within its time-out.
 pub(crate) fn connect_timed_out() -> Error {
     Error::new(ErrorKind::TimedOut, "the connection was not made within the time-out")
 }
 
-/// No port has that id.
+/// The error of a call with the id of a port that does not exist.
 pub(crate) fn no_port() -> Error {
     Error::new(ErrorKind::NotFound, "the stack has no such port: it was removed already")
 }
 
-/// A device that cannot replace another.
+/// Why a device cannot replace that of a port.
 pub(crate) fn not_replaceable(why: ReplaceError) -> Error {
     Error::new(ErrorKind::InvalidInput, why)
 }
 
-/// A close that took longer than the linger time.
+/// The error of a close that took longer than the linger time.
 pub(crate) fn close_timed_out() -> Error {
     let text = "the peer has not acknowledged everything within the linger time; it is still sent";
     Error::new(ErrorKind::TimedOut, text)
 }
 
-/// The stack has no driver.
+/// The error of a call on a stack whose driver has ended.
 pub(crate) fn driver_gone() -> Error {
     Error::other("the driver of this stack has ended: keep it running as long as its sockets")
 }
@@ -101,13 +101,13 @@ pub(crate) fn poisoned() -> Error {
     Error::other("a thread panicked inside this stack: make a new one, and report the panic")
 }
 
-/// A limit is reached.
+/// The error of a call that hit a limit.
 pub(crate) fn limit(name: &str) -> Error {
     let text = format!("the limit `{name}` is reached: raise it in the stack's budget");
     Error::new(ErrorKind::QuotaExceeded, text)
 }
 
-/// EMSGSIZE of the system.
+/// The system's number of EMSGSIZE.
 const MESSAGE_TOO_LONG: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
     90
 } else if cfg!(windows) {
@@ -141,7 +141,7 @@ pub(crate) fn undelivered(why: Unreachable) -> Error {
 /// A packet that could not be sent: no route, or another reason to drop it.
 pub(crate) fn unreachable(reason: DropReason) -> Error {
     if reason == DropReason::IpTooBig {
-        // `ErrorKind` has no stable kind for EMSGSIZE; only the system's number says it.
+        // `ErrorKind` has no stable kind for EMSGSIZE; only the system's number expresses it.
         return Error::from_raw_os_error(MESSAGE_TOO_LONG);
     }
     let kind = match reason {
@@ -157,7 +157,7 @@ fn address_in_use() -> Error {
     Error::new(ErrorKind::AddrInUse, "the address is in use: choose another port, or 0 for any")
 }
 
-/// The stack does not have that address.
+/// The error of a local address that the stack does not have.
 pub(crate) fn no_address() -> Error {
     Error::new(
         ErrorKind::AddrNotAvailable,
@@ -165,7 +165,7 @@ pub(crate) fn no_address() -> Error {
     )
 }
 
-/// A connect that could not begin. `bound`: the caller chose the local port.
+/// The error of a connect that could not begin. `bound`: the program chose the local port.
 pub(crate) fn connect(error: ConnectError, bound: bool) -> Error {
     match error {
         ConnectError::Unreachable(reason) => unreachable(reason),
@@ -178,7 +178,7 @@ pub(crate) fn connect(error: ConnectError, bound: bool) -> Error {
     }
 }
 
-/// A listener that could not be made.
+/// The error of a listener that could not be made.
 pub(crate) fn listen(error: ListenError) -> Error {
     match error {
         ListenError::AddressInUse => address_in_use(),
@@ -187,7 +187,7 @@ pub(crate) fn listen(error: ListenError) -> Error {
     }
 }
 
-/// A membership that was not changed.
+/// The error of a change of a group membership that failed.
 pub(crate) fn group(error: GroupError) -> Error {
     let kind = match error {
         GroupError::Closed => return aborted(),
@@ -201,12 +201,12 @@ pub(crate) fn group(error: GroupError) -> Error {
     Error::new(kind, error)
 }
 
-/// A TTL that no packet can have.
+/// The error of a TTL above 255.
 pub(crate) fn ttl_too_large() -> Error {
     Error::new(ErrorKind::InvalidInput, "a TTL is 255 at most")
 }
 
-/// A UDP call that failed.
+/// The error of a UDP call that failed.
 pub(crate) fn udp(error: UdpError) -> Error {
     match error {
         UdpError::AddressInUse => address_in_use(),

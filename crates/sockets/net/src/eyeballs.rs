@@ -34,12 +34,13 @@ fn interleaved(remotes: &[SocketAddr]) -> VecDeque<SocketAddr> {
 }
 
 impl TcpSocket {
-    /// Connect to the first of `remotes` that answers. A new attempt begins when the one before it
-    /// has failed or [`ATTEMPT_DELAY`] has passed; the losing attempts are closed. Dropping the
-    /// future ends all of them.
+    /// Connect to the first of `remotes` that answers. The next attempt begins when the last one
+    /// has failed, or [`ATTEMPT_DELAY`] after it began. When one attempt succeeds, the others are
+    /// closed. Dropping the future ends all of them.
     ///
     /// # Errors
-    /// The last attempt's, if all failed; [`io::ErrorKind::InvalidInput`] without an address.
+    /// The error of the last attempt, if all failed; [`io::ErrorKind::InvalidInput`] if `remotes`
+    /// is empty.
     pub async fn connect_any(&self, remotes: &[SocketAddr]) -> io::Result<TcpStream> {
         let shared = self.net().shared();
         let mut order = interleaved(remotes);

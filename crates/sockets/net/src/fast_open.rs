@@ -1,7 +1,8 @@
 //! TCP Fast Open for programs (RFC 7413): a listener that accepts a connection at its SYN, and a
 //! connect whose SYN carries the first data. Both are off by default.
 //!
-//! Called by: programs. `stack::FastOpenConfig` says what that costs, and which peers are trusted.
+//! Called by: programs. `stack::FastOpenConfig` documents the costs of Fast Open, and which peers
+//! are trusted.
 
 use core::net::SocketAddr;
 use std::io;
@@ -20,7 +21,8 @@ impl TcpSocket {
         self
     }
 
-    /// Send a SYN, with data if the peer's cookie is known.
+    /// Send a SYN, which carries data if the peer's cookie is known. Returns the stream, and the
+    /// number of bytes that the SYN carries.
     fn start_with(&self, remote: SocketAddr, first: &[u8]) -> io::Result<(TcpStream, usize)> {
         let (handle, carried) = {
             let mut call = self.net().shared().call()?;
@@ -34,9 +36,10 @@ impl TcpSocket {
     }
 
     /// Connect, with as much of `first` in the SYN as fits. The first connection to a peer carries
-    /// none of it; its SYN asks for the cookie that later connections use. Returns the number of
-    /// bytes sent; write the rest. The peer's program may get these bytes twice, so `first` must be
-    /// a request that may be repeated (RFC 7413 section 2.1). Dropping the future ends the attempt.
+    /// no data in its SYN: this SYN asks for the cookie that later connections use. Returns the
+    /// number of bytes that the SYN carried; the program writes the rest. The peer's program may
+    /// get these bytes twice, so `first` must be a request that may be repeated (RFC 7413 section
+    /// 2.1). Dropping the future ends the attempt.
     ///
     /// # Errors
     /// As [`TcpSocket::connect`].

@@ -1,5 +1,5 @@
 //! The forwarder: accepts connections to any destination, local or not. The program sees source and
-//! destination before the SYN is answered. Proxies, sandboxes and VPN clients need it.
+//! destination before the SYN is answered. It is for proxies, sandboxes and VPN clients.
 //!
 //! Called by: programs. Limits: `forward_requests` SYNs that wait for a decision, `half_open`
 //! handshakes in progress, `forwarded` open connections. A SYN or connection beyond a limit is
@@ -19,7 +19,7 @@ use crate::{Net, TcpStream, error};
 
 /// Accepts connections to any destination; a stack has at most one.
 ///
-/// A proxy, whose clients have a route to it for everything:
+/// A proxy. Its clients have a default route to it:
 /// ```
 /// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
 /// # use wirespeed::Route;
@@ -53,8 +53,8 @@ pub struct Forwarder {
     handle: ListenerHandle,
 }
 
-/// A SYN that was not answered yet. Dropping it sends no answer; if the peer retransmits the SYN,
-/// that is a new request.
+/// A SYN that was not answered yet. If the request is dropped, no answer is sent, and a
+/// retransmission of the SYN is a new request.
 pub struct Request {
     net: Net,
     handle: Option<RequestHandle>,
@@ -63,8 +63,8 @@ pub struct Request {
 }
 
 impl Forwarder {
-    /// Accept the SYNs that match no listener of the stack, with these settings for their
-    /// connections; at most `half_open_max` handshakes are in progress.
+    /// Accept the SYNs that match no listener of the stack. Their connections get the settings
+    /// `config`. At most `half_open_max` handshakes are in progress at once.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`] if the stack already has a forwarder; a limit.
@@ -81,7 +81,7 @@ impl Forwarder {
                 ip,
                 fast_open: FastOpenConfig::default(),
             };
-            // Unspecified address, port 0: matches everything.
+            // The unspecified address and port 0 match every destination.
             let anything = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
             let handle = call.stack.tcp_listen(anything, config).map_err(error::listen)?;
             call.listeners.insert(handle, Default::default());
@@ -90,7 +90,7 @@ impl Forwarder {
         Ok(Forwarder { net: net.clone(), handle })
     }
 
-    /// Wait for a SYN. Dropping the future loses nothing.
+    /// Wait for a SYN. Dropping the future loses no SYN.
     ///
     /// # Errors
     /// The driver is gone.
@@ -115,7 +115,7 @@ impl Drop for Forwarder {
 }
 
 impl Request {
-    /// The destination of the SYN: the local address of the connection to be.
+    /// The destination of the SYN, which will be the local address of the connection.
     pub fn dst(&self) -> SocketAddr {
         self.dst
     }
@@ -129,12 +129,13 @@ impl Request {
     /// connection.
     ///
     /// # Errors
-    /// [`io::ErrorKind::QuotaExceeded`] at a limit: at `forwarded` the peer is refused, at the
-    /// others it gets no answer and may try again. Otherwise the error that ended the handshake.
+    /// [`io::ErrorKind::QuotaExceeded`] at a limit. At the limit `forwarded` the peer is refused;
+    /// at the other limits the peer gets no answer and may try again. Otherwise the error that
+    /// ended the handshake.
     pub async fn complete(mut self) -> io::Result<TcpStream> {
         let stream = self.answer()?;
         stream.connected().await.map_err(|error| match error.kind() {
-            // On this side only a newer SYN, which evicts it, aborts a handshake.
+            // This side aborts a handshake only if a newer SYN evicts it.
             io::ErrorKind::ConnectionAborted => error::limit("half_open_max"),
             _ => error,
         })?;
@@ -162,7 +163,7 @@ impl Request {
         Ok(TcpStream::new(self.net.clone(), handle))
     }
 
-    /// Refuse: the peer's connect fails with "connection refused".
+    /// Refuse the connection: the peer's connect fails with "connection refused".
     ///
     /// # Errors
     /// The driver is gone.

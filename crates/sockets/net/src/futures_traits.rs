@@ -52,7 +52,7 @@ macro_rules! writer {
                 TcpStream::poll_write_vectored(&self, cx, parts)
             }
 
-            /// A write sends before it returns, so there is nothing to flush.
+            /// A write sends the data before it returns, so there is nothing to flush.
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 Poll::Ready(Ok(()))
             }

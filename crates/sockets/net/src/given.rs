@@ -1,5 +1,5 @@
-//! An address that a DHCP server gave to a port: first the stack checks that no other host has it,
-//! then it is ours, and at the end it is removed from the port.
+//! An address that a DHCP server gave to a port. The stack checks that no other host has the
+//! address, then the port uses it, and at the end it is removed from the port.
 //!
 //! Called by: `dhcp.rs` and `dhcp6.rs`, whose clients decide about the address. RFC 2131 section
 //! 2.2, RFC 8415 section 18.2.10.1.
@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use base::DropReason;
 use stack::{Address, AddressError, AddressState, PortId, Stack, UdpHandle};
 
-/// The address of a port, also while it is checked.
+/// The address of a port, and whether it is still being checked.
 pub(crate) struct Given<A> {
     port: PortId,
     address: Option<A>,
@@ -35,8 +35,8 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
         Ok(())
     }
 
-    /// Has the stack found another host with the address? `None` if there is no address, or while
-    /// it is being checked.
+    /// Has the stack found that another host has the address? Returns the address and the answer;
+    /// `None` if there is no address, or while it is being checked.
     pub(crate) fn is_taken(&self, stack: &Stack) -> Option<(A, bool)> {
         let address = self.address?;
         let ip: IpAddr = address.into();
@@ -55,14 +55,14 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
     }
 }
 
-/// Give a client the datagrams that its socket has received.
+/// Pass the datagrams that the client's socket has received to `client`.
 pub(crate) fn receive(
     stack: &mut Stack,
     socket: UdpHandle,
     mut client: impl FnMut(&[u8]) -> Result<(), DropReason>,
 ) {
     while let Some(datagram) = stack.udp_receive(socket) {
-        // The client counts what it drops.
+        // The client counts the datagrams that it drops.
         let _ = client(datagram.payload.as_slice());
         stack.give_back(datagram.payload);
     }

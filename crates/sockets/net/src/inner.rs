@@ -1,5 +1,6 @@
-//! The state under a stack's lock: the stack, the wait queues of its sockets, and the driver's
-//! state; and [`Call`], which holds the lock for one socket call or one round of the driver.
+//! The state that a stack's lock guards: the stack, the wait queues of its sockets, and the
+//! driver's state. And [`Call`], which holds the lock for one socket call or one round of the
+//! driver.
 //!
 //! Called by: all socket calls, the driver. A call ends in this order: send the written data,
 //! collect the wakers, release the lock, and only then wake.
@@ -22,7 +23,8 @@ use crate::driver_state::DriverState;
 use crate::error;
 use crate::waiting::{Readiness, Socket, WaitQueue};
 
-/// Makes the resolver's secret differ from everything else that the stack's seed determines.
+/// Makes the resolver's secret differ from all other secrets that are derived from the stack's
+/// seed.
 pub(crate) const RESOLVER: u64 = 53;
 
 /// A stack that threads and tasks share.
@@ -34,19 +36,19 @@ pub(crate) struct Shared {
 /// The state that the lock guards.
 pub(crate) struct Inner {
     pub(crate) stack: Stack,
-    /// Only if the stack is one of several shards: begun and ended with each call.
+    /// Set only if the stack is one of several shards: each call begins and ends a turn.
     pub(crate) turns: Option<Box<Turns>>,
     pub(crate) tcp: SecondaryMap<TcpHandle, Socket>,
     pub(crate) listeners: SecondaryMap<ListenerHandle, WaitQueue>,
     pub(crate) udp: SecondaryMap<UdpHandle, WaitQueue>,
     /// The wait queue for room in a device.
     room: WaitQueue,
-    /// The wait queue of all lookups of names, whose sockets have none of their own.
+    /// The wait queue of all lookups of names. The sockets of lookups have no wait queues.
     lookups: WaitQueue,
-    /// The waker for events of sockets that were opened on the stack itself.
+    /// The waker for events of sockets that a program opened on the stack itself.
     pub(crate) polled: Option<Waker>,
     pub(crate) resolver: Resolver,
-    /// Alarms by time and number.
+    /// The wakers of alarms, by time and number.
     alarms: BTreeMap<(Instant, u64), Waker>,
     /// The last number given to an alarm or a wait.
     numbers: u64,
@@ -62,7 +64,7 @@ pub(crate) struct Inner {
 }
 
 impl Shared {
-    /// A stack, whose clock begins at `epoch`.
+    /// Shares a stack, whose clock begins at `epoch`.
     pub(crate) fn new(
         stack: Stack,
         turns: Option<Box<Turns>>,
@@ -90,13 +92,13 @@ impl Shared {
         Shared { inner: Mutex::new(inner), epoch }
     }
 
-    /// Time on the stack's clock, which began when the stack was shared.
+    /// The current time on the stack's clock, which began when the stack was shared.
     pub(crate) fn now(&self) -> Instant {
         let since = self.epoch.elapsed();
         Instant::from_nanos(since.as_nanos() as u64 + 1)
     }
 
-    /// The same moment on the system's clock; `None` for `Instant::NEVER`.
+    /// The time `at` on the system's clock; `None` for `Instant::NEVER`.
     pub(crate) fn system_time(&self, at: Instant) -> Option<std::time::Instant> {
         if at == Instant::NEVER {
             return None;
@@ -114,8 +116,9 @@ impl Shared {
         Ok(call)
     }
 
-    /// Begin a call that waits for `readiness`. A read looks at the clock only if it has to send
-    /// something, because reading the clock costs as much as the rest of a small read.
+    /// Begin a call that waits for `readiness`. A call that reads takes the time from the clock
+    /// only if it has to send something, because reading the clock costs as much as the rest of a
+    /// small read.
     ///
     /// # Errors
     /// As [`Shared::call`].
@@ -157,14 +160,14 @@ impl Shared {
     }
 }
 
-/// Wakers taken under the lock in one go; the lock is taken again for more.
+/// How many wakers are taken out while the lock is held once. For more, the lock is taken again.
 const WAKE_BATCH: usize = 16;
 
-/// The lock, held for one call.
+/// One call, which holds the lock.
 pub(crate) struct Call<'a> {
     shared: &'a Shared,
     inner: Option<MutexGuard<'a, Inner>>,
-    /// The stack has the current time.
+    /// The stack has been given the current time.
     knows_time: bool,
 }
 
@@ -211,8 +214,8 @@ impl Call<'_> {
         }
     }
 
-    /// End a call while other stacks' locks are held. Returns the wakers to wake and to drop once
-    /// no lock is held.
+    /// End a call while the locks of other stacks are held. Appends the wakers to wake to `wakers`
+    /// and those to drop to `trash`; the caller wakes and drops them once it holds no lock.
     pub(crate) fn release(mut self, wakers: &mut Vec<Waker>, trash: &mut Vec<Waker>) {
         self.end();
         if let Some(mut inner) = self.inner.take() {
@@ -250,10 +253,10 @@ impl Drop for Call<'_> {
 }
 
 impl Inner {
-    /// Common end of all calls, after the stack's output was flushed.
+    /// The end that all calls have in common, after the stack's output was flushed.
     fn settle(&mut self) {
         if self.driver.asleep_until.is_some() && self.stack.pool().holds_foreign() {
-            // The next call may be a long time away: return buffers that belong to a peer's pool
+            // The next call may come much later, so return buffers that belong to a peer's pool
             // now.
             self.stack.pool().flush();
         }
@@ -268,8 +271,8 @@ impl Inner {
             match event {
                 Event::Tcp(handle, events) => {
                     let Some(socket) = self.tcp.get_mut(handle) else {
-                        // A socket of a lookup or of the polled API, or a connection that its
-                        // program has closed.
+                        // Without a wait queue, this is a socket of a lookup or of the polled API,
+                        // or a connection that its program has closed.
                         self.lookups.take_into(&mut self.wakers);
                         is_polled = true;
                         continue;
@@ -309,7 +312,7 @@ impl Inner {
         self.wakers.push(waker);
     }
 
-    /// Do not wake `own`: its thread is about to look anyway.
+    /// Do not wake `own`: its thread is about to try its call again anyway.
     pub(crate) fn forget_own(&mut self, own: &Waker) {
         let Inner { wakers, trash, .. } = self;
         trash.extend(wakers.extract_if(.., |waker| waker.will_wake(own)));
@@ -321,7 +324,7 @@ impl Inner {
     }
 }
 
-/// One attempt, for a poll function.
+/// One attempt of a call, for a poll function.
 pub(crate) fn poll_at<T>(
     shared: &Shared,
     readiness: Readiness,
@@ -348,7 +351,8 @@ impl Inner {
         }
     }
 
-    /// Wake `waker` once `readiness` may hold. The wait keeps its number `id`, or gets a new one.
+    /// Wake `waker` once `readiness` may have come. The wait keeps its number `id`, or gets a new
+    /// one.
     pub(crate) fn wait(&mut self, readiness: Readiness, id: &mut Option<u64>, waker: &Waker) {
         let id = *id.get_or_insert_with(|| {
             self.numbers += 1;
@@ -358,7 +362,8 @@ impl Inner {
         self.discard(old);
     }
 
-    /// [`Inner::wait`] for a poll function: it replaces the waker of the last poll of `readiness`.
+    /// [`Inner::wait`] for a poll function: `cx`'s waker replaces that of the last poll for
+    /// `readiness`.
     pub(crate) fn wait_polled(&mut self, readiness: Readiness, cx: &Context<'_>) {
         let old =
             self.wait_queue(readiness).and_then(|wait_queue| wait_queue.set_polled(cx.waker()));
@@ -371,12 +376,12 @@ impl Inner {
         self.discard(old);
     }
 
-    /// Drop the wakers of a socket that is gone.
+    /// Drop the wakers of a socket that was removed.
     pub(crate) fn forget(&mut self, mut wait_queue: WaitQueue) {
         wait_queue.take_into(&mut self.trash);
     }
 
-    /// Wake `waker` at a time; returns the key for [`Inner::cancel_alarm`].
+    /// Wake `waker` at the time `at`. Returns the key for [`Inner::cancel_alarm`].
     pub(crate) fn alarm(&mut self, at: Instant, waker: &Waker) -> (Instant, u64) {
         self.numbers += 1;
         let key = (at, self.numbers);
@@ -400,7 +405,7 @@ impl Inner {
         }
     }
 
-    /// When the driver has to run even if nothing is received.
+    /// When the driver has to run at the latest, even if nothing is received.
     pub(crate) fn next_deadline(&self) -> Instant {
         let alarm = self.alarms.first_key_value().map_or(Instant::NEVER, |(&(at, _), _)| at);
         self.stack.next_deadline().min(alarm)

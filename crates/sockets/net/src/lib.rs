@@ -1,25 +1,25 @@
-//! Sockets for programs on a stack of their own: for tasks of any runtime ([`TcpStream`],
+//! Sockets for programs that have a stack of their own: for tasks of any runtime ([`TcpStream`],
 //! [`TcpListener`], [`UdpSocket`]), for threads ([`blocking`]), and the [`Forwarder`], which takes
 //! connections to any destination.
 //!
 //! Called by: programs.
 //!
 //! # How it works
-//! [`Net::new`] puts a stack behind one lock and returns a [`Driver`], which must run: as a thread
+//! [`Net::new`] puts a stack under one lock and returns a [`Driver`], which must run: as a thread
 //! ([`Driver::spawn_thread`]), as a task ([`Driver::with_timer`], with feature `tokio`
-//! `Driver::with_tokio`). No connection has a thread or a task of its own, and an idle stack uses
-//! no processor time: its driver sleeps until a device, a timer or a call wakes it. A call that
-//! writes sends before it returns. A thread that waits in a blocking call drives the stack itself
-//! while no other thread does, so that a frame wakes that thread and no other.
+//! `Driver::with_tokio`). No connection has a thread or a task of its own. An idle stack uses no
+//! processor time: its driver sleeps until a device, a timer or a call wakes it. A call that writes
+//! sends the data before it returns. A thread that waits in a blocking call drives the stack itself
+//! while no other thread does, so that a frame wakes only that thread.
 //!
-//! A host of several stacks, one a core, is [`Shards`], with sockets over all of them.
+//! [`Shards`] is a host of several stacks, one for each core, with sockets over all of them.
 //!
-//! Errors have the kinds that `std` gives on Linux.
+//! Errors have the kinds that `std` returns on Linux.
 //!
-//! The scope identifier of a `SocketAddrV6` with a link-local address or group is the number of the
-//! port whose link it is on, plus one ([`stack::PortId::scope_id`]); with 0 the routes choose the
-//! port. A port with a static IPv6 address gets no link-local address by itself:
-//! `Stack::follow_link_local` adds one.
+//! The scope identifier of a `SocketAddrV6` with a link-local address or group names a port: it is
+//! the port's number plus one ([`stack::PortId::scope_id`]). With 0 the routes choose the port. A
+//! port with a static IPv6 address gets no link-local address by itself: `Stack::follow_link_local`
+//! adds one.
 //!
 //! # Features
 //! - `tokio`: tokio's `AsyncRead` and `AsyncWrite`, and a driver with tokio's timer.
@@ -69,7 +69,7 @@ pub use net::Net;
 pub use options::{TcpKeepalive, TcpSocket};
 pub use shards::{Shards, ShardsListener, ShardsUdpSocket};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
-/// Types of the options of UDP sockets, and of the results of their calls.
+/// The types of UDP socket options, and of the results of calls with options.
 pub use stack::{MtuDiscovery, UdpErrorReport, UdpOptions, UdpReceived, dplpmtud};
 pub use stream::TcpStream;
 #[cfg(feature = "tokio")]

@@ -14,7 +14,7 @@ use crate::wait::wait;
 use crate::waiting::Readiness;
 use crate::{Net, TcpSocket, TcpStream, error};
 
-/// The backlog of [`TcpListener::bind`]; [`TcpSocket::listen`] takes another.
+/// The backlog of [`TcpListener::bind`]; [`TcpSocket::listen`] takes it as an argument.
 const BACKLOG: usize = 1024;
 
 /// A TCP listener, for tasks of any runtime.
@@ -53,7 +53,7 @@ impl TcpListener {
     /// port.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
+    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit was hit.
     pub fn bind(net: &Net, local: SocketAddr) -> io::Result<TcpListener> {
         TcpSocket::new(net).bind(local).listen(BACKLOG)
     }
@@ -66,7 +66,7 @@ impl TcpListener {
         Readiness::Accept(self.handle)
     }
 
-    /// A closure that accepts a connection, if there is one, on the locked stack.
+    /// A closure that accepts a waiting connection on the locked stack.
     pub(crate) fn look(
         &self,
     ) -> impl FnMut(&mut Inner) -> Poll<io::Result<(TcpStream, SocketAddr)>> + use<> {
@@ -93,7 +93,7 @@ impl TcpListener {
         wait(self.net.shared(), self.readiness(), self.look()).await
     }
 
-    /// [`TcpListener::accept`] as a poll function; the last task that polled is woken.
+    /// [`TcpListener::accept`] as a poll function. Only the task that polled last is woken.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         poll_at(self.net.shared(), self.readiness(), cx, self.look())
     }
@@ -101,7 +101,7 @@ impl TcpListener {
     /// Accept a connection without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`].
+    /// [`io::ErrorKind::WouldBlock`] if no connection waits.
     pub fn try_accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match self.look()(&mut *self.net.shared().call()?) {
             Poll::Ready(accepted) => accepted,

@@ -1,5 +1,6 @@
-//! Loaned buffers: a program reads bytes in the buffer that received them, and fills the buffer
-//! that sends them. The cluster changes hands; its bytes are not copied.
+//! Loaned buffers: a program reads received bytes in the buffer that received them, and writes
+//! bytes into the buffer from which they are sent. The cluster passes from the stack to the program
+//! or back; its bytes are not copied.
 //!
 //! Called by: programs. A loan may move to any thread and be dropped there. Until then it counts
 //! against the stack's limit `mbuf_bytes`, so do not keep loans for long.
@@ -14,7 +15,7 @@ use crate::inner::Inner;
 use crate::wait::wait;
 use crate::{TcpStream, error};
 
-/// Received bytes, in the stack's buffer.
+/// Received bytes, in the buffer that received them.
 pub struct Received(Mbuf);
 
 impl Deref for Received {
@@ -40,18 +41,19 @@ impl Received {
 pub struct Loan(stack::Loan);
 
 impl Loan {
-    /// Bytes that may still be added.
+    /// How many bytes may still be added.
     pub fn room(&self) -> usize {
         self.0.room()
     }
 
-    /// Append as much of `data` as fits, copying and summing in one pass; returns the number of
-    /// bytes.
+    /// Append as much of `data` as fits; one pass copies the bytes and sums them for the checksum.
+    /// Returns the number of bytes appended.
     pub fn append(&mut self, data: &[u8]) -> usize {
         self.0.append(data)
     }
 
-    /// Let `fill` write into the free part; it returns the number of bytes written.
+    /// Let `fill` write into the free part of the buffer; `fill` returns the number of bytes that
+    /// it wrote.
     pub fn fill(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         self.0.fill(fill)
     }
@@ -72,10 +74,10 @@ impl DerefMut for Loan {
 }
 
 impl TcpStream {
-    /// Take the oldest received buffer; `None` is the end of the stream.
+    /// Wait for data, and take the oldest received buffer; `None` is the end of the stream.
     ///
     /// # Errors
-    /// How the connection ended.
+    /// The error with which the connection ended.
     pub async fn read_loan(&self) -> io::Result<Option<Received>> {
         let handle = self.handle();
         let look = move |inner: &mut Inner| inner.poll_read_mbuf(handle);
@@ -86,7 +88,7 @@ impl TcpStream {
     /// [`TcpStream::read_loan`] without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`], or how the connection ended.
+    /// [`io::ErrorKind::WouldBlock`], or the error with which the connection ended.
     pub fn try_read_loan(&self) -> io::Result<Option<Received>> {
         match self.now(|inner| inner.poll_read_mbuf(self.handle()))? {
             Poll::Ready(m) => Ok(m?.map(Received)),
@@ -94,7 +96,7 @@ impl TcpStream {
         }
     }
 
-    /// A buffer to fill, as long as one segment (or super-segment) of this connection.
+    /// An empty buffer, as long as one segment (or super-segment) of this connection.
     ///
     /// # Errors
     /// [`io::ErrorKind::OutOfMemory`] at the limit `mbuf_bytes`; [`io::ErrorKind::NotConnected`] if
@@ -111,8 +113,8 @@ impl TcpStream {
         Ok(Loan(loan))
     }
 
-    /// Send all of a filled buffer; waits for room. If the future is dropped before it is ready,
-    /// the buffer is dropped unsent.
+    /// Send all of a filled buffer; the call waits for room in the send buffer. If the future is
+    /// dropped before it is ready, the loan is dropped, and its bytes are not sent.
     ///
     /// ```
     /// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
@@ -138,7 +140,7 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// [`io::ErrorKind::BrokenPipe`], or how the connection ended.
+    /// [`io::ErrorKind::BrokenPipe`], or the error with which the connection ended.
     pub async fn send_loan(&self, loan: Loan) -> io::Result<()> {
         let handle = self.handle();
         let mut waiting = Some(loan.0);

@@ -1,5 +1,5 @@
-//! DHCPv6 beside autoconfiguration: the flags of routers decide between an address and options
-//! alone.
+//! DHCPv6 on a port with autoconfiguration. The flags in routers' advertisements decide whether the
+//! client asks for an address and options, for options only, or for nothing.
 //!
 //! Called by: programs that poll a stack, for a port with [`Stack::autoconfigure`], as `dhcp.rs`
 //! says. RFC 4861 section 4.2 (the flags M and O), RFC 8415.
@@ -30,10 +30,10 @@ use crate::dhcp6::{Change, Dhcp6Error, Dhcp6Port};
 
 /// How often the routers' flags are read: they change when a network is rearranged.
 const LOOK: Duration = Duration::from_secs(1);
-/// Makes the client's secret differ from everything else that the stack's seed determines.
+/// Makes the client's secret differ from all other secrets that are derived from the stack's seed.
 const PURPOSE: u64 = 546;
 
-/// The DHCPv6 client of a port, if routers say that there are servers, with its results.
+/// The DHCPv6 client of a port, which runs once a router has announced DHCPv6 servers.
 pub struct Managed {
     port: PortId,
     mac: MacAddr,
@@ -46,8 +46,8 @@ pub struct Managed {
 }
 
 impl Managed {
-    /// Serves a port with this link address. Nothing is asked for before a router says that there
-    /// are servers.
+    /// Serves a port with link address `mac`. The client sends nothing before a router says that
+    /// there are servers.
     pub fn new(stack: &Stack, port: PortId, mac: MacAddr) -> Managed {
         Managed {
             port,
@@ -60,7 +60,7 @@ impl Managed {
         }
     }
 
-    /// What the client asks for; `None`: routers have not said that there are servers.
+    /// What the client asks for; `None`: no router has said that there are servers.
     pub fn mode(&self) -> Option<Mode> {
         self.client.as_ref().map(|(mode, _)| *mode)
     }
@@ -70,13 +70,13 @@ impl Managed {
         self.lease.as_deref()
     }
 
-    /// The information of servers about the network.
+    /// The options that servers gave.
     pub fn information(&self) -> Option<&Information> {
         let leased = self.lease.as_ref().map(|lease| &lease.information);
         leased.or(self.information.as_deref())
     }
 
-    /// Is there nothing to wait for?
+    /// Has the client got all that it asks for?
     pub fn is_complete(&self) -> bool {
         match self.mode() {
             None => true,
@@ -85,16 +85,16 @@ impl Managed {
         }
     }
 
-    /// The client, while there is one.
+    /// The client, if it has begun.
     pub fn client(&self) -> Option<&Dhcp6Port> {
         self.client.as_ref().map(|(_, client)| client)
     }
 
-    /// Follow the routers' flags, read answers, send messages that are due; call it until it
+    /// Follow the routers' flags, read answers, and send messages that are due. Call it until it
     /// returns `None`.
     ///
     /// # Errors
-    /// [`Dhcp6Error`]: there is no client, and none is tried again.
+    /// [`Dhcp6Error`]: the client could not begin, and no further attempt is made.
     pub fn poll(&mut self, stack: &mut Stack, now: Instant) -> Result<Option<Change>, Dhcp6Error> {
         if now >= self.look_at {
             self.look_at = now + LOOK;
@@ -111,12 +111,13 @@ impl Managed {
         Ok(change)
     }
 
-    /// Begin to ask as the routers' flags say, at once and not within a second. A client that has
-    /// begun goes on if a router clears its flag (RFC 4862 section 5.5.3 has no end for it either);
-    /// it can change from options alone to an address, but not back.
+    /// Begin to ask as the routers' flags say, now instead of within a second. A client that has
+    /// begun goes on if a router clears its flag (RFC 4862 section 5.5.3 does not end
+    /// autoconfiguration either). The client can change from options alone to an address, but not
+    /// back.
     ///
     /// # Errors
-    /// As of [`Managed::poll`].
+    /// As [`Managed::poll`].
     pub fn follow(&mut self, stack: &mut Stack, now: Instant) -> Result<(), Dhcp6Error> {
         let Some(status) = stack.autoconf(self.port) else { return Ok(()) };
         let wanted = match (status.managed, status.other) {
@@ -148,7 +149,8 @@ impl Managed {
         }
     }
 
-    /// The client, to give the address back: [`Dhcp6Port::release`], then [`Dhcp6Port::close`].
+    /// The client, so that the program can give the address back: [`Dhcp6Port::release`], then
+    /// [`Dhcp6Port::close`].
     pub fn into_client(self) -> Option<Dhcp6Port> {
         self.client.map(|(_, client)| client)
     }

@@ -41,7 +41,7 @@ use crate::waiting::{Socket, WaitQueue};
 #[derive(Clone)]
 pub struct Net(Arc<Users>);
 
-/// Shared by all clones; when the last one is dropped, the driver may end.
+/// Shared by all clones of a `Net`. When the last clone is dropped, the driver may end.
 struct Users {
     shared: Arc<Shared>,
 }
@@ -56,15 +56,15 @@ impl Drop for Users {
 }
 
 impl Net {
-    /// Share a stack; nothing happens until its driver runs. The clock of a stack that was polled
-    /// before goes on from there.
+    /// Share a stack. Nothing happens until the driver runs. If the stack was polled before, its
+    /// clock goes on from there.
     pub fn new(stack: Stack) -> (Net, Driver) {
         let (now, since) = (Instant::now(), stack.now().as_nanos());
         let epoch = now.checked_sub(Duration::from_nanos(since)).unwrap_or(now);
         Net::of(Shared::new(stack, None, epoch), None)
     }
 
-    /// A shard, and the first one of its group if it is another.
+    /// A stack; if it is a shard but not the first one of its group, with the first one.
     pub(crate) fn of(shared: Shared, first: Option<Net>) -> (Net, Driver) {
         let shared = Arc::new(shared);
         (Net(Arc::new(Users { shared: shared.clone() })), Driver::new(shared, first))
@@ -99,9 +99,9 @@ impl Net {
         Ok(f(&mut self.shared().call()?.stack))
     }
 
-    /// Have `waker` woken whenever there is news of a socket that was opened on the stack itself by
-    /// [`Net::with_stack`], echo sockets among them: none of those has a wait queue. It may be
-    /// woken without news. It stays until another waker replaces it.
+    /// Let `waker` be woken whenever there is news for a socket that a program opened on the stack
+    /// itself by [`Net::with_stack`], echo sockets included. These sockets have no wait queues.
+    /// `waker` may also be woken without news. It stays until another waker replaces it.
     ///
     /// # Errors
     /// The driver is gone.
@@ -121,7 +121,7 @@ impl Net {
     }
 
     /// Remove a port while the stack runs, and return its device; see [`Stack::remove_port`].
-    /// Connections that end with it fail with [`io::ErrorKind::NetworkDown`].
+    /// Connections that lose their port fail with [`io::ErrorKind::NetworkDown`].
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`], or the driver is gone.
@@ -130,8 +130,8 @@ impl Net {
     }
 
     /// Replace a port's device by another of the same link kind while the stack runs, and return
-    /// the old one. If the old device was gone, its connections have failed with
-    /// [`io::ErrorKind::NetworkDown`]; new ones use the new device.
+    /// the old device. If the old device was gone, its connections have failed with
+    /// [`io::ErrorKind::NetworkDown`]. New connections use the new device.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if there is no such port, the link kind differs, or the
@@ -146,7 +146,7 @@ impl Net {
         replaced.map_err(|(why, _)| error::not_replaceable(why))
     }
 
-    /// Let frames with datagrams to destinations in `to` leave at least `gap` apart; see
+    /// Let frames that carry datagrams to destinations in `to` leave at least `gap` apart; see
     /// [`Stack::set_burst_gap`].
     ///
     /// # Errors
@@ -189,7 +189,8 @@ impl Inner {
         Ok(handle)
     }
 
-    /// Begin a connection with data in the SYN; also returns the number of bytes it carries.
+    /// Begin a connection with data in the SYN. Also returns the number of bytes that the SYN
+    /// carries.
     pub(crate) fn connect_first(
         &mut self,
         connect: &FastConnect<'_>,
@@ -263,7 +264,7 @@ impl Inner {
         self.tcp.insert(handle, Socket { forwarded, ..Socket::default() });
     }
 
-    /// Check the limit on connections of forwarders.
+    /// Check that another connection of the forwarder is within the limit `forwarded`.
     pub(crate) fn may_forward(&mut self) -> io::Result<()> {
         let used = self.forwarded;
         match self.stack.admits(Limit::Forwarded, used) {

@@ -1,5 +1,5 @@
-//! Socket options under the names of `std` and `socket2`: of an open connection, and of one that is
-//! yet to be opened ([`TcpSocket`], in `socket`).
+//! Socket options under the names of `std` and `socket2`: here of an open connection, in `socket`
+//! of a connection or listener that is not open yet ([`TcpSocket`]).
 //!
 //! Called by: programs. Buffer sizes are bytes of payload; unlike Linux, nothing is doubled.
 
@@ -47,7 +47,7 @@ impl TcpStream {
         self.now(|inner| inner.stack.tcp_no_delay(self.handle()))?.ok_or_else(error::aborted)
     }
 
-    /// Turn keepalive probes on or off (SO_KEEPALIVE), with the times set before.
+    /// Turn keepalive probes on or off (SO_KEEPALIVE). Their times stay as they were set before.
     ///
     /// # Errors
     /// The driver is gone.
@@ -91,8 +91,8 @@ impl TcpStream {
         self.config(|config| config.user_timeout.map(Into::into))
     }
 
-    /// Set the receive buffer to exactly `size` bytes and turn its tuning off. The window scale was
-    /// fixed in the handshake.
+    /// Set the receive buffer to exactly `size` bytes, and turn its tuning off. The window scale
+    /// does not change: the handshake fixed it.
     ///
     /// # Errors
     /// The driver is gone.
@@ -100,7 +100,8 @@ impl TcpStream {
         self.configure(|config| fixed_receive(config, size))
     }
 
-    /// Current size of the receive buffer in bytes; it is tuned to the path unless it was set.
+    /// Current size of the receive buffer in bytes. It is tuned to the path unless the program has
+    /// set it.
     ///
     /// # Errors
     /// The driver is gone.
@@ -116,8 +117,8 @@ impl TcpStream {
         self.configure(|config| fixed_send(config, size))
     }
 
-    /// Current size of the send buffer in bytes; it grows with the congestion window unless it was
-    /// set.
+    /// Current size of the send buffer in bytes. It grows with the congestion window unless the
+    /// program has set it.
     ///
     /// # Errors
     /// The driver is gone.
@@ -125,14 +126,14 @@ impl TcpStream {
         self.info(|info| info.send_buffer_bytes)
     }
 
-    /// The fate of unsent data when a socket is closed (SO_LINGER). `None`: the data is sent, and
-    /// close does not wait. Zero: the data is discarded, and the connection is reset. Any other
+    /// What happens to unsent data when a socket is closed (SO_LINGER). `None`: the data is sent,
+    /// and close does not wait. Zero: the data is discarded, and the connection is reset. Any other
     /// time: dropping the last handle of a [`crate::blocking::TcpStream`] waits until the peer has
-    /// acknowledged everything, for at most this time; the stack goes on sending afterwards, as
+    /// acknowledged everything, for at most this time. The stack goes on sending afterwards, as
     /// Linux does.
     ///
-    /// Dropping a stream for tasks never waits, since it must not block a thread; there the time
-    /// applies to [`TcpStream::close`] alone. Times are kept in hundredths of a second.
+    /// Dropping a stream for tasks never waits, since it must not block a thread. For these streams
+    /// the time applies to [`TcpStream::close`] only. Times are kept in hundredths of a second.
     ///
     /// # Errors
     /// The driver is gone.
@@ -222,7 +223,8 @@ pub(crate) fn valid_tos(tos: u32) -> io::Result<u8> {
     u8::try_from(tos).map_err(invalid)
 }
 
-/// When to probe a silent peer; unset fields keep their defaults (RFC 9293 section 3.8.4).
+/// When to probe a silent peer. Fields that are `None` keep their defaults (RFC 9293 section
+/// 3.8.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpKeepalive {
     /// Silence before the first probe; default 2 hours.
@@ -233,7 +235,8 @@ pub struct TcpKeepalive {
     pub retries: Option<u8>,
 }
 
-/// RFC 9293 MUST-28: no less than two hours unless asked for.
+/// RFC 9293 MUST-28 (section 3.8.4): the first keepalive probe comes after two hours of silence or
+/// more, unless the program asks for less.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(7200);
 
 fn keepalive_into(config: &mut Config, keepalive: &TcpKeepalive) {
@@ -242,12 +245,12 @@ fn keepalive_into(config: &mut Config, keepalive: &TcpKeepalive) {
     config.keepalive_probes_max = keepalive.retries.unwrap_or(config.keepalive_probes_max);
 }
 
-/// A receive buffer of fixed size, without tuning.
+/// Sets a receive buffer of fixed size, without tuning.
 fn fixed_receive(config: &mut Config, size: usize) {
     (config.receive_buffer_bytes, config.receive_buffer_max_bytes) = (bytes(size), 0);
 }
 
-/// A send buffer of fixed size, without tuning.
+/// Sets a send buffer of fixed size, without tuning.
 fn fixed_send(config: &mut Config, size: usize) {
     (config.send_buffer_bytes, config.send_buffer_max_bytes) = (bytes(size), 0);
 }
@@ -260,7 +263,7 @@ fn bytes(size: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// RFC 9293 MUST-28.
+    /// RFC 9293 MUST-28 (section 3.8.4): without a setting, keepalive waits for two hours.
     #[test]
     fn keepalive_waits_for_two_hours_unless_told_otherwise() {
         let mut config = Config::default();

@@ -1,8 +1,8 @@
-//! [`Shards`]: a host of several stacks, one a core. Each is behind its own lock and has its own
+//! [`Shards`]: a host of several stacks, one for each core. Each stack has its own lock and its own
 //! driver, so that threads which use different shards do not wait for each other.
 //!
-//! Called by: programs. A connection belongs to one shard for its life, and its calls lock no
-//! other. [`ShardsListener`] and [`ShardsUdpSocket`] are bound at all shards. Code that locks
+//! Called by: programs. A connection belongs to one shard for its life, and its calls lock no other
+//! shard. [`ShardsListener`] and [`ShardsUdpSocket`] are bound at all shards. Code that locks
 //! several shards takes the locks in the shards' order. docs/decisions/0081.
 
 mod listener;
@@ -27,12 +27,14 @@ use crate::{Net, TcpSocket, TcpStream, error};
 pub use listener::ShardsListener;
 pub use udp::ShardsUdpSocket;
 
-/// How many ports are tried, if a port that is free at one shard is in use at another.
+/// How many port numbers are tried, if a port number that is free at one shard is in use at another
+/// one.
 const PORTS_TRIED: usize = 16;
 
 /// The shards of one host, with sockets. Cheap to clone.
 ///
-/// Two shards, each with a device of its own: here one that the program feeds with packets.
+/// Two shards, each with a device of its own. Here the program itself feeds the devices with
+/// packets.
 /// ```
 /// # mod wirespeed { pub use {device, stack::*, wirespeed_net as net}; }
 /// use wirespeed::device::{Device, channel};
@@ -60,13 +62,13 @@ pub struct Shards(Arc<All>);
 struct All {
     nets: Vec<Net>,
     steering: Steering,
-    /// The shard that gets the next connection.
+    /// The number of the shard that gets the next connection.
     turn: AtomicUsize,
 }
 
 impl Shards {
-    /// Share a group of shards, all of it, in its order; nothing happens until all drivers run. The
-    /// stacks' clock starts again at zero, so none must have been polled before.
+    /// Share all shards of a group, in the group's order. Nothing happens until all drivers run.
+    /// The stacks' clocks start again at zero, so none of the stacks may have been polled before.
     ///
     /// # Panics
     /// If these are not all shards of one group, in their order.
@@ -86,13 +88,13 @@ impl Shards {
         (Shards(Arc::new(All { nets, steering, turn: AtomicUsize::new(0) })), drivers)
     }
 
-    /// Share a group of shards, and drive each from a thread. Thread `n` is pinned to core
-    /// `cores[n]`; where `cores` has no entry the system chooses. A thread that waits in a blocking
-    /// call may drive the shard that it waits at, wherever it runs.
+    /// Share a group of shards, and drive each of them from a thread. Thread `n` is pinned to core
+    /// `cores[n]`; if `cores` is shorter, the system chooses the core. A thread that waits in a
+    /// blocking call may drive the shard that it waits for, on whatever core that thread runs.
     ///
     /// # Errors
-    /// The system cannot start a thread, or does not let it run on that core: the threads that were
-    /// started end.
+    /// The system cannot start a thread, or does not let it run on that core. The threads that were
+    /// started then end.
     pub fn spawn_threads(
         shards: Vec<Shard>,
         cores: &[usize],
@@ -110,13 +112,13 @@ impl Shards {
         Ok((shards, threads?))
     }
 
-    /// The shards, each with its own sockets. The first one represents the host: routes, addresses,
-    /// neighbours and groups are changed there.
+    /// The shards as stacks with sockets of their own. The first shard represents the host: routes,
+    /// addresses, neighbours and groups are changed there.
     pub fn nets(&self) -> &[Net] {
         &self.0.nets
     }
 
-    /// The shard of a flow.
+    /// The shard to which a flow belongs.
     pub fn of_flow(&self, local: SocketAddr, remote: SocketAddr) -> &Net {
         &self.0.nets[self.index_of(local, remote)]
     }
@@ -125,7 +127,7 @@ impl Shards {
         self.0.steering.of_flow(local, remote)
     }
 
-    /// A shard for the next connection, in turn.
+    /// A shard for the next connection: each call returns the next shard in turn.
     pub fn any(&self) -> &Net {
         &self.0.nets[self.next()]
     }
@@ -143,12 +145,12 @@ impl Shards {
         TcpStream::connect(self.any(), remote).await
     }
 
-    /// The settings at the shard of a connection to `remote`: the shard of its flow if the local
-    /// port is chosen already, else the next in turn. For [`TcpSocket::connect`] and
-    /// [`crate::blocking::TcpStream::connect_with`].
+    /// The settings `socket` at the shard for a connection to `remote`: the shard of the flow if
+    /// the local port is already set, else the next shard in turn. Use them with
+    /// [`TcpSocket::connect`] and [`crate::blocking::TcpStream::connect_with`].
     ///
     /// # Errors
-    /// No route to `remote`; the driver is gone.
+    /// There is no route to `remote`; the driver is gone.
     pub fn towards(&self, socket: &TcpSocket, remote: SocketAddr) -> io::Result<TcpSocket> {
         let Some(mut local) = socket.local().filter(|local| local.port() != 0) else {
             return Ok(socket.at(self.any()));
@@ -160,7 +162,7 @@ impl Shards {
         Ok(socket.at(self.of_flow(local, remote)))
     }
 
-    /// Listen at all shards, with these settings at each.
+    /// Listen at all shards, with the settings of `socket`.
     ///
     /// # Errors
     /// As [`TcpSocket::listen`].
@@ -168,8 +170,8 @@ impl Shards {
         ShardsListener::new(self, socket, backlog)
     }
 
-    /// Read or change state of all shards: `f` has their stacks, under all locks, and should be
-    /// quick. It must not call a socket.
+    /// Read or change the state of all shards. `f` gets their stacks while all locks are held, so
+    /// it should be quick, and it must not call a socket.
     ///
     /// # Errors
     /// A driver is gone.
@@ -190,7 +192,7 @@ impl Shards {
         };
         let (mut wakers, mut trash) = (Vec::new(), Vec::new());
         calls.into_iter().for_each(|call| call.release(&mut wakers, &mut trash));
-        // Either may run any code, which may take a lock.
+        // Waking and dropping a waker may run any code, also code that takes a lock.
         drop(trash);
         wakers.into_iter().for_each(Waker::wake);
         done
@@ -242,7 +244,7 @@ impl Shards {
     }
 }
 
-/// A stack alone, as a host of one.
+/// A single stack, as a host with one shard.
 impl From<Net> for Shards {
     fn from(net: Net) -> Shards {
         let steering = Steering::alone();
@@ -250,7 +252,7 @@ impl From<Net> for Shards {
     }
 }
 
-/// Let the calling thread run on this core alone.
+/// Let the calling thread run on this core only.
 #[cfg(target_os = "linux")]
 fn pin(core: usize) -> io::Result<()> {
     use rustix::thread::{CpuSet, sched_setaffinity};

@@ -1,7 +1,8 @@
-//! The two halves of a stream, borrowed or owned, so that one task can read while another writes.
+//! The two halves of a stream, borrowed or owned: one task can read while another task writes.
 //!
 //! Called by: programs. Each half dereferences to the stream. Dropping an owned write half shuts
-//! down the write direction, as in tokio, unless it was forgotten or the halves were reunited.
+//! down the write direction, as in tokio, unless [`OwnedWriteHalf::forget`] or `reunite` took the
+//! half.
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub struct OwnedWriteHalf {
     shut_down_on_drop: bool,
 }
 
-/// The halves belong to different streams.
+/// The two halves, which belong to different streams.
 #[derive(Debug)]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
@@ -43,12 +44,12 @@ impl core::fmt::Display for ReuniteError {
 impl std::error::Error for ReuniteError {}
 
 impl TcpStream {
-    /// Two halves that borrow the stream.
+    /// Split the stream into two halves that borrow it.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         (ReadHalf(self), WriteHalf(self))
     }
 
-    /// Two halves that own the stream.
+    /// Split the stream into two halves that own it together.
     ///
     /// ```
     /// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
@@ -94,7 +95,7 @@ impl OwnedReadHalf {
             return Err(ReuniteError(OwnedReadHalf(stream), other));
         }
         other.forget();
-        // The other half held the only clone.
+        // The other half held the only other reference.
         Arc::try_unwrap(stream).map_err(|stream| {
             let other = OwnedWriteHalf { stream: stream.clone(), shut_down_on_drop: true };
             ReuniteError(OwnedReadHalf(stream), other)
@@ -112,8 +113,8 @@ impl OwnedWriteHalf {
 impl Drop for OwnedWriteHalf {
     fn drop(&mut self) {
         if self.shut_down_on_drop {
-            // A connection that is over, or a driver that is gone, has no direction left to shut
-            // down.
+            // An error means that the connection is over or the driver is gone: then there is no
+            // direction left to shut down.
             let _ = self.stream.close_writing();
         }
     }

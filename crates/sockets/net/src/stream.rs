@@ -1,7 +1,7 @@
 //! [`TcpStream`]: a TCP connection as async tasks use it. The blocking stream and the read and
 //! write halves wrap it.
 //!
-//! Called by: programs. All methods take `&self`. Each call takes the stack's lock once, and
+//! Called by: programs. All methods take `&self`. Each call takes the stack's lock once, and the
 //! packets that it caused are sent before it returns. Any future may be dropped at any time; no
 //! data is lost.
 //!
@@ -57,15 +57,16 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// The stream of a connection that has a socket in the table of sockets already.
+    /// The stream of a connection that already has an entry in the table of sockets.
     pub(crate) fn new(net: Net, handle: TcpHandle) -> TcpStream {
         TcpStream { net, handle }
     }
 
-    /// Connect, with the default settings; use [`TcpSocket`] for others.
+    /// Connect, with the default settings. A [`TcpSocket`] connects with other settings.
     ///
     /// # Errors
-    /// As `std::net::TcpStream::connect`: refused, timed out, unreachable, ...
+    /// As `std::net::TcpStream::connect`: the connection was refused, timed out, the peer is
+    /// unreachable, and others.
     pub async fn connect(net: &Net, remote: SocketAddr) -> io::Result<TcpStream> {
         TcpSocket::new(net).connect(remote).await
     }
@@ -88,7 +89,7 @@ impl TcpStream {
         Readiness::Write(self.handle)
     }
 
-    /// Take the lock for a call that does not wait.
+    /// Take the lock for a call that does not wait, and call `f`.
     pub(crate) fn now<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> io::Result<T> {
         Ok(f(&mut *self.net.shared().call()?))
     }
@@ -146,7 +147,7 @@ impl TcpStream {
     /// Read without waiting; 0 is the end of the stream.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`], or how the connection ended.
+    /// [`io::ErrorKind::WouldBlock`], or the error with which the connection ended.
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         self.attempt(|inner| inner.poll_read(self.handle, into))
     }
@@ -162,7 +163,8 @@ impl TcpStream {
     /// Write as much as there is room for, without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`], [`io::ErrorKind::BrokenPipe`], or how the connection ended.
+    /// [`io::ErrorKind::WouldBlock`], [`io::ErrorKind::BrokenPipe`], or the error with which the
+    /// connection ended.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         self.attempt(|inner| inner.poll_write(self.handle, data))
     }
@@ -175,10 +177,10 @@ impl TcpStream {
         self.attempt(|inner| inner.poll_write_vectored(self.handle, parts))
     }
 
-    /// Wait for data and copy it to `into`; it also stays in the receive buffer.
+    /// Wait for data and copy it to `into`. The data also stays in the receive buffer.
     ///
     /// # Errors
-    /// How the connection ended.
+    /// The error with which the connection ended.
     pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         let handle = self.handle;
         let look = move |inner: &mut Inner| inner.poll_peek(handle, into);
@@ -225,9 +227,9 @@ impl TcpStream {
         poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }
 
-    /// Shut down one direction, or both. After `Write` the peer reads the end of the stream. It is
-    /// not called `shutdown`, because the runtimes' traits have a method of that name, which shuts
-    /// down the write direction.
+    /// Shut down one direction, or both. After `Write` the peer's reads return the end of the
+    /// stream. The method is not called `shutdown`, because the runtimes' traits have a method of
+    /// that name, which shuts down the write direction.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] when the connection is over.
@@ -237,12 +239,12 @@ impl TcpStream {
 
     /// Close, and wait until the peer has acknowledged all data and the FIN, for at most the time
     /// of [`TcpStream::set_linger`] if one is set. Dropping the future closes without waiting. An
-    /// acknowledgment does not mean that the peer's program has read the data; only its answer
-    /// does.
+    /// acknowledgment does not mean that the peer's program has read the data; only an answer from
+    /// that program does.
     ///
     /// # Errors
-    /// How the connection ended, if it ended before that; [`io::ErrorKind::TimedOut`] after the
-    /// linger time (the rest is still sent).
+    /// The error with which the connection ended, if it ended before everything was acknowledged;
+    /// [`io::ErrorKind::TimedOut`] after the linger time (the stack goes on sending).
     pub async fn close(self) -> io::Result<()> {
         self.close_writing()?;
         let (shared, handle) = (self.net.shared(), self.handle);
@@ -262,8 +264,8 @@ impl TcpStream {
         .await
     }
 
-    /// Shut down the write direction. As the traits of the runtimes require, it is no error if the
-    /// connection is over.
+    /// Shut down the write direction. If the connection is over, this is not an error: the traits
+    /// of the runtimes require that.
     pub(crate) fn close_writing(&self) -> io::Result<()> {
         match self.shut_down(Shutdown::Write) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Err(error),

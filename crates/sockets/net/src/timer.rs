@@ -1,21 +1,21 @@
-//! The timer of a driver that runs as a future: the runtime's timer, or a thread.
+//! The timer of a driver that runs as a future: the runtime's timer, or a thread of this crate.
 //!
-//! Called by: `DriverFuture`. When the deadline moves back, the timer keeps the earlier time, and
-//! the driver is woken once too early. That is cheaper than setting the timer again for each
+//! Called by: `DriverFuture`. When the deadline becomes later, the timer keeps the earlier time,
+//! and the driver is woken once too early. That is cheaper than setting the timer again for each
 //! segment.
 
 use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-/// One timer that can be set again.
+/// One timer, whose time can be set again.
 pub trait Timer: Send + Unpin + 'static {
-    /// `Ready` if `at` has come. Otherwise the task is woken at that time or earlier, and polls
-    /// again.
+    /// `Ready` if the time `at` has come. Otherwise the task is woken at that time or earlier, and
+    /// polls again.
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// `Some(Ready)` if `descriptor` may be readable: use it, then poll again. `Some(Pending)`: the
-    /// task is woken when it is readable. `None`, the default: this timer does not support
+    /// `Some(Ready)`: `descriptor` may be readable, so use it and then poll again. `Some(Pending)`:
+    /// the task will be woken when it is readable. `None`, the default: this timer does not support
     /// descriptors, and devices that have one are polled every [`crate::LOOK_INTERVAL`]. All calls
     /// pass the same descriptor.
     #[cfg(target_os = "linux")]
@@ -29,8 +29,8 @@ pub trait Timer: Send + Unpin + 'static {
     }
 }
 
-/// tokio's timer, and its reactor for devices with descriptors. Polling it in a runtime without
-/// them panics, as tokio documents.
+/// tokio's timer, and its reactor for devices with descriptors. Polling this timer in a runtime
+/// without them panics, as tokio documents.
 #[cfg(feature = "tokio")]
 #[derive(Default)]
 pub struct TokioTimer {
@@ -45,7 +45,7 @@ pub struct TokioTimer {
 impl Timer for TokioTimer {
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let at = tokio::time::Instant::from_std(at);
-        // A busy driver polls often, and the deadline has rarely changed.
+        // A busy driver polls often, and mostly with the same deadline as before.
         if let (Some(sleep), Some(waker)) = (&self.sleep, &self.waker)
             && sleep.deadline() <= at
             && !sleep.is_elapsed()
@@ -77,8 +77,8 @@ impl Timer for TokioTimer {
     ) -> Option<Poll<()>> {
         use tokio::io::{Interest, unix::AsyncFd};
         if self.descriptor.is_none() {
-            // Deprecated because a type may return a different or a closed descriptor each time. An
-            // owned descriptor does not, and the replacement is an unsafe function.
+            // Deprecated, because a type may return a different or a closed descriptor each time.
+            // An owned descriptor does neither, and the replacement is an unsafe function.
             #[allow(deprecated, reason = "an owned descriptor stays the same")]
             let registered = AsyncFd::with_interest(descriptor, Interest::READABLE);
             self.descriptor = registered.ok();

@@ -1,8 +1,8 @@
 //! tokio's `AsyncRead` and `AsyncWrite` for streams and their halves.
 //!
-//! Called by: programs on tokio. As with std's `Read` and `Write`, a reference to a stream has them
-//! too: one task may read while another writes. The methods forward to the poll functions of
-//! `stream.rs`.
+//! Called by: programs on tokio. As with std's `Read` and `Write`, a reference to a stream has the
+//! traits too, so that one task may read while another one writes. The methods forward to the poll
+//! functions of `stream.rs`.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -56,7 +56,7 @@ macro_rules! writer {
                 true
             }
 
-            /// A write sends before it returns, so there is nothing to flush.
+            /// A write sends the data before it returns, so there is nothing to flush.
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 Poll::Ready(Ok(()))
             }

@@ -1,7 +1,7 @@
 //! [`UdpSocket`]: datagrams (RFC 768), for tasks.
 //!
-//! Called by: programs. A receive into a short buffer drops the rest of the datagram, as in `std`.
-//! A send waits while the device is full.
+//! Called by: programs. A receive into a buffer that is shorter than the datagram drops the rest,
+//! as in `std`. A send waits while the device is full.
 
 mod groups;
 mod many;
@@ -51,21 +51,21 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Bind to an address of the stack. An unspecified address stands for all of them, port 0 for
+    /// Bind to an address of the stack. An unspecified address stands for all addresses, port 0 for
     /// any free port. A socket may be bound to a broadcast address, to receive. Several sockets may
     /// be bound to the address of a group, which they still have to join.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
+    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit was hit.
     pub fn bind(net: &Net, local: SocketAddr) -> io::Result<UdpSocket> {
         UdpSocket::bind_by(net, local, Stack::udp_bind)
     }
 
-    /// [`UdpSocket::bind`] to an address that need not be the stack's, and send from it (Linux's
-    /// IP_TRANSPARENT).
+    /// [`UdpSocket::bind`] to an address that need not be the stack's (Linux's IP_TRANSPARENT). The
+    /// socket also sends from this address.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`], a limit.
+    /// [`io::ErrorKind::AddrInUse`], or a limit was hit.
     pub fn bind_transparent(net: &Net, local: SocketAddr) -> io::Result<UdpSocket> {
         UdpSocket::bind_by(net, local, Stack::udp_bind_transparent)
     }
@@ -85,11 +85,12 @@ impl UdpSocket {
     }
 
     /// Bind and connect in one step. Other sockets may be bound to the same address: any number
-    /// with other peers, and one without a peer, which gets the datagrams that are for none of the
-    /// connected sockets.
+    /// with other peers, and one without a peer. The socket without a peer gets the datagrams whose
+    /// sender is the peer of no other socket.
     ///
     /// # Errors
-    /// As [`UdpSocket::bind`]; [`io::ErrorKind::AddrInUse`] for the same two ends.
+    /// As [`UdpSocket::bind`]; [`io::ErrorKind::AddrInUse`] if a socket with the same local address
+    /// and peer exists.
     pub fn bind_connected(
         net: &Net,
         mut local: SocketAddr,
@@ -113,8 +114,8 @@ impl UdpSocket {
         Readiness::Datagram(self.handle)
     }
 
-    /// Set the peer: from now on datagrams go to it and are received from it alone. The peer cannot
-    /// be changed.
+    /// Set the peer. From now on the socket sends to the peer, and receives from it alone. The peer
+    /// cannot be changed.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if the socket has another peer already; the driver is gone.
@@ -218,7 +219,7 @@ impl UdpSocket {
         Ok(self.recv_from(into).await?.0)
     }
 
-    /// [`UdpSocket::recv_from`] that leaves the datagram in the queue.
+    /// [`UdpSocket::recv_from`], but the datagram also stays in the queue.
     ///
     /// # Errors
     /// The driver is gone.
@@ -226,7 +227,7 @@ impl UdpSocket {
         wait(self.net.shared(), self.readiness(), self.look_peek(into)).await
     }
 
-    /// [`UdpSocket::recv_from`] as a poll function; the last task that polled is woken.
+    /// [`UdpSocket::recv_from`] as a poll function. Only the task that polled last is woken.
     pub fn poll_recv_from(
         &self,
         cx: &mut Context<'_>,
@@ -238,16 +239,17 @@ impl UdpSocket {
     /// Receive a datagram without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`].
+    /// [`io::ErrorKind::WouldBlock`] if no datagram waits.
     pub fn try_recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.attempt(self.look_receive(into))
     }
 
-    /// Send a datagram, in fragments if the path carries no packet that large; waits while the
+    /// Send a datagram, in fragments if it is larger than the path's MTU. The call waits while the
     /// device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than an IP packet can be (the system's EMSGSIZE).
+    /// `to` is unreachable, or the datagram is longer than an IP packet can be (the system's
+    /// EMSGSIZE).
     pub async fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         wait(self.net.shared(), Readiness::Room, self.look_send(data, to)).await
     }
@@ -286,9 +288,9 @@ impl UdpSocket {
     }
 }
 
-/// The pending ICMP error of a connected socket, reported once, by the next call. An unconnected
-/// socket gets none, as on Linux, because the error could be about any datagram that it ever sent;
-/// an error queue tells which one.
+/// The pending ICMP error of a connected socket, which the next call reports, once. An unconnected
+/// socket gets none, as on Linux, because the error could be about any datagram that the socket
+/// ever sent. A socket with an error queue learns which datagram it is about.
 fn refused(inner: &mut Inner, handle: UdpHandle, connected: bool) -> Option<io::Error> {
     let asks = || inner.stack.udp_options(handle).is_some_and(|options| options.error_queue);
     if !connected && !asks() {

@@ -1,5 +1,5 @@
-//! Urgent data: the sender announces it before the receiver has read up to it. The data stays in
-//! the stream (RFC 6093), as if SO_OOBINLINE were always set.
+//! Urgent data: the peer announces it before this side has read up to it. The data stays in the
+//! stream (RFC 6093), as if SO_OOBINLINE were always set.
 //!
 //! Called by: programs.
 
@@ -22,7 +22,8 @@ impl Inner {
         }
     }
 
-    /// Ready with the bytes up to the end of urgent data, or with 0 if none can come any more.
+    /// Ready with the number of bytes up to the end of urgent data, or with 0 if none can come any
+    /// more.
     fn poll_urgent(&mut self, handle: stack::TcpHandle) -> Poll<io::Result<u64>> {
         match self.stack.tcp_urgent_left(handle) {
             Some(0) => {}
@@ -36,8 +37,8 @@ impl Inner {
 
 impl TcpStream {
     /// Write all of `data`, whose last byte is urgent (MSG_OOB). The peer is notified at once, even
-    /// if its window is closed. Dropping the future may leave a part of the data written and
-    /// unmarked.
+    /// if its window is closed. If the future is dropped, a part of the data may have been written
+    /// without an urgent mark.
     ///
     /// # Errors
     /// As `write`.
@@ -56,8 +57,8 @@ impl TcpStream {
         wait(self.net().shared(), self.write_readiness(), look).await
     }
 
-    /// [`TcpStream::send_urgent`] of as much as there is room for; the urgent byte is marked only
-    /// if all of `data` was written.
+    /// Write as much of `data` as there is room for, without waiting. The urgent byte is marked
+    /// only if all of `data` was written.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and as `write`.
@@ -68,9 +69,9 @@ impl TcpStream {
         }
     }
 
-    /// Wait until the peer announces urgent data, unless some is ahead already. Returns the bytes
-    /// up to its end, as [`TcpStream::urgent_pending`], or 0 if the peer has closed or the
-    /// connection is over.
+    /// Wait until the peer announces urgent data, unless some is announced and not read yet.
+    /// Returns the number of bytes up to its end, like [`TcpStream::urgent_pending`], or 0 if the
+    /// peer has closed or the connection is over.
     ///
     /// # Errors
     /// The driver is gone.
@@ -80,8 +81,8 @@ impl TcpStream {
         wait(self.net().shared(), self.read_readiness(), look).await
     }
 
-    /// Bytes to read up to the end of the urgent data that the peer has announced, those not yet
-    /// received included; 0 if there is none.
+    /// The number of bytes to read up to the end of the urgent data that the peer has announced,
+    /// including bytes that were not received yet. 0 if no urgent data is announced.
     ///
     /// # Errors
     /// The driver is gone; the connection is over.
@@ -90,7 +91,7 @@ impl TcpStream {
     }
 
     /// Is the next byte to read the last urgent one (sockatmark)? A read ends before that byte, so
-    /// that the program can ask.
+    /// that the program can call this function there.
     ///
     /// # Errors
     /// The driver is gone; the connection is over.
@@ -100,11 +101,11 @@ impl TcpStream {
 }
 
 impl crate::blocking::TcpStream {
-    /// Write all of `data`, whose last byte is urgent; waits for room. See
+    /// Write all of `data`, whose last byte is urgent. The call waits for room. See
     /// [`crate::TcpStream::send_urgent`].
     ///
     /// # Errors
-    /// As `write`; a part of the data may have been written then, unmarked.
+    /// As `write`; then a part of the data may have been written without an urgent mark.
     pub fn send_urgent(&self, data: &[u8]) -> io::Result<()> {
         let (handle, mut done) = (self.handle(), 0);
         self.writing(|inner| {

@@ -1,8 +1,8 @@
 //! Two ways to wait: a future that cleans up when it is dropped, and a thread that drives the stack
 //! while it waits.
 //!
-//! Called by: all calls that may have to wait. A wait is an attempt, an entry in the wait queue,
-//! and another attempt after the wake-up.
+//! Called by: all calls that may have to wait. To wait, a call tries once, enters the wait queue,
+//! and tries again after the wake-up.
 
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
@@ -46,7 +46,8 @@ pub(crate) fn block_on<T>(
     })
 }
 
-/// Block until `future` is ready; `Ok(None)` if `until` comes first. The thread drives no stack.
+/// Block until `future` is ready; `Ok(None)` if `until` comes first. The thread does not drive the
+/// stack.
 pub(crate) fn block_on_future<T>(
     until: Option<SystemTime>,
     future: impl Future<Output = io::Result<T>>,
@@ -70,7 +71,8 @@ pub(crate) fn block_on_future<T>(
     })
 }
 
-/// A future that waits until one of several waits is ready; they are polled from number `from` on.
+/// A future that waits until one of several waits is ready. It polls them in order, beginning with
+/// number `from`.
 pub(crate) async fn wait_for_any<T, F>(mut waits: Vec<Wait<'_, F>>, from: usize) -> io::Result<T>
 where
     F: FnMut(&mut Inner) -> Poll<io::Result<T>> + Unpin,
@@ -88,7 +90,8 @@ where
     .await
 }
 
-/// A thread that waits. Dropping it removes its wakers and gives the devices back to the driver.
+/// A thread that waits. Dropping this removes the thread's wakers and gives the devices back to the
+/// driver.
 struct Waiter<'a> {
     shared: &'a Shared,
     readiness: Readiness,
@@ -108,7 +111,7 @@ impl Waiter<'_> {
         let (mut sleep_until, mut at) = (until, None);
         {
             let mut call = self.shared.call()?;
-            // A waiting thread drives the stack if the driver sleeps and no other thread drives.
+            // A waiting thread drives the stack if the driver sleeps and no other thread drives it.
             if !self.drives && !call.driver.caller_drives {
                 self.drives = call.driver.asleep_until.is_some();
                 call.driver.caller_drives = self.drives;
@@ -116,8 +119,8 @@ impl Waiter<'_> {
             if self.drives {
                 let now = self.shared.now();
                 call.drive(now);
-                // `look` sees the events reported so far, so this thread need not be woken for
-                // them. It does not see events that the end of this call reports.
+                // The next call of `look` sees the events reported so far, so this thread need not
+                // be woken for them. It does not see events that the end of this call reports.
                 call.forget_own(self.bell.waker());
             }
             if let Poll::Ready(answer) = look(&mut call) {
@@ -223,7 +226,7 @@ pub(crate) struct Alarm<'a> {
 }
 
 impl<'a> Alarm<'a> {
-    /// `None`: a time that never comes.
+    /// With `None` the time never comes.
     pub(crate) fn new(shared: &'a Shared, at: Option<Instant>) -> Alarm<'a> {
         Alarm { shared, at: at.unwrap_or(Instant::NEVER), key: None }
     }

@@ -1,8 +1,9 @@
 //! Wait queues, which hold wakers by socket and direction, and the per-socket state that the stack
-//! does not keep. Both are small, because a program may have a hundred thousand idle connections.
+//! does not keep. Queues and state are small, because a program may have a hundred thousand idle
+//! connections.
 //!
-//! Called by: `inner.rs`. Nothing here drops or wakes a waker: either may run arbitrary code, and
-//! the stack is locked.
+//! Called by: `inner.rs`. The code here neither drops nor wakes wakers: dropping and waking may run
+//! arbitrary code, and the stack is locked.
 
 use core::num::NonZeroU32;
 use core::task::Waker;
@@ -17,13 +18,13 @@ pub(crate) enum Readiness {
     Read(TcpHandle),
     /// Room to write, the end of the handshake, or the end of the connection.
     Write(TcpHandle),
-    /// A connection to accept.
+    /// A connection that can be accepted.
     Accept(ListenerHandle),
     /// A datagram.
     Datagram(UdpHandle),
     /// Room in a device.
     Room,
-    /// Something for a socket of any lookup of a name.
+    /// A datagram for the socket of any lookup of a name.
     Lookup,
 }
 
@@ -89,11 +90,11 @@ impl WaitQueue {
 pub(crate) struct Socket {
     pub(crate) read: WaitQueue,
     pub(crate) write: WaitQueue,
-    /// The connection's error was reported; as on Linux, that happens once.
+    /// The connection's error was reported. As on Linux, it is reported once.
     pub(crate) error_reported: bool,
-    /// SO_LINGER: zero resets the connection when the socket is dropped.
+    /// SO_LINGER; with zero, dropping the socket resets the connection.
     pub(crate) linger: Linger,
-    /// A forwarder accepted the connection: it counts against the limit `forwarded`.
+    /// A forwarder accepted the connection, which therefore counts against the limit `forwarded`.
     pub(crate) forwarded: bool,
 }
 
@@ -104,7 +105,7 @@ pub(crate) struct Linger(Option<NonZeroU32>);
 impl Linger {
     const UNIT_NS: u128 = 10_000_000;
 
-    /// `None` is off. A time is rounded up, so that only zero is zero.
+    /// `None` turns lingering off. A time is rounded up, so that only a time of zero becomes zero.
     pub(crate) fn new(time: Option<Duration>) -> Linger {
         Linger(time.and_then(|time| {
             let units = time.as_nanos().div_ceil(Linger::UNIT_NS);

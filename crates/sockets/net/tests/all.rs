@@ -1,5 +1,6 @@
-//! The tests of sockets over stacks in memory, one program, so that all is linked once. `idle` is
-//! alone, because it measures the processor time of its process; `tun` needs root.
+//! The tests of sockets over stacks in memory, in one program, so that they are linked once. `idle`
+//! is a program of its own, because it measures the processor time of its process; `tun` is another
+//! one, because it needs root.
 
 mod blocking;
 mod cancel;

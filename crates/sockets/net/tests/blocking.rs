@@ -1,4 +1,4 @@
-//! Sockets for threads, over stacks driven by threads.
+//! Sockets for threads, over stacks that driver threads run.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -89,7 +89,7 @@ fn bulk_both_ways_at_once() {
             scope.spawn(|| {
                 let mut got = Vec::new();
                 stream.try_clone().unwrap().read_to_end(&mut got).unwrap();
-                assert!(got == data, "{} bytes, not all as sent", got.len());
+                assert!(got == data, "the {} bytes received differ from those sent", got.len());
             });
         }
     });
@@ -188,7 +188,8 @@ fn nobody_answers_a_connect() {
     assert!(failed.to_string().contains("driver"), "{failed}");
 }
 
-/// RFC 9293 MUST-21.
+/// RFC 9293 MUST-21 (section 3.8.3): a program can set how long data may stay unacknowledged before
+/// the connection is aborted.
 #[test]
 fn a_peer_that_vanishes_ends_in_an_error_after_the_user_timeout() {
     let (ends, [client_driver, server_driver]) = Ends::threads_with(|_| {});
@@ -273,7 +274,7 @@ fn datagrams() {
     ends.wait_empty();
 }
 
-/// Like the kernel: the next call of a connected socket reports the error, once.
+/// As in the kernel, the next call of a connected socket reports the error, once.
 #[test]
 fn a_datagram_to_a_closed_port_is_refused_at_the_next_call() {
     let ends = Ends::threads();
@@ -289,7 +290,8 @@ fn a_datagram_to_a_closed_port_is_refused_at_the_next_call() {
     ends.wait_empty();
 }
 
-/// A gap makes a thread that writes faster wait; it does not delay or drop its data.
+/// A gap makes a thread wait that writes faster than the gap allows. Its data is neither delayed
+/// further nor dropped.
 #[test]
 fn a_gap_between_frames_pushes_the_sender_back() {
     const GAP: Duration = Duration::from_micros(20);
@@ -311,14 +313,15 @@ fn a_gap_between_frames_pushes_the_sender_back() {
     for _ in 0..100 {
         assert_eq!(server.recv_from(&mut buf).unwrap().0, 8192);
     }
-    // 600 frames; with more time between them if the machine is busy, never with less.
+    // The gap separates 600 frames 599 times. A busy machine takes longer, but never less.
     assert!(begun.elapsed() >= 599 * GAP);
     sender.join().unwrap();
     drop(server);
     ends.wait_empty();
 }
 
-/// A socket for each peer and one for all others at one address; many datagrams in a call.
+/// Several sockets at one address, one for each peer and one for all other peers; many datagrams in
+/// one call.
 #[test]
 fn connected_datagram_sockets_share_a_port() {
     let ends = Ends::threads();
@@ -345,7 +348,7 @@ fn connected_datagram_sockets_share_a_port() {
         assert_eq!((received[0].from, received[0].to), (from, ends.to));
         all.extend_from_slice(&buf[..received[0].len]);
     }
-    assert!(all == data, "what the connected one got");
+    assert!(all == data, "the connected socket received other data than was sent to it");
     all.clear();
     let mut bufs: Vec<Vec<u8>> = vec![vec![0; 500]; 4];
     while all.len() < 5_050 {
@@ -356,8 +359,8 @@ fn connected_datagram_sockets_share_a_port() {
             all.extend_from_slice(&buf[..one.len]);
         }
     }
-    assert!(all == data, "what the other one got");
-    // An answer from the address that was asked.
+    assert!(all == data, "the unconnected socket received other data than was sent to it");
+    // The answer's source is the address to which the request was sent.
     server.send_from(b"1", received[0].to.ip(), received[0].from).unwrap();
     let wrong = server.send_from(b"1", from.ip(), from).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::AddrNotAvailable);
@@ -367,7 +370,8 @@ fn connected_datagram_sockets_share_a_port() {
     ends.wait_empty();
 }
 
-/// A stack's own address, and the loopback addresses: in one process, without the device.
+/// A stack connects to one of its own addresses, and to the loopback addresses. The packets do not
+/// pass the device.
 #[test]
 fn a_stack_connects_to_its_own_listener() {
     let ends = Ends::threads();

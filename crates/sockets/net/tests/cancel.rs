@@ -10,8 +10,8 @@ use wirespeed_net::{Forwarder, TcpListener, TcpSocket, TcpStream};
 
 use crate::common::{Ends, SOON, on_each_runtime};
 
-/// Poll a future at most `polls` times, then drop it; `true` if it was ready. The runtime runs its
-/// other tasks between two polls; wake-ups are not awaited.
+/// Polls a future at most `polls` times, then drops it; `true` if it was ready. The runtime runs
+/// its other tasks between two polls. The polls do not wait for wake-ups.
 async fn polled<F: Future>(future: F, polls: usize) -> bool {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -24,11 +24,12 @@ async fn polled<F: Future>(future: F, polls: usize) -> bool {
     false
 }
 
-/// The number of polls that no future here needs, on no machine: a second of them.
+/// More polls than any future here needs on any machine. They take about a second.
 const ENDLESS: usize = 1_000_000;
 
-/// The number of polls to try after `polls`. On one thread a future takes a few dozen, and each is
-/// tried. A driver's thread that has to wait for a core lets thousands pass.
+/// The number of polls to try after `polls`. On one thread a future takes a few dozen polls, and
+/// each number is tried. With driver threads it may take thousands, because a thread may have to
+/// wait for a core, so the numbers grow faster.
 fn more(polls: usize) -> usize {
     polls + 1 + polls / 64
 }
@@ -77,8 +78,8 @@ fn a_conversation_that_is_dropped_at_every_await() {
             polls = more(polls);
             assert!(polls < ENDLESS, "the conversation never ends");
         }
-        // On a busy machine a driver's thread may do between two polls what takes many polls on a
-        // quiet one.
+        // On a busy machine a driver thread may do between two polls what takes many polls on a
+        // quiet machine.
         assert!(polls > 1, "only {polls} polls: nothing was cancelled");
     });
 }
@@ -98,7 +99,7 @@ fn a_forwarded_handshake_that_is_dropped_at_every_await() {
                 drop(TcpStream::connect(&ends.client, ends.to).await);
             };
             let ended = polled(async { tokio::join!(accepting, connecting) }, polls).await;
-            // A SYN that was not accepted is a record, not a connection: the next accept returns
+            // A SYN that was not accepted is a record, not a connection. The next accept returns
             // it.
             let requests = || ends.server.with_stack(|s| s.request_count()).unwrap();
             let end = Instant::now() + SOON;
@@ -106,11 +107,11 @@ fn a_forwarded_handshake_that_is_dropped_at_every_await() {
                 let next = tokio::time::timeout(Duration::from_millis(5), forwarder.accept());
                 let found = next.await.is_ok();
                 ends.drained().await;
-                // On a busy machine a SYN may come late.
+                // On a busy machine a SYN may arrive late.
                 if !found && requests() == 0 {
                     break;
                 }
-                assert!(Instant::now() < end, "still held: {} requests", requests());
+                assert!(Instant::now() < end, "{} requests were not released in time", requests());
             }
             if ended {
                 break;
@@ -145,7 +146,7 @@ fn what_a_cancelled_read_had_not_taken_is_read_by_the_next() {
 type Steps = &'static [fn(&mut TcpStream)];
 
 fn send(stream: &mut TcpStream) {
-    // It does not matter how much fits.
+    // The number of bytes that fit does not matter.
     let _ = stream.try_write(&[7; 300_000]);
 }
 
@@ -201,7 +202,7 @@ fn sockets_that_are_dropped_in_every_state() {
         }
         // SYN-SENT, and a connection in SYN-RECEIVED that is not accepted.
         drop(TcpSocket::new(&ends.client).connect(ends.to));
-        // The server runs on another thread and may have answered within the one poll.
+        // The server runs on another thread, which may have answered during the one poll.
         polled(TcpStream::connect(&ends.client, ends.to), 1).await;
         drop(listener);
         ends.drained().await;

@@ -1,6 +1,6 @@
-//! Random calls, by seed, over a link that loses, duplicates, reorders and corrupts, and that is
-//! now and then replaced: nothing panics, no byte is wrong, nothing is left. A failure prints its
-//! seed; `SEED=n` runs that seed alone.
+//! Random calls, by seed, over a link that loses, duplicates, reorders and corrupts frames, and
+//! that is sometimes replaced. Nothing panics, no byte is wrong, and no connection or buffer is
+//! left. A failure prints its seed; `SEED=n` runs only that seed.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,10 +21,10 @@ use crate::common::SOON;
 
 const SEEDS: u64 = 40;
 const STEPS: usize = 600;
-/// The most sockets of a kind, so that calls often use old ones.
+/// The largest number of sockets of each kind; it is small, so that calls often use old sockets.
 const MOST: usize = 12;
 
-/// A link with faults at one end.
+/// A link with faults at one end. Returns both ends.
 fn wire(rng: &mut Rng) -> (Fault<mem::Mem>, mem::Mem) {
     let (left, right) = mem::pair(&mem::Config { depth: 64, ..mem::Config::default() });
     let bad = Odds { drop: 0.03, duplicate: 0.02, reorder: 0.05, corrupt: 0.02 };
@@ -32,12 +32,12 @@ fn wire(rng: &mut Rng) -> (Fault<mem::Mem>, mem::Mem) {
     (Fault::new(left, &config, Rng::new(rng.next_u64())).0, right)
 }
 
-/// The byte at position `place` of a stream.
+/// The byte at position `place` of every stream.
 fn byte_at(place: u64) -> u8 {
     (place * 7 + place / 251) as u8
 }
 
-/// A connection and the position of each direction.
+/// A connection, and the position in the stream of each direction.
 struct Stream {
     stream: TcpStream,
     written: u64,
@@ -56,7 +56,8 @@ struct World {
     moved: u64,
 }
 
-/// Poll a future up to `times` times, without waiting for its waker; its output if it was ready.
+/// Polls a future up to `times` times, without waiting for its waker. Returns the output if the
+/// future was ready.
 async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..times {
@@ -134,7 +135,7 @@ impl World {
             0 => match polled(s.stream.read_loan(), 2).await {
                 Some(Ok(Some(loan))) => {
                     room = loan.to_vec();
-                    // Some loans outlive their connection.
+                    // Some loans are kept longer than their connection lives.
                     self.loans.push(loan);
                     room.len()
                 }
@@ -190,7 +191,7 @@ impl World {
         }
     }
 
-    /// Replace the link, either before its failure is noticed or after.
+    /// Replace the link, either before the stacks notice its failure or after.
     fn rewire(&mut self) {
         let (left, right) = wire(&mut self.rng);
         let first = self.nets[0].replace_port(PortId(0), Box::new(left)).expect("the same link");
@@ -241,10 +242,16 @@ impl World {
 }
 
 impl Stream {
-    /// Check bytes that were read or peeked against those that were written at that position.
+    /// Check that bytes read or peeked are those that were written at this position.
     fn check(&self, got: &[u8]) {
         let wrong = got.iter().zip(self.read..).position(|(&b, place)| b != byte_at(place));
-        assert_eq!(wrong, None, "behind byte {} of {}", self.read, got.len());
+        assert_eq!(
+            wrong,
+            None,
+            "wrong byte after position {}, in a read of {} bytes",
+            self.read,
+            got.len()
+        );
     }
 }
 
@@ -262,27 +269,29 @@ async fn world(seed: u64) -> u64 {
     }
     let World { nets, moved, listener, streams, loans, halves, udp, .. } = world;
     drop((listener, streams, loans, halves, udp));
-    // Connections still closing over the lossy link may take long; without a port they end at once.
+    // Connections that are still closing over the lossy link may take long. Without a port they end
+    // at once.
     for net in &nets {
         drop(net.remove_port(PortId(0)).expect("it is there"));
     }
     let ended = tokio::time::timeout(SOON, async {
         for net in &nets {
             let held = || net.with_stack(|s| (s.connection_count(), s.pool().outstanding()));
-            while held().expect("driven") != (0, 0) {
+            while held().expect("the driver runs") != (0, 0) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
     });
     if ended.await.is_err() {
         let held = nets.each_ref().map(|net| {
-            net.with_stack(|s| (s.connection_count(), s.pool().outstanding())).expect("driven")
+            net.with_stack(|s| (s.connection_count(), s.pool().outstanding()))
+                .expect("the driver runs")
         });
-        panic!("left behind: {held:?}");
+        panic!("connections and buffers were not released: {held:?}");
     }
     for net in nets {
-        let sockets = net.with_stack(|s| s.snapshot().sockets).expect("driven");
-        assert_eq!(sockets, 0, "listeners and datagram sockets");
+        let sockets = net.with_stack(|s| s.snapshot().sockets).expect("the driver runs");
+        assert_eq!(sockets, 0, "listeners or datagram sockets are left");
         net.shut_down();
     }
     moved
@@ -304,5 +313,5 @@ fn random_calls_over_a_bad_wire_leave_nothing() {
         });
     }
     println!("{moved} bytes were read");
-    assert!(moved > 0 || one.is_some(), "nothing was ever read");
+    assert!(moved > 0 || one.is_some(), "no byte was read with any seed");
 }

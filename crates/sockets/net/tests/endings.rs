@@ -1,5 +1,5 @@
-//! The errors of sockets when their peer vanishes, their device fails or gets a smaller MTU, or
-//! their port is taken again.
+//! The errors of sockets when their peer vanishes, and when their device fails. Devices are also
+//! replaced by one with a smaller MTU, and ports are bound again.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -15,18 +15,18 @@ use wirespeed_net::{DriverThread, Net, TcpSocket, TcpStream, blocking};
 
 use crate::common::{Ends, SOON, pattern};
 
-/// A connection whose peer end was dropped and whose peer's stack has stopped.
+/// A connection whose peer's socket was dropped, and whose peer's stack has stopped.
 fn vanished() -> (blocking::TcpStream, Ends, DriverThread) {
     let (ends, [client_driver, server_driver]) = Ends::threads_with(|_| {});
     let listener = blocking::TcpListener::bind(&ends.server, ends.to).unwrap();
     let stream = blocking::TcpStream::connect_timeout(&ends.client, ends.to, SOON).unwrap();
     listener.accept().unwrap();
-    // The dropped end may have sent a FIN; it acknowledges nothing.
+    // Dropping the peer's socket may have sent a FIN, but its stack acknowledges nothing.
     server_driver.stop().unwrap();
     (stream, ends, client_driver)
 }
 
-/// A connection whose peer end is open but whose peer's stack has stopped.
+/// A connection whose peer's socket is open, but whose peer's stack has stopped.
 fn silent() -> (blocking::TcpStream, blocking::TcpStream, Ends) {
     let (ends, [_client_driver, server_driver]) = Ends::threads_with(|_| {});
     let listener = blocking::TcpListener::bind(&ends.server, ends.to).unwrap();
@@ -47,7 +47,7 @@ fn a_peer_that_vanishes_is_an_error_of_a_blocking_read() {
     let error = stream.read(&mut [0]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     assert!(error.to_string().contains("is it up"), "{error}");
-    // Reported once, as by the kernel.
+    // The error is reported once, as by the kernel.
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     assert_eq!(stream.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
@@ -71,13 +71,13 @@ async fn a_peer_that_vanishes_is_an_error_of_both_halves() {
     let mut room = [0];
     let read = async { reading.read(&mut room).await.map_err(|e| e.kind()) };
     let both = tokio::time::timeout(SOON, async { tokio::join!(read, write) }).await;
-    // The first call reports the error; the other half sees the end.
+    // The first call of the two reports the error; the other half reads the end of the stream.
     match both.expect("in time") {
         (Err(ErrorKind::TimedOut), Err(ErrorKind::BrokenPipe))
         | (Ok(0), Err(ErrorKind::TimedOut)) => {}
         other => panic!("{other:?}"),
     }
-    // Buffers on the link are returned when the peer's stack is gone.
+    // Buffers on the link return to their pool when the peer's stack is gone.
     let Ends { client, server, .. } = ends;
     drop((reading, writing, peer, server));
     let count = || client.with_stack(|s| (s.connection_count(), s.pool().outstanding()));
@@ -96,7 +96,7 @@ async fn a_close_that_nobody_acknowledges_ends_at_its_time() {
         assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
         assert!(error.to_string().contains("linger"), "{error}");
         assert!(began.elapsed() >= Duration::from_millis(50));
-        // The connection goes on without its socket.
+        // The connection goes on although its socket is gone.
         assert_eq!(ends.client.with_stack(|s| s.connection_count()).unwrap(), 1);
     }
 }
@@ -135,7 +135,8 @@ fn an_address_in_use_is_taken_again_only_by_those_who_say_so() {
 fn both(ends: &Ends, mtu: usize) {
     let mtu = Mtu::new(mtu).expect("a valid MTU");
     let (left, right) = mem::pair(&mem::Config { mtu, ..mem::Config::default() });
-    // Dropping one end of a link would fail the connections of the other end.
+    // If one end of a link is dropped, the connections of the other end fail. So both old devices
+    // are kept until both are replaced.
     let old = ends.client.replace_port(PortId(0), Box::new(left)).expect("the same link");
     let old = (old, ends.server.replace_port(PortId(0), Box::new(right)).expect("the same link"));
     drop(old);
@@ -148,7 +149,8 @@ fn a_transfer_goes_on_over_a_device_with_a_smaller_mtu() {
         let listener = blocking::TcpListener::bind(&ends.server, ends.to).unwrap();
         let mut client = blocking::TcpStream::connect_timeout(&ends.client, ends.to, SOON).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        // A segment that no longer fits would be lost every time.
+        // If the stack kept retransmitting a segment that no longer fits the MTU, the write would
+        // time out.
         client.set_write_timeout(Some(SOON)).unwrap();
         server.set_read_timeout(Some(SOON)).unwrap();
         let data = pattern(8_000_000);
@@ -162,7 +164,7 @@ fn a_transfer_goes_on_over_a_device_with_a_smaller_mtu() {
             });
             let mut got = vec![0; data.len() / 4];
             server.read_exact(&mut got).expect("the first quarter");
-            // In mid-transfer: the writer waits for this reader.
+            // The transfer is in progress: the writer waits until this side reads.
             both(&ends, mtu);
             server.read_to_end(&mut got).expect("all of it");
             got
@@ -171,7 +173,7 @@ fn a_transfer_goes_on_over_a_device_with_a_smaller_mtu() {
         let after = client.tcp_info().unwrap().snd_mss;
         let headers = if version == IpVersion::V4 { 40 } else { 60 };
         assert!(before > after && after <= mtu - headers, "{before}, then {after}");
-        // The other direction, and a new connection.
+        // Send in the other direction, and over a new connection.
         server.write_all(&data[..100_000]).expect("the peer reads");
         let mut back = vec![0; 100_000];
         client.read_exact(&mut back).expect("it comes");
@@ -215,7 +217,7 @@ fn a_device_that_fails_in_a_transfer_says_why_and_another_takes_its_place() {
     assert_eq!(&got, b"again");
 }
 
-/// A task's write fails with the device's reason, too.
+/// A task's write also fails with the reason of the device.
 #[tokio::test]
 async fn a_device_that_fails_under_a_task_says_why() {
     let (ends, [_client_driver, server_driver]) = Ends::threads_with(|_| {});

@@ -1,5 +1,5 @@
-//! Happy eyeballs: the first address that answers wins, an unresponsive one costs at most 250 ms,
-//! and the losing attempts leave nothing behind.
+//! Happy eyeballs (RFC 8305): of several addresses, the first one that answers wins. An address
+//! that does not answer costs at most 250 ms. Attempts that lose leave no connection in the stacks.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -10,7 +10,8 @@ use wirespeed_net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::common::{Ends, on_each_runtime};
 
-/// An unused address on the link whose link address is known: SYNs to it go unanswered.
+/// An address that no host has. The client's neighbour table has a link address for it, so that
+/// SYNs to the address are sent, and nobody answers them.
 fn dead(ends: &Ends) -> SocketAddr {
     let addr: SocketAddr = "192.0.2.99:7".parse().unwrap();
     let mac = MacAddr([2, 0, 0, 0, 0, 99]);
@@ -39,7 +40,7 @@ fn past_a_dead_address_and_a_refusing_one() {
 }
 
 #[test]
-fn all_refuse_and_the_last_error_is_told() {
+fn all_fail_and_the_last_error_is_returned() {
     on_each_runtime(|| async {
         let ends = Ends::tasks();
         let refusing = SocketAddr::new(ends.to.ip(), 9);

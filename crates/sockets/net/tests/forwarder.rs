@@ -1,5 +1,5 @@
-//! The forwarder: accepts any destination, shows it before the SYN is answered, and obeys its
-//! limits.
+//! The forwarder accepts connections to any destination, shows the destination before the SYN is
+//! answered, and keeps its limits.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use wirespeed_net::{Forwarder, Net, TcpListener, TcpStream};
 
 use crate::common::Ends;
 
-/// The client's default route leads to the server.
+/// Gives the client a default route to the server.
 fn route_everything(client: &Net, via: SocketAddr) {
     client
         .with_stack(|stack| {
@@ -69,10 +69,10 @@ async fn nothing_is_answered_before_the_word() {
     let (ends, forwarder) = forwarding(|_| {});
     let connecting = TcpStream::connect(&ends.client, anywhere());
     let early = tokio::time::timeout(Duration::from_millis(30), connecting).await;
-    assert!(early.is_err(), "the handshake was answered");
+    assert!(early.is_err(), "the SYN was answered before the program accepted it");
     assert_eq!(ends.server.with_stack(|s| s.connection_count()).unwrap(), 0);
     let request = forwarder.accept().await.unwrap();
-    // The client has given up meanwhile, and answers the SYN-ACK with a RST.
+    // The client has given up in the meantime, and answers the SYN-ACK with a RST.
     assert_eq!(request.complete().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
     ends.drained().await;
 }
@@ -92,7 +92,7 @@ async fn dropped_is_silence_and_the_next_syn_is_a_new_request() {
     let (ends, forwarder) = forwarding(|_| {});
     let (connected, server) = tokio::join!(TcpStream::connect(&ends.client, anywhere()), async {
         drop(forwarder.accept().await.unwrap());
-        // The client retransmits its SYN after a second.
+        // The client retransmits its SYN after a second, and that is a new request.
         forwarder.accept().await.unwrap().complete().await.unwrap()
     });
     drop((connected.unwrap(), server));
@@ -107,7 +107,7 @@ async fn requests_half_open_and_established_are_limited() {
         config.stack.budget.set(Limit::ForwardRequests, 3);
         config.stack.budget.set(Limit::Forwarded, 2);
     });
-    // 200 clients: three records, and no connection.
+    // 200 clients connect, but there are only three records and no connection.
     let clients: Vec<_> = (0..200u16)
         .map(|n| {
             let to = SocketAddr::from(([198, 51, 100, (n % 250) as u8], 1000 + n));
@@ -129,7 +129,8 @@ async fn requests_half_open_and_established_are_limited() {
     let third = forwarder.accept().await.unwrap().complete().await.unwrap_err();
     assert_eq!(third.kind(), ErrorKind::QuotaExceeded);
     assert!(third.to_string().contains("forwarded"), "{third}");
-    // There is room again once a connection is gone; the clients' next SYNs are served.
+    // When a connection has ended there is room again, and the SYNs that clients retransmit are
+    // served.
     drop(one);
     let next = forwarder.accept().await.unwrap().complete().await.unwrap();
     clients.iter().for_each(|client| client.abort());

@@ -1,5 +1,5 @@
-//! Ten thousand idle connections: the drivers sleep and use no processor time. There is one test
-//! only, because it measures the processor time of the whole process.
+//! Ten thousand idle connections: the drivers sleep and use no processor time. This program has
+//! only one test, because the test measures the processor time of the whole process.
 
 mod common;
 
@@ -27,7 +27,7 @@ async fn connect_all(ends: &Ends) -> Vec<(TcpStream, TcpStream)> {
     open
 }
 
-/// Have a reader wait on every stream.
+/// A task waits for data of every stream.
 async fn wait_for_all(open: &[(TcpStream, TcpStream)]) {
     std::future::poll_fn(|cx| {
         for (client, server) in open {
@@ -47,13 +47,14 @@ async fn ten_thousand_idle_connections_use_no_processor_time() {
     let threads = drivers.map(|driver| driver.spawn_thread().unwrap());
     let open = connect_all(&ends).await;
     wait_for_all(&open).await;
-    // By then the rest of the handshakes (delayed ACKs, timers that fire once more) is done.
+    // After this time the handshakes are complete: delayed ACKs are sent, and timers that expire
+    // once more have expired.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let (before, began) = (processor_time(), Instant::now());
     tokio::time::sleep(Duration::from_secs(3)).await;
     let share = (processor_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
     println!("{:.4} % of a core", share * 100.0);
-    assert!(share < 0.005, "{:.3} % of a core while idle", share * 100.0);
+    assert!(share < 0.005, "the idle stacks used {:.3} % of a core", share * 100.0);
     drop(open);
     ends.drained().await;
     drop(ends);

@@ -1,5 +1,5 @@
-//! Blocking and async sockets over ports with each setting of interrupt mitigation: everything
-//! arrives, and a lone request is not delayed.
+//! Blocking and async sockets over ports with each setting of interrupt mitigation: all data
+//! arrives, and a single request is not delayed.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -14,7 +14,7 @@ use crate::common::{Ends, on_each_runtime, pattern};
 
 const SETTINGS: [&str; 6] = ["0", "1", "3", "5", "adaptive", "poll"];
 
-/// Set both ends' ports while the stacks run.
+/// Sets the mitigation of both ends' ports while the stacks run.
 fn set(ends: &Ends, setting: &str) {
     let to: Mitigation = setting.parse().expect("a setting");
     for net in [&ends.client, &ends.server] {
@@ -91,7 +91,7 @@ fn tasks_move_bulk_and_messages_at_each_setting() {
     });
 }
 
-/// After a silence the first frame wakes at once, even at the highest level.
+/// After a silence the first frame wakes the driver at once, even at the highest mitigation level.
 #[test]
 fn a_lone_request_does_not_wait() {
     let ends = Ends::threads();
@@ -116,7 +116,7 @@ fn a_lone_request_does_not_wait() {
     drop(client);
     echo.join().unwrap();
     times.sort_unstable();
-    // Delayed, each of the two frames would wait 800 us. A busy machine spoils some of the thirty
-    // times.
+    // If each of the two frames were delayed, a round trip would take at least 800 us for each. On
+    // a busy machine some of the thirty times are longer, so the sixth shortest one is checked.
     assert!(times[5] < Duration::from_micros(800), "{times:?}");
 }

@@ -1,5 +1,5 @@
-//! Names looked up over the stack's own sockets, from a server on a second stack: by tasks and by
-//! threads, by UDP and TCP, after losses, and given up early.
+//! Names looked up over the stack's own sockets, from a name server on a second stack: by tasks and
+//! by threads, by UDP and TCP, after lost questions, and with lookups that are dropped early.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -11,8 +11,8 @@ use wirespeed_net::{Net, TcpSocket, blocking};
 
 use crate::common::{Ends, SOON};
 
-/// The answer to a question: as many addresses of the server as its first label says, or that there
-/// is no such name.
+/// The answer to a question. The first digit of the name says how many addresses of the server the
+/// answer contains; without a digit it says that the name does not exist.
 fn answer(question: &[u8], server: IpAddr, truncated: bool) -> Vec<u8> {
     let mut at = 12;
     while question[at] != 0 {
@@ -41,8 +41,8 @@ fn answer(question: &[u8], server: IpAddr, truncated: bool) -> Vec<u8> {
     bytes
 }
 
-/// A server on port 53 that ignores the first `ignored` datagrams; names that begin with t are
-/// answered by TCP only.
+/// A name server on port 53 that ignores the first `ignored` datagrams. It answers names whose
+/// second character is t by TCP only.
 fn serve(net: &Net, address: IpAddr, ignored: usize) {
     let at = SocketAddr::new(address, 53);
     let datagrams = blocking::UdpSocket::bind(net, at).expect("the port is free");
@@ -68,9 +68,9 @@ fn serve(net: &Net, address: IpAddr, ignored: usize) {
             let answer = answer(&question, address, false);
             let mut bytes = (answer.len() as u16).to_be_bytes().to_vec();
             bytes.extend(answer);
-            // In two segments.
-            stream.write_all(&bytes[..20]).expect("ours reads");
-            stream.write_all(&bytes[20..]).expect("ours reads");
+            // The answer comes in two segments.
+            stream.write_all(&bytes[..20]).expect("our stack reads");
+            stream.write_all(&bytes[20..]).expect("our stack reads");
         }
     });
 }
@@ -177,7 +177,7 @@ async fn a_program_connects_to_a_host_by_name() {
     served(&ends, 0);
     let listener = blocking::TcpListener::bind(&ends.server, ends.to).expect("the port is free");
     thread::scope(|scope| {
-        scope.spawn(|| listener.accept().expect("ours connects"));
+        scope.spawn(|| listener.accept().expect("our stack connects"));
         let port = ends.to.port();
         let blocking = blocking::TcpStream::connect_host(&ends.client, "1x.example", port);
         assert_eq!(blocking.expect("it listens").peer_addr().ok(), Some(ends.to));

@@ -1,5 +1,5 @@
-//! Async sockets without a runtime: one thread polls the driver as a future, another one is its
-//! timer, and the traits are those of futures-io.
+//! Async sockets without a runtime. One thread polls the driver as a future, another thread is the
+//! driver's timer, and the streams are used with the traits of futures-io.
 
 use futures_util::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{TcpListener, TcpStream, ThreadTimer};

@@ -1,5 +1,5 @@
-//! Runs the same calls over the kernel's sockets and over ours; each call must return the same
-//! number or kind of error.
+//! Makes the same calls over the kernel's sockets and over ours. Each call must return the same
+//! number, or the same kind of error.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -11,11 +11,11 @@ use wirespeed_net::blocking;
 use crate::common::Ends;
 
 /// How long a segment gets to reach the other end. If the results differ, the next longer pause is
-/// tried, because on a busy machine a segment may not have arrived.
+/// tried, because on a busy machine a segment may have arrived too late.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(30), Duration::from_millis(300), Duration::from_secs(2)];
 
-/// A call's result as text that is comparable between both.
+/// A call's result as text, which can be compared between the kernel and our stack.
 fn said<T: Debug>(result: io::Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -23,7 +23,7 @@ fn said<T: Debug>(result: io::Result<T>) -> String {
     }
 }
 
-/// A stream, as the conversations use it.
+/// The calls of a stream that the conversations make.
 trait Stream: Read + Write {
     fn shutdown(&self, how: Shutdown) -> io::Result<()>;
     fn peer_addr(&self) -> io::Result<SocketAddr>;
@@ -32,7 +32,7 @@ trait Stream: Read + Write {
     fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
     fn set_nonblocking(&self, on: bool) -> io::Result<()>;
     fn nodelay(&self) -> io::Result<bool>;
-    /// Make the drop reset the connection.
+    /// Make dropping the stream reset the connection.
     fn abort_on_drop(&self);
 }
 
@@ -75,12 +75,12 @@ stream!(blocking::TcpStream, wirespeed_net::TcpStream, |stream: &blocking::TcpSt
     stream.set_linger(Some(Duration::ZERO)).unwrap();
 });
 
-/// The kernel, or a pair of stacks.
+/// The sockets to test: the kernel's, or those of a pair of stacks.
 trait World {
     type Stream: Stream;
     type Listener;
     fn listen(&self, at: SocketAddr) -> io::Result<Self::Listener>;
-    /// An address of the listening side, with port 0.
+    /// An address of the side that listens, with port 0.
     fn here(&self) -> SocketAddr;
     fn local_addr(&self, listener: &Self::Listener) -> SocketAddr;
     fn accept(&self, listener: &Self::Listener) -> io::Result<Self::Stream>;
@@ -88,7 +88,7 @@ trait World {
     fn connect(&self, to: SocketAddr) -> io::Result<Self::Stream>;
     fn connect_timeout(&self, to: SocketAddr, timeout: Duration) -> io::Result<Self::Stream>;
 
-    /// A connection: the end under test, and its peer.
+    /// A connection: the end under test, and the peer's end.
     fn pair(&self) -> (Self::Stream, Self::Stream) {
         let listener = self.listen(self.here()).unwrap();
         let asked = self.connect(self.local_addr(&listener)).unwrap();
@@ -151,7 +151,7 @@ impl World for Ends {
     }
 }
 
-/// One call on the tested end `a`, or one action of its peer; the result is recorded.
+/// One call on the end under test, whose result is recorded, or one action of its peer.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Read,
@@ -172,7 +172,7 @@ enum Step {
 
 use Step::*;
 
-/// Run the steps, with a pause after each for the segments to arrive; the results as text.
+/// Run the steps, with a pause after each so that segments can arrive. Returns the results as text.
 fn converse<W: World>(world: &W, steps: &[Step], pause: Duration) -> Vec<String> {
     let (mut a, peer) = world.pair();
     let mut peer = Some(peer);
@@ -212,23 +212,24 @@ fn converse<W: World>(world: &W, steps: &[Step], pause: Duration) -> Vec<String>
 const CONVERSATIONS: &[&[Step]] = &[
     &[Read, Peek, ReadNothing, WriteNothing, PeerAddr, TakeError, NonBlocking, Read, Peek],
     &[TimeOut, PeerWrites, Peek, Read, Read, Write, Write],
-    // The peer closes gracefully, and writes afterwards meet no reader.
+    // The peer closes gracefully. Data that is written later meets no reader.
     &[PeerDrops, Read, Read, Peek, PeerAddr, TakeError, Write, Read, Write, Read, PeerAddr],
     &[PeerWrites, PeerDrops, Read, Read, Write, TakeError, Write, TakeError, Read],
     &[PeerShuts(Shutdown::Write), Read, Write, Write, Read, PeerDrops, Write, Write],
-    // The peer resets: the first call of any kind reports it, once.
+    // The peer resets the connection. The first call reports this, whichever call it is, and only
+    // once.
     &[PeerResets, Read, Read, Write, Read, TakeError, PeerAddr, Shut(Shutdown::Both)],
     &[PeerResets, Write, Write, Read, Peek, TakeError],
     &[PeerResets, TakeError, TakeError, Read, Write],
     &[PeerResets, Peek, Read, Write],
     &[PeerResets, PeerAddr, ReadNothing, WriteNothing, Shut(Shutdown::Write), Read],
-    // A close with unread data is a reset.
+    // A close with unread data resets the connection.
     &[Write, PeerDrops, Read, Read, Write],
     // The end of the stream arrives before the reset.
     &[PeerShuts(Shutdown::Write), PeerResets, Read, Write, Write, TakeError],
     &[PeerShuts(Shutdown::Write), Read, PeerResets, Write, Write, Read],
     &[PeerShuts(Shutdown::Write), PeerResets, TakeError, Write, Read],
-    // This side shuts down its directions.
+    // This side shuts down one direction, or both.
     &[
         Shut(Shutdown::Write),
         Write,
@@ -267,7 +268,7 @@ fn every_call_of_every_conversation_answers_alike() {
     assert!(differences.is_empty(), "{differences:#?}");
 }
 
-/// Calls that need no connection.
+/// Makes calls that need no connection, and returns their results as text.
 fn alone<W: World>(world: &W) -> Vec<String> {
     let listener = world.listen(world.here()).unwrap();
     let taken = world.local_addr(&listener);
@@ -293,7 +294,7 @@ fn calls_without_a_connection_answer_alike() {
     assert_eq!(kernels[0], "AddrInUse");
 }
 
-/// The same source for tokio's sockets and ours: the errors that tasks get.
+/// The errors that tasks get: one source for tokio's sockets and for ours.
 macro_rules! errors_of_tasks {
     ($listener:expr, $connect:expr, $pause:expr) => {{
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -315,7 +316,7 @@ macro_rules! errors_of_tasks {
         answers.push(said(client.read(&mut buf).await));
         answers.push(said(client.write(b"more").await));
         tokio::time::sleep($pause).await;
-        // With unread data: a reset.
+        // The server has unread data, so dropping it resets the connection.
         drop(server);
         tokio::time::sleep($pause).await;
         answers.push(said(client.write(b"x").await));

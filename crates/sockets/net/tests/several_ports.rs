@@ -1,5 +1,5 @@
-//! Ports of different kinds in one stack: while one port waits for a time, the driver, or the
-//! thread that drives, still wakes for another port's descriptor.
+//! Ports of different kinds in one stack. While one port waits for a time, another port's
+//! descriptor still wakes the driver, or the thread that drives the stack.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -17,9 +17,9 @@ use wirespeed_net::{Net, TcpListener, TcpStream, blocking};
 
 use crate::common::{SOON, on_each_runtime};
 
-/// Client and server over a socket pair, which has descriptors but cannot call a waker. The server
-/// has a second port, a link on which a frame takes an hour; the third value is the far end of that
-/// link.
+/// Client and server are joined by a socket pair, which has descriptors but cannot call a waker.
+/// The server has a second port, on a link on which a frame takes an hour. The third value is the
+/// far end of that link.
 fn ends() -> (End, End, nic::Nic) {
     let (theirs, ours) = UnixDatagram::pair().expect("a pair of sockets");
     let config = PairConfig::new([3, 19]);
@@ -42,10 +42,10 @@ fn ends() -> (End, End, nic::Nic) {
 fn threads_hear_a_descriptor_while_another_port_waits_for_a_time() {
     let (client, server, _far) = ends();
     let to = SocketAddr::new(server.addr, 7);
-    let (client, _clients_driver) = Net::spawn_thread(client.stack).expect("a thread");
-    let (server, _servers_driver) = Net::spawn_thread(server.stack).expect("a thread");
+    let (client, _clients_driver) = Net::spawn_thread(client.stack).expect("the thread starts");
+    let (server, _servers_driver) = Net::spawn_thread(server.stack).expect("the thread starts");
     let listener = blocking::TcpListener::bind(&server, to).expect("free");
-    // By then the server's driver sleeps, and no thread waits in a call.
+    // After this time the server's driver sleeps, and no thread waits in a call.
     thread::sleep(Duration::from_millis(100));
     let connected = blocking::TcpStream::connect_timeout(&client, to, SOON);
     let mut stream = connected.expect("the driver hears of it");
@@ -55,7 +55,7 @@ fn threads_hear_a_descriptor_while_another_port_waits_for_a_time() {
         let mut message = [0; 4];
         accepted.read_exact(&mut message).map(|()| message)
     });
-    // By then the reader drives the stack.
+    // After this time the thread that reads drives the stack.
     thread::sleep(Duration::from_millis(100));
     stream.write_all(b"news").expect("room");
     assert_eq!(reading.join().expect("no panic").expect("it hears of it"), *b"news");

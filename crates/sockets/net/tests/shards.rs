@@ -1,5 +1,5 @@
-//! Sockets over two hosts of two shards each, whose hashes differ: half of the frames come by a
-//! queue that is not their shard's. All is driven by threads.
+//! Sockets over two hosts with two shards each. The hosts' hashes differ, so that half of the
+//! frames arrive in a queue of another shard. Driver threads run all shards.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -54,14 +54,16 @@ impl World {
         World { server, client, drivers }
     }
 
-    /// All drivers end, and no shard holds a buffer or a connection.
+    /// Stop all drivers. No shard holds a buffer or a connection then.
     fn end(self) {
         let begun = Instant::now();
         let held = |shards: &Shards| {
             let of = |stack: &mut &mut stack::Stack| {
                 stack.connection_count() + stack.pool().outstanding()
             };
-            shards.with_stacks(|stacks| stacks.iter_mut().map(of).sum::<usize>()).expect("driven")
+            shards
+                .with_stacks(|stacks| stacks.iter_mut().map(of).sum::<usize>())
+                .expect("the driver runs")
         };
         while held(&self.server) + held(&self.client) != 0 {
             assert!(begun.elapsed() < SOON, "{} {}", held(&self.server), held(&self.client));
@@ -73,14 +75,14 @@ impl World {
 
 fn each(shards: &Shards, counter: Counter) -> Vec<u64> {
     let of = |net: &wirespeed_net::Net| net.with_stack(|stack| stack.counters().of(counter));
-    shards.nets().iter().map(|net| of(net).expect("driven")).collect()
+    shards.nets().iter().map(|net| of(net).expect("the driver runs")).collect()
 }
 
 fn at(ip: [u8; 4], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::from(ip), port)
 }
 
-/// Echo until the other end closes.
+/// Send back what is received, until the other end closes.
 fn echo(mut stream: blocking::TcpStream) {
     let mut room = [0; 2048];
     while let Ok(count @ 1..) = stream.read(&mut room) {
@@ -117,7 +119,7 @@ fn a_listener_accepts_the_flows_of_all_shards() {
     let taken = each(&world.server, Counter::TcpAccepts);
     assert_eq!(taken.iter().sum::<u64>(), FLOWS as u64, "{taken:?}");
     assert!(taken.iter().all(|&n| n > 4), "{taken:?}");
-    let (counters, drops) = world.server.counters().expect("driven");
+    let (counters, drops) = world.server.counters().expect("the driver runs");
     assert_eq!(counters.of(Counter::TcpAccepts), FLOWS as u64);
     assert_eq!(drops.total(), 0, "{:?}", drops.nonzero().collect::<Vec<_>>());
     drop(listener);
@@ -181,7 +183,7 @@ fn datagrams_of_all_flows_are_received_and_answered() {
 fn a_shard_that_sleeps_hears_what_the_first_one_publishes() {
     let world = World::new();
     let listener = blocking::ShardsListener::bind(&world.server, at(SERVER, 80)).expect("free");
-    // Connections of both shards, whose readers sleep while nothing is sent.
+    // Open connections of both shards. Their readers sleep, because nothing is sent.
     let mut readers = Vec::new();
     let mut others = Vec::new();
     for net in world.client.nets() {
@@ -196,7 +198,7 @@ fn a_shard_that_sleeps_hears_what_the_first_one_publishes() {
     thread::sleep(Duration::from_millis(100));
     let first = &world.client.nets()[0];
     let removed = first.with_stack(|stack| stack.remove_address(PortId(0), CLIENT.into()));
-    assert!(removed.expect("driven"));
+    assert!(removed.expect("the driver runs"));
     for reader in readers {
         let ended = reader.join().expect("no panic");
         assert!(ended.is_err_and(|why| why != std::io::ErrorKind::WouldBlock), "{ended:?}");
@@ -215,8 +217,8 @@ fn ports_come_and_go_while_the_shards_run() {
         addresses: vec![base::Cidr { addr: ip.into(), prefix_len: 24 }],
     };
     let (ours, theirs) = ([198, 51, 100, 1], [198, 51, 100, 2]);
-    let id = world.server.add_port(near, &of(ours)).expect("driven");
-    assert_eq!(world.client.add_port(far, &of(theirs)).expect("driven"), id);
+    let id = world.server.add_port(near, &of(ours)).expect("the driver runs");
+    assert_eq!(world.client.add_port(far, &of(theirs)).expect("the driver runs"), id);
     let listener = blocking::ShardsListener::bind(&world.server, at(ours, 80)).expect("free");
     let mut streams = Vec::new();
     for net in world.client.nets() {
@@ -260,7 +262,7 @@ fn many_threads_open_use_and_close_connections_while_routes_change() {
                     stacks[0].add_route(stack::Route::new(dest, via, 0));
                     stacks[0].remove_route(dest, PortId(0))
                 };
-                world.server.with_stacks(change).expect("driven");
+                world.server.with_stacks(change).expect("the driver runs");
                 thread::sleep(Duration::from_micros(300));
             }
         });

@@ -1,5 +1,5 @@
-//! Drops every kind of handle in every state of RFC 9293, reached with the help of a peer made of
-//! raw segments, and checks that no connection and no buffer is left.
+//! Drops every kind of handle in every state of RFC 9293, and checks that no connection and no
+//! buffer is left. A peer made of raw segments brings the connection into each state.
 
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
 use std::pin::pin;
@@ -19,7 +19,7 @@ const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 7;
 const SOON: Duration = Duration::from_secs(20);
 
-/// A stack, and the link on which the peer's packets are written.
+/// A stack, and the far end of its link, where the peer's packets are sent.
 struct Bench {
     net: Net,
     driver: DriverThread,
@@ -32,7 +32,7 @@ impl Bench {
         let mut stack = Stack::new(StackConfig::new([9, 9]));
         let addresses = vec![Cidr::new(OURS.into(), 8).expect("a short prefix")];
         stack.add_port(Box::new(device), PortConfig { addresses, ..PortConfig::default() });
-        let (net, driver) = Net::spawn_thread(stack).expect("a thread");
+        let (net, driver) = Net::spawn_thread(stack).expect("the thread starts");
         Bench { net, driver, wire }
     }
 
@@ -46,22 +46,26 @@ impl Bench {
                 return segment;
             }
         }
-        panic!("the stack did not send it");
+        panic!("the stack did not send the expected segment in time");
     }
 
     /// Number of connections, buffers and sockets of the stack.
     fn held(&self) -> [usize; 3] {
         let count =
             |s: &mut Stack| [s.connection_count(), s.pool().outstanding(), s.snapshot().sockets];
-        self.net.with_stack(count).expect("driven")
+        self.net.with_stack(count).expect("the driver runs")
     }
 
-    /// Wait until the stack holds `before` again.
+    /// Wait until the stack holds as much as in `before`.
     fn drained(&self, before: [usize; 3], what: &str) {
         let end = Instant::now() + SOON;
         let mut room = [0; 2_000];
         while self.held() != before {
-            assert!(Instant::now() < end, "{what}: {:?} instead of {before:?}", self.held());
+            assert!(
+                Instant::now() < end,
+                "{what}: connections, buffers, sockets {:?} instead of {before:?}",
+                self.held()
+            );
             let _ = self.wire.recv_timeout(&mut room, Duration::from_millis(1));
         }
     }
@@ -71,14 +75,14 @@ impl Bench {
     }
 }
 
-/// The peer of one connection, with the next segment to send.
+/// The peer of one connection, with the header of the next segment that it sends.
 struct Peer<'a> {
     bench: &'a Bench,
     next: Segment,
 }
 
 impl<'a> Peer<'a> {
-    /// Open a connection from `port`, including the third segment.
+    /// Open a connection from `port`, including the last segment of the handshake.
     fn open(bench: &'a Bench, port: u16) -> Peer<'a> {
         let mut peer = Peer::half_open(bench, port);
         peer.send(ACK, b"");
@@ -121,7 +125,7 @@ const STATES: &[(State, &str, Script)] = &[
         us.try_write(&[7; 300_000]).expect("there is room for some");
     }),
     (State::FinWait1, "", |us, _| shut(us)),
-    // The FIN waits behind data that exceeds the peer's window.
+    // The FIN cannot be sent, because data before it exceeds the peer's window.
     (State::Established, "with unsent data, shut down", |us, _| {
         us.try_write(&[7; 300_000]).expect("there is room for some");
         shut(us);
@@ -177,14 +181,14 @@ fn reach(us: &TcpStream, state: State, what: &str) {
     }
 }
 
-/// Poll a future once, and drop it.
+/// Poll a future once, then drop it.
 fn once<F: Future>(future: F) {
     let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
 }
 
 type LetGo = fn(TcpStream);
 
-/// The ways to let go of a connection.
+/// The ways to drop a connection's handles.
 const DROPS: &[(&str, LetGo)] = &[
     ("dropped", drop),
     ("halves dropped, reading first", |stream| {
@@ -205,11 +209,11 @@ const DROPS: &[(&str, LetGo)] = &[
         drop(clone);
     }),
     ("blocking, lingering", |stream| {
-        stream.set_linger(Some(Duration::from_millis(10))).expect("driven");
+        stream.set_linger(Some(Duration::from_millis(10))).expect("the driver runs");
         drop(blocking::TcpStream::from(stream));
     }),
     ("reset", |stream| {
-        stream.set_linger(Some(Duration::ZERO)).expect("driven");
+        stream.set_linger(Some(Duration::ZERO)).expect("the driver runs");
         drop(stream);
     }),
     ("with loans both ways, which outlive it", |stream| {
@@ -235,7 +239,7 @@ const DROPS: &[(&str, LetGo)] = &[
     }),
     ("while closing", |stream| once(stream.close())),
     ("while closing, with a time", |stream| {
-        stream.set_linger(Some(SOON)).expect("driven");
+        stream.set_linger(Some(SOON)).expect("the driver runs");
         once(stream.close());
     }),
 ];
@@ -256,15 +260,15 @@ fn every_handle_is_dropped_in_every_state() {
             let Ok(stream) = stream.into_async() else { panic!("it is the only handle") };
             script(&stream, &mut peer);
             reach(&stream, *state, &what);
-            // The data arrives after the state is reached.
+            // The state may be reached before the data arrives.
             if with.contains("unread") {
                 while stream.tcp_info().expect("it is held").unread == 0 {
                     std::thread::yield_now();
                 }
             }
             let_go(stream);
-            // A RST ends at once a connection that timers would end after minutes; the stack's own
-            // tests cover the timers.
+            // A RST ends a connection at once that timers would end after minutes. The stack's own
+            // tests cover these timers.
             peer.send(RST, b"");
             bench.drained(before, &what);
         }
@@ -273,7 +277,8 @@ fn every_handle_is_dropped_in_every_state() {
     bench.end();
 }
 
-/// SYN-SENT without an answer; SYN-RECEIVED without an accept, before and after the third segment.
+/// Drop a SYN-SENT socket that got no answer, and connections in SYN-RECEIVED that were not
+/// accepted, before and after the last segment of the handshake.
 #[test]
 fn what_is_half_open_is_dropped() {
     let bench = Bench::new();
@@ -322,7 +327,7 @@ fn futures_of_datagrams_are_dropped_at_every_await() {
         once(std::future::poll_fn(|cx| socket.poll_recv_from(cx, &mut room)));
     }
     bench.drained(before, "datagrams");
-    // Sends that wait for room in the device: nothing takes the frames from it.
+    // These sends wait for room in the device, because nobody takes frames from it.
     let socket = UdpSocket::bind(&bench.net, SocketAddr::new(OURS.into(), 0)).expect("free");
     for _ in 0..5_000 {
         once(socket.send_to(&[7; 1000], to));
@@ -334,7 +339,8 @@ fn futures_of_datagrams_are_dropped_at_every_await() {
     bench.end();
 }
 
-/// The loss of the first SYN costs one retransmission time-out, whichever thread drives.
+/// If the first SYN is lost, the connect takes one retransmission time-out longer, whichever thread
+/// drives the stack.
 #[test]
 fn a_lost_syn_is_sent_again_in_time() {
     let bench = Bench::new();

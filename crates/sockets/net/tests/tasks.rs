@@ -1,4 +1,5 @@
-//! Async sockets on tokio's current-thread runtime and on one with two workers, driven by tasks.
+//! Async sockets on tokio's current-thread runtime and on a runtime with two workers. Tasks run the
+//! drivers.
 
 use std::io::{ErrorKind, IoSlice};
 use std::net::Shutdown;
@@ -113,7 +114,7 @@ fn half_close_and_readiness() {
         server.write_all(b"still open this way").await.unwrap();
         let mut got = vec![0; 19];
         client.read_exact(&mut got).await.unwrap();
-        // Write until there is no room; there is room again when the peer reads.
+        // Write until there is no room. When the peer has read, there is room again.
         while server.try_write(&[7; 65_536]).is_ok() {
             tokio::task::yield_now().await;
         }
@@ -149,7 +150,7 @@ fn a_backlog_holds_connections_until_they_are_accepted() {
         }
         let late = TcpStream::connect(&ends.client, ends.to);
         let late = tokio::time::timeout(Duration::from_millis(50), late).await;
-        assert!(late.is_err(), "a fifth was admitted");
+        assert!(late.is_err(), "a fifth connection was admitted beyond the backlog");
         let full = base::DropReason::TcpBacklogFull;
         assert!(ends.server.with_stack(|s| s.drops().of(full)).unwrap() > 0);
         for client in &clients {
@@ -157,7 +158,7 @@ fn a_backlog_holds_connections_until_they_are_accepted() {
             assert_eq!(from, client.local_addr().unwrap());
         }
         assert_eq!(listener.try_accept().err().unwrap().kind(), ErrorKind::WouldBlock);
-        // Connections that are not accepted are reset when their listener is dropped.
+        // Connections that were not accepted are reset when their listener is dropped.
         let mut unaccepted = TcpStream::connect(&ends.client, ends.to).await.unwrap();
         drop(listener);
         let reset = unaccepted.read(&mut [0; 9]).await.unwrap_err();
@@ -176,7 +177,7 @@ fn two_futures_of_one_task_wait_at_one_place() {
         let mut second = Box::pin(server.readable());
         let both = async { tokio::join!(&mut first, &mut second) };
         assert!(tokio::time::timeout(Duration::from_millis(10), both).await.is_err());
-        // Dropping one future must not lose the wake-up of the other.
+        // Dropping one future must not lose the wake-up of the other future.
         drop(first);
         let writer = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -240,12 +241,12 @@ fn datagrams() {
             assert_eq!(client.recv_from(&mut buf).await.unwrap(), (100, ends.to));
         }
         let too_long = client.send_to(&[0; 65_508], ends.to).await.unwrap_err();
-        // The same error as the kernel's, with the number of this system.
+        // The error is the same as the kernel's, with this system's number.
         let kernel = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let theirs = kernel.send_to(&[0; 65_508], kernel.local_addr().unwrap()).unwrap_err();
         assert_eq!(too_long.kind(), theirs.kind());
         assert_eq!(too_long.raw_os_error(), theirs.raw_os_error());
-        // More than the link holds: the sender waits for room, and loses nothing.
+        // More datagrams than the link holds: the sender waits for room, and no datagram is lost.
         for _ in 0..5_000 {
             client.send_to(&[1; 1400], ends.to).await.unwrap();
         }

@@ -14,7 +14,7 @@ fn a_task_hears_of_urgent_data_and_finds_its_mark() {
         let (server, _) = listener.accept().await.expect("it connected");
         let (mut reading, waiting) = server.into_split();
         let hears = tokio::spawn(async move {
-            let ahead = waiting.urgent().await.expect("driven");
+            let ahead = waiting.urgent().await.expect("the driver runs");
             waiting.forget();
             ahead
         });
@@ -28,13 +28,13 @@ fn a_task_hears_of_urgent_data_and_finds_its_mark() {
             read += reading.read(&mut into[read..]).await.expect("data");
         }
         assert_eq!(&into[..read], b"muchhurr");
-        // A vectored read ends at the mark as a plain one does; behind it there is no other mark.
+        // A vectored read ends at the mark like a plain read. There is no second mark after it.
         reading.read_exact(&mut into[..6]).await.expect("data");
         assert_eq!(&into[..6], b"yafter");
         assert_eq!(reading.urgent_pending().expect("open"), 0);
         // A task that waits for urgent data is woken by the end of the stream.
         client.shutdown().await.expect("open");
-        assert_eq!(reading.urgent().await.expect("driven"), 0);
+        assert_eq!(reading.urgent().await.expect("the driver runs"), 0);
         drop(client);
     });
 }
@@ -47,7 +47,7 @@ fn several_buffers_end_at_a_mark() {
         let client = TcpStream::connect(&ends.client, ends.to).await.expect("it listens");
         let (server, _) = listener.accept().await.expect("it connected");
         assert_eq!(client.try_send_urgent(b"123456").expect("room"), 6);
-        assert_eq!(server.urgent().await.expect("driven"), 6);
+        assert_eq!(server.urgent().await.expect("the driver runs"), 6);
         let (mut a, mut b) = ([0; 5], [0; 5]);
         let mut parts = [std::io::IoSliceMut::new(&mut a), std::io::IoSliceMut::new(&mut b)];
         assert_eq!(server.try_read_vectored(&mut parts).expect("data"), 5);

@@ -1,5 +1,5 @@
-//! A stack that listens on a socket for virtual machines. Machines, each a stack of its own, come
-//! and go, and each is served.
+//! A stack listens on a Unix socket for virtual machines. Each machine is a stack of its own;
+//! machines connect and disconnect, and each is served.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -13,7 +13,7 @@ use wirespeed_net::blocking::{TcpListener, TcpStream};
 
 use crate::common::{SOON, pattern};
 
-/// Send `data` and read the echo to its end.
+/// Send `data`, and read the echo until the stream ends.
 fn echoed(net: &Net, to: SocketAddr, data: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect_timeout(net, to, SOON).expect("it is heard, and listens");
     let mut writer = stream.try_clone().expect("it is open");
@@ -33,8 +33,8 @@ fn echoed(net: &Net, to: SocketAddr, data: &[u8]) -> Vec<u8> {
 /// Wait until no connection is left.
 fn ended(net: &Net) {
     let end = Instant::now() + SOON;
-    while net.with_stack(|stack| stack.connection_count()).expect("driven") > 0 {
-        assert!(Instant::now() < end, "a connection is left");
+    while net.with_stack(|stack| stack.connection_count()).expect("the driver runs") > 0 {
+        assert!(Instant::now() < end, "a connection did not end in time");
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -47,12 +47,12 @@ fn one_machine_after_the_other_is_served() {
     let waiting = vm::Stream::listen(&path).expect("a place");
     let ours = end(&config(1), waiting, 2);
     let to = SocketAddr::new(ours.addr, 7);
-    let (server, driver) = Net::spawn_thread(ours.stack).expect("a thread");
+    let (server, driver) = Net::spawn_thread(ours.stack).expect("the thread starts");
     let listener = TcpListener::bind(&server, to).expect("nobody has the port");
-    // The second and the fourth machine connect while another is connected. The stack then closes
-    // one socket and opens the next without a sleep between them.
+    // The second and the fourth machine connect while another machine is connected. The stack then
+    // closes one socket and opens the next without sleeping in between.
     let mut next = None;
-    // Not in a scope: if a machine is not served, this thread never ends.
+    // The thread is not scoped, because it never ends if a machine is not served.
     let echo = thread::spawn(move || {
         for _ in 0..4 {
             let (mut stream, _) = listener.accept().expect("the stack runs");
@@ -68,7 +68,7 @@ fn one_machine_after_the_other_is_served() {
             next = Some(connected());
         }
         let machine = end(&config(10 + round), device, 1);
-        let (client, driver) = Net::spawn_thread(machine.stack).expect("a thread");
+        let (client, driver) = Net::spawn_thread(machine.stack).expect("the thread starts");
         let back = echoed(&client, to, &data);
         assert!(back == data, "{} bytes of {} in round {round}", back.len(), data.len());
         ended(&client);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The time of a packet at an interface with these options.
+/// The time in ns of a packet of an interface that has these options.
 fn time(options: &[u8], units: u64) -> u64 {
     let file = [section(&[]), interface(options), packet(units, 20, &[])].concat();
     let (packets, said) = read(&file);

@@ -99,7 +99,7 @@ fn a_file_gives_what_it_has_wherever_it_ends() {
 
 #[test]
 fn what_no_reader_can_know_is_said() {
-    let said = |blocks: &[Vec<u8>]| read(&capture(blocks)).1.expect("something is wrong");
+    let said = |blocks: &[Vec<u8>]| read(&capture(blocks)).1.expect("the file ends with an error");
     let other = block(6, &words(&[5, 0, 0, 0, 0]));
     assert!(said(&[other]).contains("interface 5"));
     assert_eq!(said(&[words(&[77, 11])]), "a block of 11 bytes");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Read a file that has two packets, and other blocks between, before or in them. Both packets must
+/// Read a file that has two packets, and other blocks between, before or in them; both packets must
 /// be read.
 fn both(name: &str, file: &[Vec<u8>]) -> Vec<Packet> {
     let (packets, said) = read(&file.concat());
@@ -24,9 +24,10 @@ fn comments_and_names_of_any_bytes_are_passed_over() {
     both("a host", &[section(&[]), interface(&[]), block(4, &host), one(), one()]);
     let file = [section(&[]), interface(&option(2, b"Verbindung f\xfcr LAN")), one()].concat();
     let mut reader = open(&file);
-    let first = reader.first_interface().expect("nothing is wrong").expect("there is one");
+    let first =
+        reader.first_interface().expect("the file is valid").expect("the file has an interface");
     assert_eq!(first.name.as_deref(), Some("Verbindung f\u{fffd}r LAN"));
-    assert_eq!(reader.packet().expect("nothing is wrong").map(|p| p.time_ns), Some(1_000));
+    assert_eq!(reader.packet().expect("the file is valid").map(|p| p.time_ns), Some(1_000));
 }
 
 #[test]
@@ -77,9 +78,10 @@ fn a_reserved_field_may_hold_anything() {
 fn a_long_name_is_kept_in_part() {
     let file = [section(&[]), interface(&option(2, &[b'n'; 60_000])), one()].concat();
     let mut reader = open(&file);
-    let first = reader.first_interface().expect("nothing is wrong").expect("there is one");
+    let first =
+        reader.first_interface().expect("the file is valid").expect("the file has an interface");
     assert_eq!(first.name.as_ref().map(String::len), Some(NAME_BYTES_MAX));
-    assert!(reader.packet().expect("nothing is wrong").is_some());
+    assert!(reader.packet().expect("the file is valid").is_some());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! BOOTP and DHCP (RFC 951, 2131, 2132), and the message types of DHCPv6 (RFC 8415).
 //!
-//! Called by: `app`. `-v` prints the fields of the header and the options. Of DHCPv6 only the kind
+//! Called by: `app`. `-v` prints the fields of the header and the options. For DHCPv6 only the kind
 //! of message and its transaction ID are printed.
 
 use super::dhcp_options;

@@ -199,7 +199,7 @@ fn netbios_node(p: &mut Printer, value: Data<'_>) -> Done {
     one_of(p, value, NODES)
 }
 
-/// The fields of the header that have options too.
+/// Print which fields of the header hold options (RFC 2132 section 9.3).
 fn overload(p: &mut Printer, value: Data<'_>) -> Done {
     one_of(p, value, &[(1, "file"), (2, "sname"), (3, "file+sname")])
 }
@@ -214,7 +214,7 @@ fn one_of(p: &mut Printer, value: Data<'_>, names: Names) -> Done {
     Ok(())
 }
 
-/// A type and a hardware address, or an identifier of type 0 (RFC 2132, section 9.14).
+/// Print a hardware type and address, or an identifier of type 0 (RFC 2132 section 9.14).
 fn client_id(p: &mut Printer, value: Data<'_>) -> Done {
     const HARDWARE: Names = &[
         (1, "ether"),
@@ -240,7 +240,7 @@ fn client_id(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// The client's name, and who registers it in the DNS (RFC 4702).
+/// Print the client's name, and who registers it in the DNS (RFC 4702).
 fn fqdn(p: &mut Printer, value: Data<'_>) -> Done {
     if value.len < 3 {
         wrong_length(p, "< 3 bytes");
@@ -263,7 +263,7 @@ fn fqdn(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// The circuit and the client as a relay identifies them (RFC 3046).
+/// Print how a relay identifies the circuit and the client (RFC 3046).
 fn relay_agent(p: &mut Printer, value: Data<'_>) -> Done {
     const SUBOPTIONS: Names = &[(1, "Circuit-ID"), (2, "Remote-ID"), (6, "Subscriber-ID")];
     let mut rest = value;
@@ -286,7 +286,7 @@ fn relay_agent(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Prefixes without trailing zeros, each with a router (RFC 3442).
+/// Print prefixes, which are encoded without their trailing zeros, each with a router (RFC 3442).
 fn routes(p: &mut Printer, value: Data<'_>) -> Done {
     if value.len < 5 {
         wrong_length(p, "< 5 bytes");
@@ -320,7 +320,7 @@ fn routes(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// The user classes that the client names (RFC 3004).
+/// Print the user classes that the client names (RFC 3004).
 fn user_class(p: &mut Printer, value: Data<'_>) -> Done {
     if value.len < 2 {
         wrong_length(p, "< 2 bytes");
@@ -346,7 +346,7 @@ fn user_class(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Servers from which a new machine gets its configuration (RFC 8572, section 8.3).
+/// Print the servers from which a new machine gets its configuration (RFC 8572 section 8.3).
 fn redirects(p: &mut Printer, value: Data<'_>) -> Done {
     let mut rest = value;
     while rest.len >= 2 {

@@ -62,7 +62,7 @@ const RESULTS: [&str; 24] = [
 /// The record type OPT: options of the message (RFC 6891).
 pub(super) const OPT: u16 = 41;
 
-/// Print a message that has its length in front (RFC 1035 section 4.2.2).
+/// Print a message that follows its length (RFC 1035 section 4.2.2).
 pub(super) fn over_tcp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "domain";
     if data.len < 2 {
@@ -102,7 +102,7 @@ pub(super) fn over_udp(p: &mut Printer, data: Data<'_>, is_multicast: bool) -> D
     Ok(())
 }
 
-/// A message, and whether its classes are those of multicast DNS.
+/// A message, and whether its class fields are those of multicast DNS.
 #[derive(Clone, Copy)]
 pub(super) struct Message<'a> {
     pub(super) data: Data<'a>,
@@ -280,7 +280,7 @@ impl Message<'_> {
     }
 }
 
-/// The end of a name, without printing it.
+/// Where a name ends; nothing is printed.
 pub(super) fn skip(data: Data<'_>, at: usize) -> Option<usize> {
     let mut at = at;
     loop {

@@ -246,7 +246,8 @@ fn strings(p: &mut Printer, data: Data<'_>, at: usize, end: usize) -> Option<()>
     Some(())
 }
 
-/// Print an A6 record: a part of an address, and the name that has the rest (RFC 2874).
+/// Print an A6 record: a part of an address, and the name whose record has the rest of the address
+/// (RFC 2874).
 fn prefix(p: &mut Printer, data: Data<'_>, at: usize) -> Result<Option<()>, Cut> {
     let Ok(bits) = data.u8(at) else { return Ok(None) };
     let known = usize::from(bits) / 8;
@@ -328,7 +329,7 @@ fn option(p: &mut Printer, kind: u16, data: Data<'_>) -> Result<(), Cut> {
     Ok(())
 }
 
-/// The client subnet (RFC 7871 section 6).
+/// The client subnet option as text (RFC 7871 section 6).
 fn subnet(data: Data<'_>) -> Option<String> {
     let (family, len, scope) = (data.u16(0).ok()?, data.u8(2).ok()?, data.u8(3).ok()?);
     let bits = match family {

@@ -1,5 +1,5 @@
-//! Protocols over UDP; little more than the kind of message is printed: RADIUS (RFC 2865, 5176),
-//! sFlow version 5, the lawful interception header of Broadcom's chips, Babel (RFC 8966).
+//! Protocols over UDP of which little more than the kind of message is printed: RADIUS (RFC 2865,
+//! 5176), sFlow version 5, the lawful interception header of Broadcom's chips, Babel (RFC 8966).
 //!
 //! Called by: `app`.
 
@@ -78,7 +78,7 @@ const DIRECTIONS: Names = &[(1, "unused"), (2, "egress"), (3, "ingress")];
 const CONTENTS: Names = &[(4, "undecided"), (5, "ipv4"), (6, "ipv6"), (7, "ethernet")];
 const TAGS: Names = &[(1, "single VLAN tag"), (2, "double VLAN tag"), (3, "untagged")];
 
-/// The word that Broadcom's chips put in front of an intercepted packet.
+/// Print the word that Broadcom's chips put in front of an intercepted packet.
 pub(super) fn interception(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "bcm_li";
     if data.len < 4 {

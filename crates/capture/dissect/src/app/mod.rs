@@ -26,7 +26,7 @@ pub(crate) use initiators::Initiators;
 use text_protocols as text;
 
 /// Print the data of a datagram; `length` is the length in the UDP header. As in tcpdump, the first
-/// match of either port decides.
+/// line below that matches the source or the destination port decides.
 pub(crate) fn over_udp(
     p: &mut Printer,
     data: Data<'_>,

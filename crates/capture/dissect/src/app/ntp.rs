@@ -25,11 +25,11 @@ const TIME_LEN: usize = 48;
 /// Bytes of a control message before its data.
 const CONTROL_LEN: usize = 12;
 
-/// Bytes of a key's number, and of a digest with MD5 or SHA-1.
+/// The number of bytes of a key's number, and of a digest by MD5 or SHA-1.
 const KEY_LEN: usize = 4;
 const DIGEST_LENS: [usize; 2] = [16, 20];
 
-/// Seconds from NTP's epoch, 1900, to that of Unix.
+/// The number of seconds from NTP's epoch, 1900, to that of Unix, 1970.
 const UNIX_EPOCH_SECS: i64 = 2_208_988_800;
 
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
@@ -50,7 +50,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     }
 }
 
-/// A control message (RFC 9327); its data is not printed.
+/// Print a control message (RFC 9327), without its data.
 fn control(p: &mut Printer, data: Data<'_>) -> Done {
     if data.len < CONTROL_LEN {
         p.invalid();
@@ -111,7 +111,7 @@ fn time(p: &mut Printer, data: Data<'_>) -> Done {
             p.chars(data.get(12, len)?);
         }
         // This is a server's IPv4 address, or a part of a digest of its IPv6 address: the packet
-        // does not say which.
+        // does not say which of the two.
         _ => put!(p, "0x{:08x}", data.u32(12)?),
     }
     let at = [16, 24, 32, 40].map(|at| data.u64(at));
@@ -140,12 +140,12 @@ fn key(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// 2^-32 of a second as a decimal fraction.
+/// Convert units of 2^-32 s to a decimal fraction of a second, in ns.
 fn fraction(units: u32) -> u64 {
     (u64::from(units) * 1_000_000_000) >> 32
 }
 
-/// Seconds since 1900, and the date unless they are 0.
+/// The text of a time: seconds since 1900, and the date unless the seconds are 0.
 fn stamp(time: u64) -> String {
     let (secs, units) = ((time >> 32) as u32, time as u32);
     let mut text = format!("{secs}.{:09}", fraction(units));
@@ -155,12 +155,12 @@ fn stamp(time: u64) -> String {
     text
 }
 
-/// How much later a time is than the client's; the time itself if the client gave none.
+/// The text of how much later a time is than the client's; the time itself if the client gave none.
 fn since(origin: u64, time: u64) -> String {
     if origin == 0 {
         return stamp(time);
     }
-    // As in tcpdump, a difference of zero has a minus.
+    // As in tcpdump, a difference of zero is printed with a minus.
     let (sign, difference) = match time > origin {
         true => ('+', time - origin),
         false => ('-', origin - time),
@@ -168,8 +168,8 @@ fn since(origin: u64, time: u64) -> String {
     format!("{sign}{}.{:09}", difference >> 32, fraction(difference as u32))
 }
 
-/// A time since 1970 in the format of RFC 3339. Days are counted in eras of 400 years, and years
-/// begin with March, so that the leap day is the last day of a year.
+/// The text of a time, in seconds since 1970, in the format of RFC 3339. Days are counted in eras
+/// of 400 years, and years begin with March, so that the leap day is the last day of a year.
 fn date(secs: i64) -> String {
     const ERA_DAYS: i64 = 146_097;
     /// Days from 0000-03-01 to 1970-01-01.

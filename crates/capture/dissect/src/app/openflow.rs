@@ -81,7 +81,8 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
             p.invalid();
             return if rest.here() < rest.len { Err(Cut) } else { Ok(()) };
         }
-        // The rest of the message is in another segment, which is not connected with this one.
+        // The rest of the message is in another segment. Segments are not joined, so it is not
+        // printed.
         if length > rest.len {
             rest.get(0, length)?;
             break;

@@ -23,7 +23,8 @@ const COMMANDS: Names = &[
 const HEADER_LEN: usize = 4;
 const ENTRY_LEN: usize = 20;
 
-/// The address family of IPv4, and the value for authentication in place of an address.
+/// The address family of IPv4, and the value that stands for authentication data in place of an
+/// address.
 const IPV4: u16 = 2;
 const AUTHENTICATION: u16 = 0xffff;
 

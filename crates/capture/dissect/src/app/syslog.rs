@@ -45,7 +45,7 @@ const FACILITIES: Names = &[
     (23, "local7"),
 ];
 
-/// Digits of the priority: the facility times eight, plus the severity.
+/// Maximum number of digits of the priority, which is the facility times eight plus the severity.
 const DIGITS_MAX: usize = 3;
 
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {

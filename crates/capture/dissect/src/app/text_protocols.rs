@@ -1,4 +1,4 @@
-//! Protocols with requests and answers in lines of text: HTTP, RTSP, SIP, FTP, SMTP, WHOIS, and
+//! Protocols with requests and replies in lines of text: HTTP, RTSP, SIP, FTP, SMTP, WHOIS; and
 //! SSH's greeting.
 //!
 //! Called by: `app`. The first line is printed; with `-v` all lines.
@@ -84,7 +84,7 @@ const SIP_COMMANDS: &[&str] = &[
     "PUBLISH",
 ];
 
-/// A protocol. If it has `commands`, data that begins with neither a command nor an answer is taken
+/// A protocol. If it has `commands`, data that begins with neither a command nor a reply is taken
 /// for the continuation of an earlier message, and is not printed.
 pub(super) struct Protocol {
     name: &'static str,
@@ -136,12 +136,12 @@ fn begins(data: Data<'_>, commands: &[&str]) -> bool {
     is_command || is_answer()
 }
 
-/// A word, and where the next word begins.
+/// The word at `at`, and where the next word begins.
 fn word(data: Data<'_>, at: usize) -> Option<(&[u8], usize)> {
     let rest = data.bounded().bytes.get(at..)?;
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let len = rest.iter().position(is_space);
-    // A word that is not complete in the capture does not count.
+    // A word whose end was not captured does not count.
     let len = match len {
         Some(len) => len,
         None if data.here() < data.len => return None,
@@ -174,7 +174,7 @@ fn line(p: &mut Printer, data: Data<'_>, at: usize, before: &str) -> Result<Opti
             _ => return Ok(None),
         }
     }
-    // All the data is text, and the line ends in another packet.
+    // All the captured data is text, and the line ends in another packet.
     text(p, data, at, end, before);
     p.cut();
     Ok(None)

@@ -24,7 +24,7 @@ const GENEVE_FLAGS: Names = &[
     (0x01, "R6"),
 ];
 
-/// VXLAN; the inner frame is on a line of its own.
+/// Print VXLAN; the inner frame is printed on a line of its own.
 pub(super) fn vxlan(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "vxlan";
     p.out.push_str("VXLAN");
@@ -39,7 +39,7 @@ pub(super) fn vxlan(p: &mut Printer, data: Data<'_>) -> Done {
     p.deeper(|p| link::ethernet(p, data.skip(HEADER_LEN))).map(drop)
 }
 
-/// OTV: Ethernet between the sites of one network, with a header like VXLAN's.
+/// Print OTV, which carries Ethernet between the sites of one network, with a header like VXLAN's.
 pub(super) fn otv(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "otv";
     p.out.push_str("OTV, ");
@@ -55,7 +55,7 @@ pub(super) fn otv(p: &mut Printer, data: Data<'_>) -> Done {
     p.deeper(|p| link::ethernet(p, data.skip(HEADER_LEN))).map(drop)
 }
 
-/// VXLAN-GPE: like VXLAN, for any protocol.
+/// Print VXLAN-GPE, which is like VXLAN, but for any inner protocol.
 pub(super) fn vxlan_gpe(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "vxlan_gpe";
     p.out.push_str("VXLAN-GPE, ");
@@ -135,7 +135,7 @@ pub(super) fn geneve(p: &mut Printer, data: Data<'_>) -> Done {
     })
 }
 
-/// ESP, IKE, or a byte that keeps a NAT entry alive.
+/// Print ESP, IKE, or the single byte that keeps a NAT entry alive.
 pub(super) fn esp(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done {
     p.protocol = "isakmp_rfc3948";
     if data.len < 1 {

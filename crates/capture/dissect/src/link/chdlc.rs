@@ -11,7 +11,7 @@ use crate::text::{Names, name};
 
 const HEADER_LEN: usize = 4;
 
-/// Bytes of SLARP, without and with the link's uptime.
+/// The number of bytes of SLARP, without and with the link's uptime.
 const SLARP_LEN_MIN: usize = 14;
 const SLARP_LEN_MAX: usize = 18;
 

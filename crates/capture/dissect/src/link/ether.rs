@@ -9,10 +9,10 @@ use crate::print::{Printer, put};
 
 const HEADER_LEN: usize = 14;
 
-/// The largest value of the type field that is a length.
+/// The largest value of the type field that means a length.
 pub(super) const LENGTH_MAX: u16 = 1500;
 
-/// LLC in a jumbo frame (Alteon).
+/// The Ethertype of a jumbo frame that contains LLC (Alteon).
 const JUMBO: u16 = 0x8870;
 
 /// Ethertypes of VLAN tags.
@@ -36,7 +36,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     behind_addresses(p, data, (src, dst))
 }
 
-/// Print the frame from the type field on, which may follow tags.
+/// Print the frame after its addresses: from the type field on, which VLAN tags may precede.
 fn behind_addresses(
     p: &mut Printer,
     data: Data<'_>,
@@ -101,7 +101,7 @@ fn kind_text(p: &mut Printer, kind: u16) {
     }
 }
 
-/// A VLAN tag (IEEE 802.1Q).
+/// Print a VLAN tag (IEEE 802.1Q).
 pub(super) fn tag(p: &mut Printer, tag: u16) {
     let eligible = if tag & 0x1000 != 0 { ", DEI" } else { "" };
     put!(p, "vlan {}, p {}{eligible}, ", tag & 0xfff, tag >> 13);

@@ -35,7 +35,7 @@ pub(crate) const NLPIDS: Names = &[
     (0xcf, "PPP"),
 ];
 
-/// An address.
+/// A Q.922 address.
 struct Address {
     dlci: u32,
     len: usize,
@@ -71,7 +71,7 @@ fn address(data: Data<'_>) -> Result<Option<Address>, Cut> {
     Ok(Some(Address { dlci, len, flags }))
 }
 
-/// An address as text.
+/// A Q.922 address as text.
 pub(crate) fn dlci_text(data: Data<'_>) -> String {
     match address(data) {
         Ok(Some(address)) => format!("DLCI {}", address.dlci),
@@ -95,7 +95,7 @@ fn header(p: &mut Printer, len: usize, header_len: usize, address: &Address, id:
     put!(p, ", length {len}: ");
 }
 
-/// Print a frame.
+/// Print a frame; returns the length of its header.
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "fr";
     if data.here() < 4 {

@@ -38,7 +38,7 @@ const FLAGS: Names = &[
 
 const SUPERVISORY: Names = &[(0, "Receiver Ready"), (1, "Receiver not Ready"), (2, "Reject")];
 
-/// Returns the length of the header.
+/// Print LLC and its content. Returns the length of the header.
 pub(super) fn print(p: &mut Printer, data: Data<'_>, ends: Ends<'_>) -> Result<usize, Cut> {
     p.protocol = "llc";
     let is_short = |count| data.here() < count || data.len < count;
@@ -90,7 +90,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, ends: Ends<'_>) -> Result<u
         addresses(p, (to, from), ends);
     }
     if unknown(p, rest, ssap, control, len, is_unnumbered)? {
-        // The hex dump has the header too, because its protocol is unknown.
+        // The hex dump begins with the LLC header, because the protocol is unknown.
         p.unknown(data.bytes);
     }
     Ok(len)
@@ -222,7 +222,7 @@ pub(crate) fn snap(
     Ok(false)
 }
 
-/// The names of an organisation's protocols.
+/// The names of the protocols of an organisation.
 fn names_of(oui: u32) -> Names {
     match oui {
         0x000000 | 0x0000f8 | 0x080007 => ETHERTYPES,

@@ -22,7 +22,8 @@ const FAMILIES: Names = &[
 
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "null";
-    // The byte order is that of the capturing machine. All families fit into the lower half.
+    // The family is in the byte order of the capturing machine. All families fit into the lower 16
+    // bits.
     let family = match data.u32_le(0)? {
         family if family & 0xffff_0000 != 0 => family.swap_bytes(),
         family => family,

@@ -1,4 +1,4 @@
-//! PPP with and without HDLC's address field and escapes. Of control protocols only the codes are
+//! PPP with and without HDLC's address field and escapes. For control protocols only the codes are
 //! printed (RFC 1661, 1662, LINKTYPE_PPP, LINKTYPE_PPP_HDLC).
 //!
 //! Called by: `link`, tunnels.
@@ -79,7 +79,7 @@ const CODES: Names = &[
 const CHAP: Names = &[(1, "Challenge"), (2, "Response"), (3, "Success"), (4, "Fail")];
 const PAP: Names = &[(1, "Auth-Req"), (2, "Auth-ACK"), (3, "Auth-NACK")];
 
-/// A packet of LINKTYPE_PPP.
+/// Print a packet of LINKTYPE_PPP.
 pub(super) fn of_interface(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "ppp";
     if data.here() < 4 {
@@ -131,7 +131,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
 fn content(p: &mut Printer, protocol: u16, data: Data<'_>, at: usize) -> Done {
     let rest = data.skip(at);
     match protocol {
-        // The first byte was a flag: the rest is escaped.
+        // The first byte was a flag, so the rest has escapes.
         0x7e00..=0x7eff => {
             let from = data.skip(at.saturating_sub(1));
             escaped(p, Data::new(from.bytes, rest.len))
@@ -187,7 +187,7 @@ fn multilink(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// CHAP and PAP (RFC 1994, 1334).
+/// Print a packet of CHAP or PAP (RFC 1994, 1334).
 fn authentication(p: &mut Printer, data: Data<'_>, (what, codes): (&str, Names)) -> Done {
     if data.here() < 1 {
         put!(p, "[|{}]", what.to_lowercase());
@@ -270,7 +270,7 @@ fn escaped(p: &mut Printer, data: Data<'_>) -> Done {
     p.deeper(|p| content(p, protocol, data, at))
 }
 
-/// A packet of LINKTYPE_PPP_HDLC, in PPP's framing or in Cisco's.
+/// Print a packet of LINKTYPE_PPP_HDLC, in PPP's framing or in Cisco's.
 pub(super) fn serial(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "ppp_hdlc";
     let is_cisco = matches!(data.u8(0), Ok(0x0f | 0x8f));

@@ -9,7 +9,7 @@ use crate::text::{Names, name};
 
 const HEADER_LEN: usize = 6;
 
-/// The most characters of a tag that are printed.
+/// Maximum number of characters of a tag that are printed.
 const TAG_CHARS_MAX: usize = 79;
 
 const CODES: Names =

@@ -52,7 +52,7 @@ pub(super) fn print(p: &mut Printer, kind: u8, body: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Print a bit for each of eight priorities.
+/// Print one bit for each of eight priorities.
 fn of_priorities(p: &mut Printer, set: u8) {
     p.out.push_str("\n\t     Priority : 0  1  2  3  4  5  6  7\n\t     Value    : ");
     for at in 0..8 {
@@ -60,7 +60,8 @@ fn of_priorities(p: &mut Printer, set: u8) {
     }
 }
 
-/// Enhanced transmission selection: the class of each priority, and the share of each class.
+/// Print enhanced transmission selection: the traffic class of each priority, and the share of each
+/// class.
 fn transmission(p: &mut Printer, body: Data<'_>) -> Done {
     const COLUMNS: &str = "0   1   2   3   4   5   6   7";
     let classes: Vec<u8> = body.get(1, 4)?.iter().flat_map(|byte| [byte >> 4, byte & 15]).collect();

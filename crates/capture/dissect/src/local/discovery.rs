@@ -28,7 +28,7 @@ enum As {
 
 const ANY: usize = usize::MAX;
 
-/// Fields of CDP: type, name, how they are printed, and the least and the most bytes.
+/// The fields of CDP: type, name, how the value is printed, and its least and most bytes.
 #[rustfmt::skip]
 const CDP_FIELDS: [(u16, &str, As, usize, usize); 21] = [
     (0x01, "Device-ID", As::Text, 0, ANY),
@@ -64,7 +64,7 @@ const CDP_CAPABILITIES: Names = &[
     (0x40, "L1 capable"),
 ];
 
-/// CDP.
+/// Print CDP.
 fn cdp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "cdp";
     if data.len < 4 {
@@ -112,7 +112,8 @@ fn cdp_name(kind: u16) -> &'static str {
     known.map_or("unknown field type", |(_, what, ..)| what)
 }
 
-/// The device's name as text; other fields in hex, as in tcpdump.
+/// Print a field of CDP: with `-v` by its name and type; without it the device's name as text, and
+/// other fields in hex, as tcpdump does.
 fn cdp_field(p: &mut Printer, kind: u16, value: Data<'_>, len: usize) -> Done {
     if p.is_verbose() {
         let plural = if len == 1 { "" } else { "s" };
@@ -235,7 +236,7 @@ fn cdp_addresses(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// DTP, which negotiates trunks.
+/// Print DTP, which negotiates trunks.
 fn dtp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "dtp";
     if data.len < 1 {
@@ -261,7 +262,7 @@ const UDLD_FLAGS: Names = &[
     (0x80, "MBZ-7"),
 ];
 
-/// UDLD, which detects unidirectional links.
+/// Print UDLD, which detects unidirectional links.
 fn udld(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "udld";
     if data.len < 4 {

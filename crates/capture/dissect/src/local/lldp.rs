@@ -202,7 +202,7 @@ const OF_802_3: Names = &[
     (4, "Max frame size"),
 ];
 
-/// The two bits of a TLV about a feature: supported and enabled.
+/// The two bits of a TLV about a feature: whether it is supported, and whether it is enabled.
 const SUPPORTED_ENABLED: Names = &[(1, "supported"), (2, "enabled")];
 
 /// Print a TLV of an organization. False if it has to be shown in hex.
@@ -224,7 +224,7 @@ fn organization(p: &mut Printer, value: Data<'_>) -> Result<bool, Cut> {
     };
     put!(p, "\n\t  {} Subtype ({kind})", name(names, kind, "unknown"));
     let body = value.skip(4);
-    // Of a TLV that is too short only the name is printed.
+    // If the TLV is too short, only its name is printed.
     let _ = match oui {
         0x00_80c2 => of_802_1(p, kind, body),
         0x00_120f => of_802_3(p, kind, body),

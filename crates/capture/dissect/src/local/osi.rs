@@ -1,5 +1,5 @@
-//! OSI network layers, chosen by their identifier. Of IS-IS (ISO 10589) the kind of message and its
-//! sender are printed, of others only the name.
+//! OSI network layers, chosen by their identifier. For IS-IS (ISO 10589) the kind of message and
+//! its sender are printed, for others only the name.
 //!
 //! Called by: link layers, GRE, MPLS.
 
@@ -60,7 +60,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// A system, LAN or LSP identifier in IS-IS notation.
+/// A system, LAN or LSP identifier as text in IS-IS notation.
 fn id_text(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (at, byte) in bytes.iter().enumerate() {
@@ -120,7 +120,7 @@ fn is_is(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
 }
 
 fn message(p: &mut Printer, data: Data<'_>, kind: u8, fixed: usize) -> Result<bool, Cut> {
-    // The length of the header, and how tcpdump reports a wrong one.
+    // The header length that this kind of message must have, and how tcpdump reports a wrong one.
     let (len, wrong) = match kind {
         15 | 16 => (27, (27, ", ")),
         17 => (20, (20, ", ")),

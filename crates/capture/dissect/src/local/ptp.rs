@@ -62,7 +62,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// A number of 48 bits.
+/// The number of 48 bits at `at`.
 fn long(data: Data<'_>, at: usize) -> Result<u64, Cut> {
     Ok(u64::from(data.u16(at)?) << 32 | u64::from(data.u32(at + 2)?))
 }

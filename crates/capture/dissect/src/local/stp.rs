@@ -21,13 +21,13 @@ const FLAGS: Names = &[
 
 const ROLES: Names = &[(0, "Unknown"), (1, "Alternate"), (2, "Root"), (3, "Designated")];
 
-/// Bytes of a message up to the version 1 length, which is always 0.
+/// The number of bytes of a message up to the version 1 length, which is always 0.
 const HEADER_LEN: usize = 36;
 
-/// Bytes of an MSTP message without instances.
+/// The number of bytes of an MSTP message without instances.
 const MULTIPLE_LEN_MIN: usize = 102;
 
-/// Bytes of the part for shortest path bridging.
+/// The number of bytes of the part for shortest path bridging.
 const SHORTEST_LEN_MIN: usize = 87;
 
 pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
@@ -59,7 +59,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// A bridge's priority and address.
+/// The text of a bridge's priority and address.
 fn bridge(data: Data<'_>, at: usize) -> Result<String, Cut> {
     Ok(format!("{:04x}.{}", data.u16(at)?, data.mac(at + 2)?))
 }
@@ -68,7 +68,7 @@ fn role(flags: u8) -> String {
     name(ROLES, flags >> 2 & 3, "Unknown")
 }
 
-/// The timers at the end of the header, in seconds.
+/// Print the timers at the end of the header, in seconds.
 fn times(p: &mut Printer, data: Data<'_>) -> Done {
     let seconds = |at| data.u16(at).map(|time| f64::from(time) / 256.0);
     let (age, most, hello, delay) = (seconds(27)?, seconds(29)?, seconds(31)?, seconds(33)?);

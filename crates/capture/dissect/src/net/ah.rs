@@ -5,10 +5,10 @@
 use crate::data::{Cut, Data};
 use crate::print::{Printer, put};
 
-/// Bytes before the integrity check value.
+/// The number of bytes before the integrity check value.
 const HEADER_LEN: usize = 12;
 
-/// Returns the header's length.
+/// Print the header; returns its length.
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "ah";
     p.out.push_str("AH(");

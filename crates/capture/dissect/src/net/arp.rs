@@ -32,7 +32,7 @@ const HARDWARE: Names = &[
 const ATM: u16 = 19;
 const FRAME_RELAY: u16 = 15;
 const IPV4: u16 = 0x0800;
-/// The type of trailer encapsulation, with which addresses are IPv4's too (RFC 893).
+/// The protocol type of trailer encapsulation, whose addresses are IPv4 addresses too (RFC 893).
 const TRAIL: u16 = 0x1000;
 
 /// A protocol address as text, if it is an IPv4 address.
@@ -44,7 +44,7 @@ fn protocol_address(data: Data<'_>, at: usize, (protocol, len): (u16, u8)) -> Re
     })
 }
 
-/// A hardware address as text; in frame relay it is a DLCI.
+/// A hardware address as text; in frame relay it is printed as a DLCI.
 fn hardware_address(data: Data<'_>, at: usize, len: u8, kind: u16) -> Result<String, Cut> {
     let bytes = data.get(at, usize::from(len))?;
     if kind == FRAME_RELAY && len > 0 {

@@ -8,7 +8,7 @@ use wire::checksum::{Ladder, Sum};
 
 use crate::data::Data;
 
-/// The IP header of a payload.
+/// The fields of the IP header in front of a payload.
 #[derive(Clone, Copy)]
 pub(crate) struct Carrier {
     pub(crate) src: IpAddr,
@@ -20,21 +20,21 @@ pub(crate) struct Carrier {
     pub(crate) protocol: u8,
     /// The packet is a fragment.
     pub(crate) is_fragment: bool,
-    /// TTL or hop limit.
+    /// The TTL or hop limit.
     pub(crate) hops: u8,
 }
 
-/// A checksum field, and whether it is right.
+/// The value of a checksum field, and whether it is right.
 #[derive(Clone, Copy)]
 pub(crate) struct Checksum {
     pub(crate) has: u16,
     pub(crate) ought: u16,
-    /// This is by the sum over all bytes, so that both zeros of ones' complement are right.
+    /// Whether the sum over all bytes is right. So both zeros of ones' complement are accepted.
     pub(crate) is_right: bool,
 }
 
 impl Checksum {
-    /// Check the field at `at`, with the sum of a pseudo-header.
+    /// Check the checksum field at `at`; `pseudo` is the sum of the pseudo-header.
     pub(crate) fn of(bytes: &[u8], at: usize, pseudo: Sum) -> Option<Checksum> {
         let has = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
         let sum = pseudo.plus(Ladder::best().sum(bytes));
@@ -48,7 +48,7 @@ impl Carrier {
         self.src.is_ipv6()
     }
 
-    /// The addresses as text.
+    /// Source and destination address as text.
     pub(crate) fn ends(&self) -> (String, String) {
         (address(self.src), address(self.dst))
     }

@@ -62,7 +62,7 @@ pub(crate) fn print(p: &mut Printer, protocol: u8, data: Data<'_>, ip_: &Carrier
     }
 }
 
-/// ESP (RFC 4303), which is encrypted.
+/// Print ESP (RFC 4303), whose content is encrypted.
 pub(crate) fn esp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "esp";
     if data.here() <= 8 {
@@ -73,7 +73,7 @@ pub(crate) fn esp(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// IPComp (RFC 3173).
+/// Print IPComp (RFC 3173).
 fn compressed(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "ipcomp";
     put!(p, "IPComp(cpi=0x{:04x})", data.u16(2)?);

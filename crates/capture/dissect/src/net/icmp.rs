@@ -14,10 +14,10 @@ use crate::text::{Names, name};
 
 const CHECKSUM_AT: usize = 2;
 
-/// Offset of the packet quoted in an error.
+/// The offset of the packet that an error quotes.
 const QUOTE_AT: usize = 8;
 
-/// Smallest offset of extensions (RFC 4884 section 5.5).
+/// The smallest offset at which extensions may begin (RFC 4884 section 5.5).
 const EXTENSIONS_AT: usize = 136;
 
 const KINDS: Names = &[
@@ -156,7 +156,7 @@ fn unreachable(data: Data<'_>, code: u8) -> Result<String, Cut> {
     })
 }
 
-/// Routers and their preference (RFC 1256).
+/// The text of routers and their preference (RFC 1256).
 fn router_advertisement(data: Data<'_>) -> Result<String, Cut> {
     data.get(4, 4)?;
     let lifetime = data.u16(6)?;
@@ -179,7 +179,7 @@ fn router_advertisement(data: Data<'_>) -> Result<String, Cut> {
     Ok(text)
 }
 
-/// A time of day from milliseconds since midnight.
+/// The text of a time of day that is given in milliseconds since midnight.
 fn milliseconds(time: u32) -> String {
     let seconds = time / 1000;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);

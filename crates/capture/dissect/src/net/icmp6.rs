@@ -12,7 +12,7 @@ use crate::text::{Names, bits, name};
 
 const CHECKSUM_AT: usize = 2;
 
-/// Offset of the packet quoted in an error.
+/// The offset of the packet that an error quotes.
 const QUOTE_AT: usize = 8;
 
 const KINDS: Names = &[
@@ -169,7 +169,7 @@ fn unreachable(p: &mut Printer, data: Data<'_>, code: u8) -> Result<bool, Cut> {
     Ok(true)
 }
 
-/// Protocol and destination port of the packet quoted in an error.
+/// The protocol and the destination port of the packet that an error quotes.
 fn quoted_port(packet: Data<'_>) -> Option<(u8, u16)> {
     let (mut next, mut at) = (packet.u8(6).ok()?, 40);
     while at < packet.here() {

@@ -15,7 +15,7 @@ use crate::text::{Names, bits, name};
 
 const HEADER_LEN: usize = 20;
 
-/// Offset of the header checksum.
+/// The offset of the header checksum.
 const CHECKSUM_AT: usize = 10;
 
 const FLAGS: Names = &[(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
@@ -34,12 +34,12 @@ const OPTIONS: Names = &[
     (82, "traceroute"),
 ];
 
-/// Protocols with ports, which print the addresses themselves.
+/// Is this a protocol with ports? Such protocols print the addresses themselves, with the ports.
 pub(super) fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132)
 }
 
-/// Print a packet of IPv4 or IPv6, by its version field.
+/// Print a packet of IPv4 or IPv6; its version field says which.
 pub(crate) fn either(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "ipn";
     if data.len < 1 {
@@ -101,7 +101,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     payload(p, packet, header_len)
 }
 
-/// Print the fields of the header. `None` if the options were cut off: then the rest is not
+/// Print the fields of the header. `None` if the options were cut off; then nothing after them is
 /// printed.
 fn verbose(p: &mut Printer, packet: Data<'_>, header_len: usize) -> Result<Option<()>, Cut> {
     let tos = packet.u8(1)?;

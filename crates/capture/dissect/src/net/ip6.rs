@@ -64,7 +64,8 @@ fn verbose(p: &mut Printer, data: Data<'_>, next: u8, payload_len: usize) -> Don
     Ok(())
 }
 
-/// Walk from header to header. `len` is the length of the packet, its header included.
+/// Print the headers one after the other, then the payload. `len` is the length of the packet, its
+/// IPv6 header included.
 fn walk(p: &mut Printer, data: Data<'_>, first: u8, (payload_len, len): (usize, usize)) -> Done {
     let (src, dst) = (data.v6(8)?, data.v6(24)?);
     let packet = data.within(len);
@@ -72,7 +73,8 @@ fn walk(p: &mut Printer, data: Data<'_>, first: u8, (payload_len, len): (usize, 
     let (mut next, mut before) = (first, None);
     let (mut at, mut is_fragment) = (HEADER_LEN, false);
     let mut previous = 0;
-    // As in tcpdump, a header beyond the end is still visited, so that it is printed as cut off.
+    // As in tcpdump, a header beyond the end of the packet is visited too, so that it is printed as
+    // cut off.
     while previous < packet.here() {
         if len < at {
             p.cut();

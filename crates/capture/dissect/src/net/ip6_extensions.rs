@@ -9,7 +9,8 @@ use core::net::Ipv6Addr;
 use crate::data::{Cut, Data, Done};
 use crate::print::{Printer, put};
 
-/// The payload length, from the IPv6 header or, if that field is too small, from an option.
+/// The payload length: from the IPv6 header or, if its field is too small for the length, from an
+/// option.
 #[derive(Clone, Copy)]
 pub(super) struct Jumbo {
     pub(super) payload_len: usize,

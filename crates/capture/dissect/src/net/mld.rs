@@ -14,8 +14,8 @@ pub(super) fn group(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// The value of a code: if the first bit is set, it has three bits of exponent and a mantissa, else
-/// it is the value itself.
+/// The value that a code stands for: if the first bit is set, the code has three bits of exponent
+/// and then a mantissa; else the code is the value itself.
 fn unpacked(code: u32, mantissa_bits: u32) -> u32 {
     if code >> (mantissa_bits + 3) == 0 {
         return code;

@@ -6,7 +6,7 @@ use super::{ip, ip6};
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};
 
-/// Reserved labels.
+/// The names of the reserved labels.
 const RESERVED: [&str; 16] = [
     "IPv4 explicit NULL",
     "router alert",
@@ -58,7 +58,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
         0 | 3 => 0x45,
         2 => 0x60,
         _ if rest.len < 1 => return Ok(()),
-        // No field identifies the content, so its first byte is used.
+        // No field identifies the content, so the first byte of the content decides.
         _ => rest.u8(0)?,
     };
     if matches!(first, 0x45..=0x4f | 0x60..=0x6f | 0x81..=0x83) {

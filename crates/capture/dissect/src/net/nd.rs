@@ -26,7 +26,7 @@ const OPTIONS: Names = &[
 
 const PREFIX_FLAGS: Names = &[(0x80, "onlink"), (0x40, "auto"), (0x20, "router")];
 
-/// The preference of a router (RFC 4191 section 2.1).
+/// The name of a router's preference (RFC 4191 section 2.1).
 pub(super) fn preference(flags: u8) -> &'static str {
     ["medium", "high", "rsv", "low"][usize::from(flags >> 3 & 3)]
 }

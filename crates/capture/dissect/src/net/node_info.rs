@@ -8,7 +8,7 @@ use crate::text::{Names, name};
 
 const HEADER_LEN: usize = 16;
 
-/// The kinds of a node's addresses, by letter.
+/// The kinds of a node's addresses, each with the letter that is printed for it.
 const ADDRESSES: [(u16, char); 7] =
     [(0x40, 'a'), (0x20, 'G'), (0x10, 'S'), (0x08, 'L'), (0x04, 'C'), (0x02, 'A'), (0x01, 'T')];
 
@@ -90,7 +90,7 @@ fn query(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Print a name: labels or, as in old drafts, text with its length in front.
+/// Print a name: as labels or, as in old drafts, as text that follows its length.
 fn subject(p: &mut Printer, data: Data<'_>, at: usize) -> Done {
     let len = usize::from(data.u8(at)?);
     p.out.push_str(if p.is_verbose() && len + at + 1 == data.here() { ", 03 draft" } else { "" });
@@ -236,7 +236,7 @@ pub(super) fn renumbering(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Print the part about the use of a matching prefix. False if it is cut off.
+/// Print the part of an operation that says how a matching prefix is used. False if it is cut off.
 fn use_of(p: &mut Printer, data: Data<'_>) -> Result<bool, crate::data::Cut> {
     if !data.has(16, 16) {
         return Ok(false);

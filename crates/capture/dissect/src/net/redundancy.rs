@@ -1,7 +1,7 @@
 //! VRRP, versions 2 and 3 (RFC 3768, 5798), and HSRP (RFC 2281): messages by which several routers
 //! keep one gateway address reachable.
 //!
-//! Called by: `demux`; `app` for HSRP, which is over UDP.
+//! Called by: `demux`; `app` for HSRP, which is carried in UDP.
 
 use wire::checksum::Sum;
 

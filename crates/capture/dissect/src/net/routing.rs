@@ -15,7 +15,7 @@ const OSPF: Names = &[
     (5, "LS-Ack"),
 ];
 
-/// The value for MD5 authentication, and the bytes of the digest after the packet.
+/// The authentication type that means MD5, and the number of bytes of the digest after the packet.
 const OSPF_MD5: u16 = 2;
 const OSPF_MD5_LEN: usize = 16;
 
@@ -55,7 +55,7 @@ const RSVP: Names = &[
 pub(super) fn ospf(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "ospf2";
     let is_signed = data.u16(14)? == OSPF_MD5;
-    // As in tcpdump, a packet shorter than the digest gets a length that wrapped around.
+    // As in tcpdump, the length of a packet that is shorter than the digest wraps around.
     let len = if is_signed { data.len.wrapping_sub(OSPF_MD5_LEN) as u32 } else { data.len as u32 };
     let what = name(OSPF, data.u8(1)?, "unknown LS-type {}");
     put!(p, "OSPFv{}, {what}, length {len}", data.u8(0)?);

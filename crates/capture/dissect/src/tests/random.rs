@@ -1,9 +1,9 @@
-//! Random frames: any bytes can be printed, and no text is too long.
+//! Random frames: any bytes can be printed, and no text exceeds a maximum length.
 
 use super::*;
 
-/// The frames are malformed: lengths are wrong, headers are beyond the end, packets are truncated
-/// anywhere.
+/// The frames are malformed: lengths are wrong, headers lie beyond the end, and packets are
+/// truncated anywhere.
 #[test]
 fn any_bytes_are_printed_and_lines_are_bounded() {
     let mut random = Random(1);
@@ -33,7 +33,7 @@ fn any_bytes_are_printed_and_lines_are_bounded() {
     }
 }
 
-/// The decoded link types, and three that are not.
+/// The decoded link types, and three that are not decoded.
 const LINKS: [u32; 18] =
     [0, 1, 9, 12, 14, 50, 51, 101, 104, 107, 108, 113, 228, 229, 276, 127, 147, 10];
 
@@ -56,7 +56,7 @@ const PORTS: [u16; 48] = [
     5060, 5353, 6081, 6343, 6379, 6635, 6653, 6696, 7001, 8472,
 ];
 
-/// A generator with a fixed seed.
+/// A random number generator with a fixed seed.
 struct Random(u32);
 
 impl Random {
@@ -66,7 +66,7 @@ impl Random {
     }
 
     fn bytes(&mut self, len: usize) -> Vec<u8> {
-        // Types and lengths are mostly small numbers.
+        // Small numbers are the most likely, because types and lengths mostly are small.
         let most = [2, 16, 256][self.below(3)];
         (0..len).map(|_| self.below(most) as u8).collect()
     }

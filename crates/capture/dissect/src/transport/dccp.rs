@@ -11,7 +11,7 @@ use crate::text::{Names, name};
 
 const PROTOCOL: u8 = 33;
 
-/// Bytes of the header with sequence numbers of 24 and of 48 bits.
+/// The number of bytes of the header, with sequence numbers of 24 and of 48 bits.
 const SHORT_LEN: usize = 12;
 const LONG_LEN: usize = 16;
 

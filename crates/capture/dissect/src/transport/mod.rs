@@ -20,8 +20,8 @@ pub(crate) use udp::print as udp;
 use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
 
-/// Print source and destination: ports, and addresses unless these were printed before an extension
-/// header.
+/// Print source and destination: the ports, and in front of them the addresses, unless these were
+/// printed before an extension header.
 pub(crate) fn ends(p: &mut Printer, carrier: &Carrier, protocol: u8, ports: Option<(u16, u16)>) {
     let (from, to) = carrier.ends();
     match ports {
@@ -34,18 +34,18 @@ pub(crate) fn ends(p: &mut Printer, carrier: &Carrier, protocol: u8, ports: Opti
 
 // The initial sequence numbers of connections, for relative sequence numbers.
 //
-// The table is bounded: with many connections earlier ones are forgotten.
+// The table is bounded: if there are too many connections, all of them are forgotten.
 
-/// Maximum number of connections. When it is reached, all are forgotten, and relative numbers begin
-/// anew.
+/// Maximum number of connections in the table. When it is reached, all are forgotten, and relative
+/// numbers begin anew.
 const MOST: usize = 1 << 14;
 
-/// The bases that are subtracted from a segment's numbers.
+/// The numbers that are subtracted from a segment's numbers to make them relative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Base {
-    /// The base of the sequence number.
+    /// The number that is subtracted from the sequence number.
     seq: u32,
-    /// The base of the acknowledgment number and of SACK blocks.
+    /// The number that is subtracted from the acknowledgment number and from SACK blocks.
     ack: u32,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Flows(HashMap<Key, Base>);
 
 impl Flows {
     /// The bases of a segment, and the base of its SACK blocks. For the first segment of a
-    /// connection only the latter is not zero.
+    /// connection the bases are zero, and only the base of SACK blocks is not.
     fn base(
         &mut self,
         (from, to): (SocketAddr, SocketAddr),

@@ -30,7 +30,7 @@ const CHUNKS: Names = &[
     (0xc2, "REL CTRL ACK"),
 ];
 
-/// Payload protocols of data chunks.
+/// The names of the payload protocols of data chunks.
 const PAYLOADS: Names = &[
     (1, "ISDN Q.921"),
     (2, "M2UA"),
@@ -60,7 +60,7 @@ const PAYLOADS: Names = &[
     (27, "X2AP"),
 ];
 
-/// Ports of ForCES (RFC 5811).
+/// The names of the ports of ForCES (RFC 5811).
 const FORCES: Names = &[(6704, "ForCES HP"), (6705, "ForCES MP"), (6706, "ForCES LP")];
 
 pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done {
@@ -95,7 +95,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
     Ok(())
 }
 
-/// Print a chunk. Returns the data after it, or `None` if there is no more.
+/// Print a chunk. Returns the data after it, or `None` if no chunk can follow.
 fn chunk<'a>(
     p: &mut Printer,
     rest: Data<'a>,

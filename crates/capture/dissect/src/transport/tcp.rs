@@ -21,7 +21,7 @@ pub(super) const RST: u8 = 0x04;
 pub(super) const ACK: u8 = 0x10;
 const URG: u8 = 0x20;
 
-/// The letters of the control bits, in tcpdump's order.
+/// The letters of the control bits, in the order in which tcpdump prints them.
 const LETTERS: [(u8, char); 8] = [
     (FIN, 'F'),
     (SYN, 'S'),
@@ -33,7 +33,7 @@ const LETTERS: [(u8, char); 8] = [
     (0x80, 'W'),
 ];
 
-/// The most bytes of a reset's text that are printed.
+/// Maximum number of bytes of a reset's text that are printed.
 const RESET_BYTES_MAX: usize = 30;
 
 pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done {
@@ -106,8 +106,8 @@ fn letters(flags: u8) -> String {
     if set.is_empty() { "none".to_owned() } else { set }
 }
 
-/// The bases for relative numbers. As in tcpdump, a segment without ACK has no bases and begins no
-/// flow.
+/// The bases for relative numbers. As in tcpdump, a segment without ACK has no bases, and does not
+/// begin a flow.
 fn bases(
     p: &mut Printer,
     data: Data<'_>,
@@ -152,7 +152,7 @@ fn numbers(p: &mut Printer, data: Data<'_>, flags: u8, len: u32, bases: Bases) -
     Ok(())
 }
 
-/// The text of a reset (RFC 9293 section 3.5.3).
+/// Print the text that a reset carries (RFC 9293 section 3.5.3).
 fn reset_text(p: &mut Printer, data: Data<'_>) {
     p.out.push_str(if data.has(0, data.len) { " [RST" } else { " [!RST" });
     if data.len > RESET_BYTES_MAX {

@@ -29,10 +29,10 @@ const NAMES: Names = &[
     (254, "exp"),
 ];
 
-/// Bytes of an MD5 signature (RFC 2385).
+/// The number of bytes of an MD5 signature (RFC 2385).
 const SIGNATURE_LEN: usize = 16;
 
-/// The bases that are subtracted from a segment's numbers.
+/// The numbers that are subtracted from a segment's numbers to make them relative.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bases {
     pub(super) seq: u32,
@@ -48,7 +48,7 @@ pub(super) struct Options<'a> {
     pub(super) flags: u8,
 }
 
-/// The result of an option.
+/// The result of printing an option.
 enum Found {
     /// This many bytes of the option's content were printed.
     Printed(usize),
@@ -101,7 +101,7 @@ pub(super) fn print(
     Ok(true)
 }
 
-/// The content of an option, which begins at `at`.
+/// Print the content of an option, which begins at `at`.
 fn option(
     p: &mut Printer,
     options: &Options<'_>,
@@ -161,7 +161,7 @@ fn option(
     Ok(Found::Printed(needed))
 }
 
-/// Fast Open cookies, experiments, and unknown options.
+/// Print Fast Open cookies, experiments, and unknown options.
 fn of_any_length(p: &mut Printer, kind: u8, data: Data<'_>, len: usize) -> Result<Found, Cut> {
     match kind {
         34 => {
@@ -200,7 +200,7 @@ fn sack(p: &mut Printer, data: Data<'_>, len: usize, base: u32) -> Result<Found,
     Ok(Found::Printed(len))
 }
 
-/// The authentication option (RFC 5925 section 2.2).
+/// Print the authentication option (RFC 5925 section 2.2).
 fn authentication(p: &mut Printer, data: Data<'_>, len: usize) -> Result<Found, Cut> {
     if len < 2 {
         p.invalid();
@@ -216,7 +216,7 @@ fn authentication(p: &mut Printer, data: Data<'_>, len: usize) -> Result<Found, 
     Ok(Found::Printed(len))
 }
 
-/// A cookie, or the request for one (RFC 7413 section 4.1.1).
+/// Print a Fast Open cookie, or the request for one (RFC 7413 section 4.1.1).
 fn fast_open(p: &mut Printer, data: Data<'_>) -> Result<(), Cut> {
     match data.len {
         0 => p.out.push_str(" cookiereq"),

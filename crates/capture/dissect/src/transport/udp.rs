@@ -29,7 +29,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
         p.cut();
         return Ok(());
     };
-    // The length field of a jumbogram is 0.
+    // In a jumbogram, the length field is 0.
     let is_jumbo = length == 0 && data.len > 65_535;
     let length = if is_jumbo { data.len } else { usize::from(length) };
     if length < HEADER_LEN {

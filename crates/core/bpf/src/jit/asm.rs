@@ -16,7 +16,7 @@ pub(super) enum Cc {
 }
 
 impl Cc {
-    /// The opposite.
+    /// The opposite condition.
     pub(super) fn not(self) -> Cc {
         match self {
             Cc::Below => Cc::NotBelow,
@@ -40,11 +40,11 @@ pub(super) enum Label {
     PastTheEnd,
 }
 
-/// Code under construction.
+/// Machine code under construction.
 #[derive(Debug, Default)]
 pub(super) struct Asm {
     code: Vec<u8>,
-    /// Where four bytes of distance are still to be filled in, and the target.
+    /// Jumps whose distance is not filled in yet: the offset of its four bytes, and the target.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -54,7 +54,7 @@ impl Asm {
         self.code.extend_from_slice(bytes);
     }
 
-    /// Append bytes and a 32-bit constant.
+    /// Append bytes, then a 32-bit constant in little-endian order.
     pub(super) fn put32(&mut self, bytes: &[u8], constant: u32) {
         self.put(bytes);
         self.put(&constant.to_le_bytes());
@@ -97,7 +97,7 @@ impl Asm {
         self.jcc(Cc::Below, Label::PastTheEnd);
     }
 
-    /// The code with every distance filled in; `place` gives the offset of a label.
+    /// Fill in every distance and return the code; `place` gives the offset of a label.
     pub(super) fn finish(mut self, place: impl Fn(Label) -> usize) -> Vec<u8> {
         for (at, label) in self.jumps {
             // The distance counts from the end of its four bytes. Code is far shorter than 2 GB.

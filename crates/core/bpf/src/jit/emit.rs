@@ -7,13 +7,14 @@ use super::PAST_THE_END;
 use super::asm::{Asm, Cc, Label};
 use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
 
-/// The machine code of a validated program, as a function. `unwritten` has a bit for each word of M
-/// that begins as 0.
+/// The machine code of a function that runs a validated program. `unwritten` has a bit for each
+/// word of M that the function has to set to 0 at its beginning.
 pub(super) fn code(insns: &[Insn], unwritten: u16) -> Vec<u8> {
     let ops: Vec<Op> = insns.iter().filter_map(|insn| insn.op()).collect();
     assert_eq!(ops.len(), insns.len(), "the program was checked");
     let needed = super::needed(insns, &ops);
-    // The packet bytes known to exist, on every path; u64::MAX marks unreachable instructions.
+    // For each instruction: how many packet bytes are known to exist, on every path to it. u64::MAX
+    // marks unreachable instructions.
     let mut known = vec![u64::MAX; insns.len()];
     known[0] = 0;
     let mut places = vec![0; insns.len()];
@@ -91,7 +92,7 @@ fn one(asm: &mut Asm, at: usize, insn: Insn, op: Op) {
     }
 }
 
-/// mov or movzx eax, without the address bytes, which the caller adds.
+/// Append the opcode of mov or movzx to eax; the caller appends the address bytes.
 fn load(asm: &mut Asm, size: Size) -> &mut Asm {
     asm.put(match size {
         Size::Word => &[0x8b],
@@ -101,7 +102,7 @@ fn load(asm: &mut Asm, size: Size) -> &mut Asm {
     asm
 }
 
-/// Convert from big-endian: bswap eax; rol ax, 8.
+/// Convert the loaded value from big-endian: bswap eax for four bytes, rol ax, 8 for two.
 fn swap(asm: &mut Asm, size: Size) {
     asm.put(match size {
         Size::Word => &[0x0f, 0xc8],
@@ -110,7 +111,7 @@ fn swap(asm: &mut Asm, size: Size) {
     });
 }
 
-/// Does `k`, plus the size of a load, fit a displacement, which is signed?
+/// Does `k`, plus the size of a load, fit an address displacement, which is a signed 32-bit value?
 fn is_near(k: u32) -> bool {
     k < i32::MAX as u32 - 8
 }

@@ -24,14 +24,17 @@ pub(crate) struct Code {
     page: Page,
 }
 
-/// Takes the packet, its length, and its length on the wire. Returns the program's result, or
-/// [`PAST_THE_END`] for a load outside the packet.
+/// The function that the code begins with. It takes the packet, its captured length and its length
+/// on the wire, and returns the program's result, or [`PAST_THE_END`] for a load outside the
+/// packet.
 type Entry = extern "sysv64" fn(*const u8, usize, u32) -> u64;
 
-/// Not a program's result, which has 32 bits.
+/// The value that stands for a load past the end. It cannot be a program's result, which has 32
+/// bits.
 const PAST_THE_END: u64 = 1 << 32;
 
-/// Compile a program; `None` if its jumps go back, because nothing would bound it.
+/// Compile a program. `None` if it has jumps that go back, because machine code does not count them
+/// and might never end.
 ///
 /// # Errors
 /// The system granted no memory, or none that can be executed.
@@ -44,14 +47,14 @@ pub(crate) fn compile(program: &Program) -> Option<Result<Code, rustix::io::Errn
 }
 
 impl Code {
-    /// Run on the bytes of `head`; `None` if it read past them.
+    /// Run the code on the bytes of `head`; `None` if the program read past them.
     #[inline]
     pub(crate) fn run(&self, head: &[u8], wire_len: u32) -> Option<u32> {
         // SAFETY: the page begins with a function of this signature, which `emit::code` made from a
-        // validated program. It reads only the `len` bytes at the pointer, as every load is behind
-        // a comparison with `len`. It writes only the 64 bytes below the stack pointer, which this
-        // calling convention lets a leaf function use. It changes only registers that the callee
-        // may change. It ends, as every jump is forward. The page lives as long as `self`.
+        // validated program. It reads only the `len` bytes at the pointer, as every load comes
+        // after a comparison with `len`. It writes only the 64 bytes below the stack pointer, which
+        // this calling convention lets a leaf function use. It changes only registers that the
+        // callee may change. It ends, as every jump is forward. The page lives as long as `self`.
         let result = unsafe {
             let entry = core::mem::transmute::<*const u8, Entry>(self.page.start());
             entry(head.as_ptr(), head.len(), wire_len)
@@ -63,15 +66,15 @@ impl Code {
 #[cfg(test)]
 mod tests;
 
-// Decides where the packet's length must be checked. Checks are few, because one check covers all
-// loads that every path to a match performs.
+// The code below decides where the packet's length must be checked. Few checks are needed, because
+// one check covers all loads that every path to a match performs.
 //
 // A packet that is too short for a load gives 0, whatever ran before, because a program has no
 // effect but its result. So the first check may require as many bytes as every path from there
-// needs; paths that return 0 anyway do not count. Loads that it covers need no check of their own.
+// needs; paths that return 0 anyway do not count. Loads of those bytes need no check of their own.
 
-/// For each instruction, the bytes without which the program returns 0 on every path from there;
-/// [`u64::MAX`] if it returns 0 for any packet.
+/// For each instruction: how many bytes a packet must have, or else the program returns 0 on every
+/// path from there. [`u64::MAX`] if it returns 0 for any packet.
 fn needed(insns: &[Insn], ops: &[Op]) -> Vec<u64> {
     let mut needed = vec![0; insns.len()];
     for at in (0..insns.len()).rev() {
@@ -85,7 +88,7 @@ fn needed(insns: &[Insn], ops: &[Op]) -> Vec<u64> {
     needed
 }
 
-/// The end of a load at a constant offset; 0 for other instructions.
+/// The offset where a load at a constant offset ends; 0 for other instructions.
 fn reach(insn: Insn, op: Op) -> u64 {
     let size = match op {
         Op::LdAbs(size) => size.bytes(),
@@ -95,8 +98,8 @@ fn reach(insn: Insn, op: Op) -> u64 {
     u64::from(insn.k) + u64::from(size)
 }
 
-/// The length to check before a load that ends at `reach`, if at least `known` bytes exist; `None`
-/// if no check is needed.
+/// The packet length to check for, before a load that ends at `reach`, if at least `known` bytes
+/// are known to exist; `None` if no check is needed.
 fn look(needed: u64, reach: u64, known: u64) -> Option<u64> {
     if reach <= known {
         return None;
@@ -104,7 +107,7 @@ fn look(needed: u64, reach: u64, known: u64) -> Option<u64> {
     Some(if needed == u64::MAX { reach } else { needed })
 }
 
-/// A mapping that begins with the code and is no longer writable.
+/// A memory mapping that begins with the code and is no longer writable.
 #[derive(Debug)]
 struct Page {
     start: *mut c_void,

@@ -31,9 +31,10 @@ impl Fenced {
         }
     }
 
-    /// The two writable pages.
+    /// The two writable pages, as bytes.
     fn middle(&mut self) -> &mut [u8] {
-        // SAFETY: they are mapped, initialised (zeroed by the system), and borrowed from `self`.
+        // SAFETY: the two pages are mapped, initialised (zeroed by the system), and borrowed from
+        // `self`.
         unsafe { core::slice::from_raw_parts_mut(self.0.add(PAGE), 2 * PAGE) }
     }
 }
@@ -51,7 +52,7 @@ fn no_byte_outside_the_packet_is_read() {
     let mut rng = Rng::new(7);
     for _ in 0..4_000 {
         let program = program(&mut rng, 40);
-        let code = compile(&program).expect("it goes forward").unwrap();
+        let code = compile(&program).expect("the program has no jump back").unwrap();
         for _ in 0..5 {
             let frame = frame(&mut rng);
             let len = frame.bytes.len();
@@ -70,8 +71,8 @@ fn a_read_past_the_head_is_told_from_the_answer_0() {
     let load = Insn::of(Op::LdAbs(Size::Word), 0, 0, 4);
     let insns = [load, Insn::of(Op::RetK, 0, 0, u32::MAX)];
     let compiled = |insns: &[Insn]| {
-        let program = Program::new(insns).expect("it breaks no rule");
-        compile(&program).expect("it goes forward").unwrap()
+        let program = Program::new(insns).expect("the program is valid");
+        compile(&program).expect("the program has no jump back").unwrap()
     };
     let code = compiled(&insns);
     assert_eq!(code.run(&[0; 8], 8), Some(u32::MAX));
@@ -80,7 +81,7 @@ fn a_read_past_the_head_is_told_from_the_answer_0() {
     assert_eq!(compiled(&[Insn::of(Op::RetK, 0, 0, 0)]).run(&[], 0), Some(0));
 }
 
-/// Miri, which cannot run machine code, watches how it is made.
+/// Miri cannot run machine code, but it checks the code that makes it.
 #[test]
 fn code_is_made_of_any_program() {
     let mut rng = Rng::new(3);
@@ -88,6 +89,6 @@ fn code_is_made_of_any_program() {
         let program = program(&mut rng, 40);
         let code = || super::emit::code(program.answered(), program.unwritten());
         assert!(!code().is_empty());
-        assert_eq!(code(), code(), "the same each time");
+        assert_eq!(code(), code(), "the code of the second compilation differs");
     }
 }

@@ -1,5 +1,5 @@
-//! Interpreter = machine code = libpcap, over filter texts and packets of every kind; and libpcap's
-//! messages for texts that do not compile.
+//! For many filter texts and packets of every kind, the interpreter, the machine code and libpcap
+//! give the same result. Also: libpcap's messages for texts that do not compile.
 //!
 //! No harness: without libpcap each case is skipped, naming its package (`testbed`).
 
@@ -41,7 +41,7 @@ const PACKETS: usize = 10_000;
 const SNAPLEN: u32 = 262_144;
 
 fn libpcap() -> Libpcap {
-    Libpcap::load().expect("the case needs it")
+    Libpcap::load().expect("libpcap loads")
 }
 
 fn texts() -> Vec<&'static str> {
@@ -50,13 +50,14 @@ fn texts() -> Vec<&'static str> {
 }
 
 fn compiled(libpcap: &Libpcap, text: &str, linktype: i32) -> Filter {
-    let insns = libpcap.compile(text, linktype, SNAPLEN).expect("a text of the list");
+    let insns = libpcap.compile(text, linktype, SNAPLEN).expect("the listed text compiles");
     let filter = Filter::new(Program::new(&insns).unwrap_or_else(|e| panic!("{text}: {e}")));
     assert!(filter.is_compiled() || !cfg!(all(unix, target_arch = "x86_64")));
     filter
 }
 
-/// The result, on which all three must agree.
+/// The result of the filter, which must be the same from the interpreter, the machine code and
+/// libpcap.
 fn agreed(libpcap: &Libpcap, text: &str, filter: &Filter, bytes: &[u8], wire_len: u32) -> u32 {
     let packet = Packet::cut(bytes, wire_len);
     let theirs = libpcap.offline_filter(filter.program(), bytes, wire_len);
@@ -168,7 +169,7 @@ fn refusals() {
         ("tcp[13 & 2 != 0", "syntax error", Some(11)),
         ("ip or ip6 é", "syntax error", Some(10)),
         ("tcp and port nosuchport", "unknown port", Some(13)),
-        // The quoted word as a word of its own, not as the end of another.
+        // The message quotes 'p': its position is that of the word, not of the end of another word.
         ("tcp and port p", "unknown port", Some(13)),
         ("tcp[0]/0 = 1", "division by zero", None),
         ("net 1.2.3.4/40", "mask length", None),
@@ -191,11 +192,11 @@ fn loops() {
     let libpcap = libpcap();
     let mut rng = Rng::new(8);
     for (text, matching) in [("ip protochain 6", 0), ("ip6 protochain 17", 1)] {
-        let insns = libpcap.compile(text, linktype::ETHERNET, SNAPLEN).expect("libpcap takes it");
-        let refusal = Program::new(&insns).expect_err("it would go back");
+        let insns = libpcap.compile(text, linktype::ETHERNET, SNAPLEN).expect("the text compiles");
+        let refusal = Program::new(&insns).expect_err("a program with a jump back was accepted");
         assert!(matches!(refusal.reason, Reason::JumpOutside(_)), "{refusal}");
         assert!(refusal.to_string().contains("it jumps -"), "{refusal}");
-        let filter = Filter::new(Program::with_loops(&insns).expect("it may here"));
+        let filter = Filter::new(Program::with_loops(&insns).expect("the program may go back"));
         let mut packets: Vec<_> =
             (0..PACKETS).map(|_| frame(&mut rng)).map(|f| (f.bytes, f.wire_len)).collect();
         packets.extend(chains().map(|bytes| (bytes.clone(), bytes.len() as u32)));
@@ -207,8 +208,8 @@ fn loops() {
     }
 }
 
-/// TCP behind an authentication header in IPv4, of which libpcap finds one; UDP behind three
-/// headers of options in IPv6.
+/// Packets with chains of headers: TCP after an authentication header in IPv4 (libpcap finds only
+/// one such header), and UDP after three headers of options in IPv6.
 fn chains() -> [Vec<u8>; 2] {
     let link = |ethertype: [u8; 2]| [&[2; 12][..], &ethertype].concat();
     let authentication = |next: u8| [&[next, 2][..], &[0; 14]].concat();
@@ -241,8 +242,10 @@ fn directions() {
 fn netmask() {
     let libpcap = libpcap();
     let at = |netmask| Source { netmask, ..Source::new(linktype::ETHERNET, SNAPLEN) };
-    let insns = libpcap.compile_for("ip broadcast", &at(Some(0xffff_ff00))).expect("it is known");
-    let filter = Filter::new(Program::new(&insns).expect("it breaks no rule"));
+    let insns = libpcap
+        .compile_for("ip broadcast", &at(Some(0xffff_ff00)))
+        .expect("the text compiles with a netmask");
+    let filter = Filter::new(Program::new(&insns).expect("the program is valid"));
     for (host, passes) in [(255, true), (0, true), (1, false), (254, false)] {
         let mut frame = chains()[0].clone();
         frame[30..34].copy_from_slice(&[10, 1, 1, host]);
@@ -257,8 +260,8 @@ fn swapped() {
     let libpcap = libpcap();
     for is_swapped in [false, true] {
         let source = Source { is_swapped, ..Source::new(NULL, SNAPLEN) };
-        let insns = libpcap.compile_for("ip host 10.10.10.10", &source).expect("a text");
-        let filter = Filter::new(Program::new(&insns).expect("it breaks no rule"));
+        let insns = libpcap.compile_for("ip host 10.10.10.10", &source).expect("the text compiles");
+        let filter = Filter::new(Program::new(&insns).expect("the program is valid"));
         let [packet, _] = chains();
         for family in [2_u32.to_be_bytes(), 2_u32.to_le_bytes()] {
             let bytes = [&family[..], &packet[14..]].concat();
@@ -267,6 +270,7 @@ fn swapped() {
         }
     }
     let wrong = Source { is_swapped: true, ..Source::new(NULL, SNAPLEN) };
-    let refused = libpcap.compile_for("tcp prot 80", &wrong).expect_err("it is wrong");
+    let refused =
+        libpcap.compile_for("tcp prot 80", &wrong).expect_err("a wrong text was compiled");
     assert!(refused.to_string().contains("at byte 4"), "{refused}");
 }

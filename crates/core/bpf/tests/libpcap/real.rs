@@ -15,24 +15,24 @@ use testbed::{Namespace, Need, until};
 
 use crate::shared::Frame;
 
-/// Root, which is needed to make namespaces and to watch.
+/// Root is needed, to make network namespaces and to capture.
 pub(crate) const ROOT: Need = Need::Other(|| {
     let refused = || "needs root and iproute2: `ip netns add` was refused".to_owned();
     Namespace::new().is_none().then(refused)
 });
 
-/// The timeout of a wait: it elapses only on failure.
+/// How long a test waits; only a failing test waits so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The IPv4 and IPv6 addresses of the two hosts.
 const HOSTS: [[&str; 2]; 2] = [["10.77.0.1", "fd77::1"], ["10.77.0.2", "fd77::2"]];
 /// Requests and replies per TCP connection, and per UDP socket.
 const ROUNDS: usize = 60;
-/// Enough for super-segments.
+/// Enough bytes that the kernel sends super-segments.
 const BULK_BYTES: usize = 200_000;
 
 /// The frames at one end of the veth while the two hosts exchange traffic.
 pub(crate) fn frames() -> Vec<Frame> {
-    let hosts = [(); 2].map(|()| Namespace::new().expect("root may"));
+    let hosts = [(); 2].map(|()| Namespace::new().expect("root makes a namespace"));
     let [near, far] = &hosts;
     assert!(near.ip(&format!("link add va type veth peer name vb netns {}", far.name())));
     for (host, link, [v4, v6]) in [(near, "va", HOSTS[0]), (far, "vb", HOSTS[1])] {
@@ -42,14 +42,14 @@ pub(crate) fn frames() -> Vec<Frame> {
     }
     // The links are up a little later; frames sent before are lost.
     assert!(until(PATIENCE, || is_up(near, "va") && is_up(far, "vb")));
-    let mut watch = at(near, || Watch::open("va", true).expect("root may watch"));
+    let mut watch = at(near, || Watch::open("va", true).expect("root captures"));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let watching = scope.spawn(|| collect(&mut watch, &is_over));
         let talked = thread::scope(|scope| scope.spawn(|| talk(near, far)).join());
-        // Also after a panic, or the watching thread would never end.
+        // Set the flag also after a panic, or the watching thread would never end.
         is_over.store(true, Ordering::Release);
-        let frames = watching.join().expect("it only looks");
+        let frames = watching.join().expect("the watching thread did not panic");
         if let Err(panic) = talked {
             std::panic::resume_unwind(panic);
         }
@@ -62,7 +62,7 @@ fn is_up(host: &Namespace, link: &str) -> bool {
     shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).contains("state UP"))
 }
 
-/// Run `what` in the host's namespace.
+/// Run `what` on a thread in the host's network namespace.
 fn at<T: Send>(host: &Namespace, what: impl FnOnce() -> T + Send) -> T {
     match host.inside(what) {
         Ok(done) => done,
@@ -77,7 +77,7 @@ fn collect(watch: &mut Watch, is_over: &AtomicBool) -> Vec<Frame> {
     };
     let mut frames = Vec::new();
     loop {
-        // Read the flag first: frames that came before it was set are in the ring now.
+        // Read the flag first: frames that were received before it was set are in the ring now.
         let was_over = is_over.load(Ordering::Acquire);
         while let Some(frame) = watch.next(copy) {
             frames.push(frame);
@@ -111,23 +111,23 @@ fn talk(near: &Namespace, far: &Namespace) {
 fn streams(near: &Namespace, far: &Namespace, theirs: IpAddr) {
     let to = SocketAddr::new(theirs, 80);
     let listener = at(far, || TcpListener::bind(to).expect("the port is free"));
-    let mut client = at(near, || TcpStream::connect(to).expect("it listens"));
-    let (mut server, _) = listener.accept().expect("it is connected");
+    let mut client = at(near, || TcpStream::connect(to).expect("the client connects"));
+    let (mut server, _) = listener.accept().expect("the server accepts");
     for stream in [&client, &server] {
-        stream.set_nodelay(true).expect("it is open");
-        stream.set_read_timeout(Some(PATIENCE)).expect("it is open");
-        stream.set_write_timeout(Some(PATIENCE)).expect("it is open");
+        stream.set_nodelay(true).expect("the option is set");
+        stream.set_read_timeout(Some(PATIENCE)).expect("the option is set");
+        stream.set_write_timeout(Some(PATIENCE)).expect("the option is set");
     }
     for round in 0..ROUNDS {
         let mut said = vec![round as u8; 1 + 31 * round];
-        client.write_all(&said).expect("it is open");
-        server.read_exact(&mut said).expect("it comes");
-        server.write_all(b"HTTP/1.1 200 OK\r\n\r\n").expect("it is open");
-        client.read_exact(&mut [0; 19]).expect("it comes");
+        client.write_all(&said).expect("the request is sent");
+        server.read_exact(&mut said).expect("the request is received");
+        server.write_all(b"HTTP/1.1 200 OK\r\n\r\n").expect("the reply is sent");
+        client.read_exact(&mut [0; 19]).expect("the reply is received");
     }
     thread::scope(|scope| {
-        scope.spawn(|| client.write_all(&vec![7; BULK_BYTES]).expect("it is open"));
-        server.read_exact(&mut vec![0; BULK_BYTES]).expect("it comes");
+        scope.spawn(|| client.write_all(&vec![7; BULK_BYTES]).expect("the bulk data is sent"));
+        server.read_exact(&mut vec![0; BULK_BYTES]).expect("the bulk data is received");
     });
 }
 
@@ -137,17 +137,17 @@ fn datagrams(near: &Namespace, far: &Namespace, ours: IpAddr, theirs: IpAddr) {
     let client = at(near, || UdpSocket::bind(from).expect("the port is free"));
     let server = at(far, || UdpSocket::bind(to).expect("the port is free"));
     for socket in [&client, &server] {
-        socket.set_read_timeout(Some(PATIENCE)).expect("it is open");
+        socket.set_read_timeout(Some(PATIENCE)).expect("the option is set");
     }
     let mut buffer = [0; 2_000];
     for round in 0..ROUNDS {
-        client.send_to(&vec![round as u8; 20 * round], to).expect("it is sent");
-        let (len, who) = server.recv_from(&mut buffer).expect("it comes");
-        server.send_to(&buffer[..len], who).expect("it is sent");
-        assert_eq!(client.recv(&mut buffer).expect("it comes"), len);
+        client.send_to(&vec![round as u8; 20 * round], to).expect("the datagram is sent");
+        let (len, who) = server.recv_from(&mut buffer).expect("the datagram is received");
+        server.send_to(&buffer[..len], who).expect("the reply is sent");
+        assert_eq!(client.recv(&mut buffer).expect("the reply is received"), len);
     }
-    client.connect(SocketAddr::new(theirs, 9)).expect("there is a way");
-    client.send(b"is anybody there?").expect("it is sent");
-    // ICMP port unreachable.
+    client.connect(SocketAddr::new(theirs, 9)).expect("there is a route");
+    client.send(b"is anybody there?").expect("the datagram is sent");
+    // The error is ICMP port unreachable.
     assert!(client.recv(&mut buffer).is_err());
 }

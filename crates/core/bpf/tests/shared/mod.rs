@@ -17,7 +17,7 @@ impl Rng {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// 0 to n - 1.
+    /// A random number from 0 to n - 1.
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         ((u64::from(self.next()) * u64::from(n)) >> 32) as u32
     }
@@ -34,7 +34,7 @@ impl Rng {
         (0..len).map(|_| self.next() as u8).collect()
     }
 
-    /// A constant: mostly small, sometimes a boundary value.
+    /// A random constant: mostly small, sometimes a boundary value.
     pub(crate) fn constant(&mut self) -> u32 {
         const EDGES: [u32; 14] = [
             0,
@@ -77,13 +77,13 @@ const ALU: [AluOp; 10] = [
     AluOp::Rsh,
 ];
 
-/// A valid program of up to `len_max` instructions.
+/// A random valid program of up to `len_max` instructions.
 pub(crate) fn program(rng: &mut Rng, len_max: u32) -> Program {
     let len = 1 + rng.below(len_max);
     let mut insns: Vec<Insn> = (0..len).map(|at| insn(rng, len - 1 - at)).collect();
     loop {
         let at = match Program::new(&insns) {
-            // libpcap does not say what an unwritten word of M is.
+            // libpcap does not define the value of an unwritten word of M.
             Ok(program) => match program.first_unwritten() {
                 Some(at) => at,
                 None => return program,
@@ -95,7 +95,7 @@ pub(crate) fn program(rng: &mut Rng, len_max: u32) -> Program {
     }
 }
 
-/// Any instruction that may stand before `left` others.
+/// A random instruction that may stand before `left` others.
 fn insn(rng: &mut Rng, left: u32) -> Insn {
     let k = rng.constant();
     if left == 0 || rng.one_in(40) {
@@ -171,7 +171,7 @@ pub(crate) fn frame(rng: &mut Rng) -> Frame {
         8..12 => ipv6(rng, &mut bytes),
         12..14 => arp(rng, &mut bytes),
         14 => {
-            // An 802.3 length and LLC, or an EtherType of something else.
+            // An 802.3 length and LLC, or an EtherType other than IP and ARP.
             bytes.extend(
                 rng.pick(&[0x26_u16, 0x8847, 0x8863, 0x8864, 0x88cc, 0x809b]).to_be_bytes(),
             );

@@ -1,5 +1,5 @@
-//! The transmit half of [`Mem`]: sends the frames that fit into the ring and the byte limit, pushes
-//! back or frees the others.
+//! The transmit half of [`Mem`]: sends the frames that fit into the ring and the byte limit, and
+//! pushes back or frees the others.
 //!
 //! Called by: `mem.rs`. Counters: `refused`, `undeliverable`.
 
@@ -73,7 +73,7 @@ impl Mem {
         chunk.fill_from_iter(from.drain(..count))
     }
 
-    /// A burst of one frame: `push` costs less than preparing a chunk of the ring.
+    /// Send a burst of one frame. Here `push` costs less than preparing a chunk of the ring.
     #[inline]
     fn send_one(&mut self, from: &mut Burst) -> usize {
         let bytes = from.first().map_or(0, |frame| frame.len() as u64);
@@ -89,8 +89,8 @@ impl Mem {
         1
     }
 
-    /// How many of these frames fit by bytes, up to the first one that is too long, and their
-    /// bytes; by the last read of the peer's counter.
+    /// How many of these frames fit by bytes, up to the first one that is too long, and how many
+    /// bytes they have. It uses the peer's counter as last read.
     #[inline(always)]
     fn count_fitting(&self, frames: &[Mbuf]) -> (usize, u64) {
         let in_flight = self.in_flight_bytes();
@@ -108,8 +108,8 @@ impl Mem {
         (frames.len(), room - left)
     }
 
-    /// Does the first of these still not fit? Only a frame at least as long as the pushed-back one
-    /// is judged.
+    /// Does the first of these frames still not fit? This is decided only for a frame that is at
+    /// least as long as the pushed-back one.
     #[inline(always)]
     pub(super) fn is_still_pushed_back(&self, from: &[Mbuf]) -> bool {
         from.first().is_some_and(|frame| frame.len() as u64 >= self.pushed_back_bytes)

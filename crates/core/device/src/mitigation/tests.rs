@@ -103,7 +103,11 @@ fn adaptive_climbs_with_the_traffic_and_comes_down_with_it() {
         moderation.idle_policy(at(now));
         moderation.level().number()
     };
-    assert_eq!(level_after(&mut moderation, 1, 60), 0, "one frame at a time needs no mitigation");
+    assert_eq!(
+        level_after(&mut moderation, 1, 60),
+        0,
+        "the level rose although frames came one at a time"
+    );
     for expected in [1, 2, 3, 4, 5, 5] {
         assert_eq!(level_after(&mut moderation, 32, 32 * FULL), expected);
     }

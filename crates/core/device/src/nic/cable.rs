@@ -1,12 +1,12 @@
 //! One cable for both ends, CSMA/CD: carrier sense, collisions, backoff.
 //!
 //! Called by: `wire.rs`. Counters: collisions, frames given up. IEEE 802.3, clause 4: a station
-//! that senses no carrier for a gap begins. If it senses another one while it sends, it jams and
-//! stops, and waits a random number of slots, from a range that doubles with each collision of the
-//! frame.
+//! that senses no carrier for the length of a gap begins to send. If it senses another station
+//! while it sends, it jams, stops, and waits a random number of slots, from a range that doubles
+//! with each collision of the frame.
 //!
 //! A transmission is decided when its first bit has reached the other end: until then the other end
-//! may begin too. Two ends that wait for the same silence begin together.
+//! may begin to send too. Two ends that wait for the same silence begin at the same time.
 
 use base::{Duration, Instant};
 
@@ -18,7 +18,8 @@ use crate::fault::Rng;
 /// The slot time, the unit of backoff: as long as the shortest frame.
 pub(super) const SLOT_BITS: u64 = 512;
 
-/// The jam that a station sends after it detects a collision, so that the other detects it too.
+/// The jam that a station sends after it has detected a collision, so that the other station
+/// detects it too.
 const JAM_BITS: u64 = 32;
 
 /// After this many collisions a frame is given up.

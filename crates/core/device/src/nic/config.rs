@@ -32,13 +32,13 @@ pub struct Config {
     pub mtu: Mtu,
     /// The rate in bits per second.
     pub rate_bps: u64,
-    /// The propagation delay, one way.
+    /// The propagation delay in one direction.
     pub delay: Duration,
     /// Full or half duplex.
     pub duplex: Duplex,
-    /// Descriptors of the transmit ring; with one, a driver waits for each frame.
+    /// Descriptors of the transmit ring. With one descriptor, a driver waits for each frame.
     pub tx_ring: usize,
-    /// Descriptors of the receive ring; a frame that finds none free is dropped.
+    /// Descriptors of the receive ring. A frame that finds no free descriptor is dropped.
     pub rx_ring: usize,
     /// The time from the end of a sent frame until its descriptor is free: the latency of the
     /// transmit interrupt.
@@ -46,7 +46,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 1 Gb/s full duplex, no delay, 1,500 bytes, rings of 512, no service time.
+    /// 1 Gb/s full duplex, no delay, MTU 1,500, rings of 512, no service time.
     fn default() -> Config {
         Config {
             mtu: Mtu::ETHERNET,

@@ -5,13 +5,13 @@
 /// The hardware counters of one end of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that reached the other end; a frame that collides counts only once it passes.
+    /// Frames that reached the other end. A frame that collides counts when it finally passes.
     pub tx_frames: u64,
-    /// Their bytes, padding included.
+    /// Bytes of the frames that reached the other end, padding included.
     pub tx_bytes: u64,
     /// Frames received.
     pub rx_frames: u64,
-    /// Their bytes, padding included.
+    /// Bytes of the received frames, padding included.
     pub rx_bytes: u64,
     /// Collisions in which a frame of this end took part.
     pub collisions: u64,

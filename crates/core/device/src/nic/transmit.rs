@@ -13,7 +13,7 @@ use super::Config;
 /// Preamble and start delimiter, before a frame (IEEE 802.3, 3.2.1).
 pub(super) const PREAMBLE_BITS: u64 = 64;
 
-/// Frame check sequence, behind a frame.
+/// The frame check sequence, after a frame.
 const FCS_BITS: u64 = 32;
 
 /// The interframe gap: 9.6 us at 10 Mb/s (IEEE 802.3, 4.4.2).
@@ -22,7 +22,7 @@ pub(super) const GAP_BITS: u64 = 96;
 /// A time, and the bytes of the frame that arrives, or whose descriptor is free, at that time.
 pub(super) type Ending = (Instant, u32);
 
-/// The time of this many bits at this rate, in whole nanoseconds.
+/// How long this many bits take at this rate, in whole nanoseconds.
 pub(super) fn span(bits: u64, rate_bps: u64) -> Duration {
     let ns = u128::from(bits) * 1_000_000_000 / u128::from(rate_bps.max(1));
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
@@ -43,7 +43,7 @@ impl Pace {
         self.from + span(self.bits, self.rate_bps)
     }
 
-    /// A frame of this many bytes begins; returns when its last bit is sent.
+    /// A frame of this many bytes begins. Returns the time at which its last bit is sent.
     fn send(&mut self, begin: Instant, bytes: u32) -> Instant {
         if begin > self.free_at() {
             (self.from, self.bits) = (begin, 0);
@@ -68,11 +68,12 @@ pub(super) struct Transmitter {
     ring: usize,
     waiting: VecDeque<Offered>,
     pace: Pace,
-    /// No frame begins before this time: the other end sends, or there was a collision.
+    /// No frame begins before this time, because the other end sends, or because there was a
+    /// collision.
     holds_until: Instant,
-    /// Collisions of the frame at the head.
+    /// How many collisions the frame at the head of the ring has had.
     pub(super) collisions: u32,
-    /// Descriptors of sent frames, in use until their time.
+    /// The descriptors of sent frames, each in use until its time.
     served: VecDeque<Ending>,
     /// Descriptors that became free since the last frame was offered.
     freed: VecDeque<Ending>,
@@ -107,7 +108,7 @@ impl Transmitter {
         self.waiting.push_back(Offered { at, frame });
     }
 
-    /// When the next frame begins, if there is one and the other end does not send.
+    /// When the next frame will begin, if there is one and if the other end does not send.
     pub(super) fn next_begin(&self) -> Option<Instant> {
         self.waiting.front().map(|head| self.earliest(&self.pace, head))
     }
@@ -116,7 +117,8 @@ impl Transmitter {
         pace.free_at().max(offered.at).max(self.holds_until)
     }
 
-    /// The next frame begins, without a collision; returns when its last bit is sent.
+    /// Let the next frame begin, without a collision. Returns the time at which its last bit is
+    /// sent.
     pub(super) fn send(&mut self, begin: Instant) -> Instant {
         self.collisions = 0;
         let Some(Offered { frame, .. }) = self.waiting.pop_front() else { return begin };
@@ -147,7 +149,7 @@ impl Transmitter {
         }
     }
 
-    /// When each queued frame will have been sent, if the other end does not send.
+    /// When each queued frame will have been sent, if the other end does not send in between.
     fn ends(&self) -> impl Iterator<Item = Ending> {
         let mut pace = self.pace;
         self.waiting.iter().map(move |offered| {
@@ -162,14 +164,15 @@ impl Transmitter {
         flying.chain(self.ends().map(|(end, bytes)| (end + self.delay, bytes)))
     }
 
-    /// Descriptors freed since the last frame was offered, and those that will be, in order.
+    /// The descriptors that were freed since the last frame was offered, and those that will be
+    /// freed, in order of time.
     pub(super) fn room_made(&self) -> impl Iterator<Item = Ending> {
         let made = self.freed.iter().chain(&self.served).copied();
         made.chain(self.ends().map(|(end, bytes)| (end + self.service, bytes)))
     }
 
-    /// The most free descriptors that a waiting driver needs: it is woken while the other half
-    /// keeps the wire busy.
+    /// How many free descriptors a waiting driver needs at most: it is woken while the other half
+    /// of the ring keeps the wire busy.
     pub(super) fn half(&self) -> u32 {
         (self.ring as u32 / 2).max(1)
     }

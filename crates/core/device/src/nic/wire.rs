@@ -21,7 +21,7 @@ struct Receiver {
     ring: VecDeque<(Instant, Mbuf)>,
     depth: usize,
     threshold: Threshold,
-    /// Its driver sleeps until this time; [`Instant::ZERO`] if it is awake.
+    /// The receiver's driver sleeps until this time; [`Instant::ZERO`] if the driver is awake.
     sleeps_until: Instant,
     wants_room: bool,
     is_gone: bool,
@@ -81,7 +81,7 @@ impl Wire {
         }
     }
 
-    /// A frame of `side` reaches the other end.
+    /// Let a frame that `side` has sent reach the other end.
     fn deliver(&mut self, side: usize, (at, frame): (Instant, Mbuf)) {
         let bytes = frame.len() as u64;
         self.counts[side].tx_frames += 1;
@@ -136,8 +136,8 @@ impl Wire {
         self.receivers[side].threshold = threshold;
     }
 
-    /// The driver of `side` goes to sleep; returns the time until which, as far as is known now. A
-    /// driver that coalesces polls again after its level's time.
+    /// The driver of `side` goes to sleep. Returns the time until which it can sleep, as far as is
+    /// known now. A driver that coalesces polls again after its level's time.
     pub(super) fn sleep(&mut self, side: usize, now: Instant) -> Instant {
         let threshold = self.receivers[side].threshold;
         let looks =
@@ -169,7 +169,7 @@ impl Wire {
         received.min(gathered(transmitter.room_made(), enough))
     }
 
-    /// The end `side` was dropped.
+    /// Note that the end `side` was dropped.
     pub(super) fn leave(&mut self, side: usize) {
         self.receivers[side].is_gone = true;
         self.receivers[side].ring.clear();
@@ -184,7 +184,7 @@ impl Wire {
     }
 }
 
-/// When `endings`, in order of time, reach the threshold.
+/// When `endings`, which are in order of time, reach the threshold.
 fn gathered(endings: impl Iterator<Item = Ending>, threshold: Threshold) -> Instant {
     let (mut frames, mut bytes) = (0, 0);
     let mut latest = Instant::NEVER;

@@ -6,7 +6,7 @@ use core::fmt;
 
 use rustix::io::Errno;
 
-/// Why an interface could not be opened, or why it does not carry frames.
+/// Why an interface could not be opened, or why frames do not pass.
 ///
 /// [`fmt::Display`] gives one sentence for what happened and one with the command that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum PacketError {
     NoPrivilege,
     /// This kernel has no packet sockets.
     NoDriver,
-    /// No interface of that name in this thread's network namespace.
+    /// There is no interface of that name in this thread's network namespace.
     NoInterface {
         /// As given.
         name: String,
@@ -39,7 +39,7 @@ pub enum PacketError {
         what: &'static str,
         /// The interface.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
     /// The interface is down: frames for it are lost until it is up.
@@ -47,12 +47,12 @@ pub enum PacketError {
         /// The interface.
         name: String,
     },
-    /// The interface is up, and its link is not: no cable, or the other end is down.
+    /// The interface is up, but its link is not: there is no cable, or the other end is down.
     NoCarrier {
         /// The interface.
         name: String,
     },
-    /// There is no interface of that name any more; if there is one again, it is used.
+    /// There is no interface of that name any more. If there is one again, it is used.
     Vanished {
         /// The interface.
         name: String,

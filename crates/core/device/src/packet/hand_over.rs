@@ -1,5 +1,5 @@
-//! A packet socket that one process opens for another one, which has no privileges and may make no
-//! socket: the socket is bound, has its ring, and is in its group.
+//! Packet sockets that one process opens for another process, which has no privileges and may not
+//! make sockets. Each socket is bound, has its ring, and is in its group.
 //!
 //! Called by: the router. The process that uses it only maps the ring and queries the socket. It
 //! sends each frame by writev(2): sendmmsg(2) takes an address, which could name another interface
@@ -34,7 +34,7 @@ impl PacketSocket {
             0 | 1 => vec![PacketSocket::open(config)?],
             count => PacketSocket::open_queues(config, fanout, count)?,
         };
-        // The mapping goes; the ring stays with the socket.
+        // The mapping is removed here; the ring stays with the socket.
         Ok(queues.into_iter().map(|queue| queue.fd).collect())
     }
 
@@ -71,8 +71,8 @@ impl PacketSocket {
         Ok(socket)
     }
 
-    /// Send frames with these headers by a call each; returns how many were sent, as sendmmsg(2)
-    /// would.
+    /// Send frames with these headers, by one call for each. Returns how many were sent, as
+    /// sendmmsg(2) would.
     pub(super) fn send_each(
         &self,
         headers: &[[u8; vnet::LEN]],

@@ -20,25 +20,25 @@ const PAGE: usize = 64 << 10;
 /// `ARPHRD_RAWIP` of Linux `uapi/linux/if_arp.h`.
 const RAW_IP: u16 = 519;
 
-/// The send buffer in bytes: 64 super-segments in the interface's queue.
+/// The send buffer in bytes: it has room for 64 super-segments in the interface's queue.
 const SEND_BYTES: usize = 4 << 20;
 
 /// How the kernel delivers frames. docs/decisions/0049-packet-sockets.md compares the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receive {
-    /// TPACKET_V2: one slot per frame, as long as the longest frame; we get each frame at once.
+    /// TPACKET_V2: one slot per frame, as long as the longest frame. We get each frame at once.
     Slots {
         /// The number of slots, from 2 to 4,096; each takes 70 KB.
         count: usize,
     },
-    /// TPACKET_V3: blocks with as many frames as fit; we get a block when it is full or after a
-    /// timeout.
+    /// TPACKET_V3: blocks that contain as many frames as fit. We get a block when it is full or
+    /// after a timeout.
     Blocks {
         /// The number of blocks, from 2 to 1,024.
         count: usize,
         /// Bytes per block: a multiple of 64 KB, from 128 KB to 4 MB.
         bytes: usize,
-        /// The timeout of a block in ms, at least 1: a frame waits no longer for others.
+        /// The timeout of a block in ms, at least 1. A frame waits no longer than this for others.
         wait_ms: u32,
     },
 }
@@ -137,9 +137,9 @@ impl Config {
 }
 
 impl PacketSocket {
-    /// Open an interface. The kernel's own stack receives its frames too, so it must not have an
-    /// address there that a stack of ours has. The interface may be down; it is used when it comes
-    /// up.
+    /// Open an interface. The kernel's own stack receives the interface's frames too, so it must
+    /// not have an address there that our stack has. The interface may be down; it is used when it
+    /// comes up.
     ///
     /// # Errors
     /// No privilege, no such interface, an unsupported link type, or an invalid ring.
@@ -177,8 +177,8 @@ impl PacketSocket {
 
     /// Open `count` queues of an interface (at least one), over which the kernel spreads frames:
     /// for as many stacks on as many threads. The interface must be up. Stacks that are not shards
-    /// of one host should only listen: the answer to a frame sent from one queue may arrive at
-    /// another.
+    /// of one host should only listen, because the answer to a frame that one queue has sent may
+    /// arrive in another queue.
     ///
     /// # Errors
     /// As [`PacketSocket::open`], and [`PacketError::Down`].
@@ -239,15 +239,16 @@ pub(super) enum Frames {
 }
 
 impl Frames {
-    /// Each frame of an interface, once: a loopback receives all that it sends.
+    /// Which frames to receive so that each frame of an interface is received once: a loopback
+    /// interface receives all frames that it sends.
     pub(super) fn all_of(fd: &OwnedFd, name: &str) -> Result<Frames, PacketError> {
         let (kind, _) = interface::hardware(fd, name).map_err(refused("reading the type", name))?;
         Ok(if kind == libc::ARPHRD_LOOPBACK { Frames::Received } else { Frames::Both })
     }
 }
 
-/// Make and map the socket's ring. Before the ring is made the kernel has to know its version, and
-/// that frames have a virtio header.
+/// Make and map the socket's ring. Before the ring is made, the kernel has to be told its version,
+/// and that frames have a virtio header.
 pub(super) fn ring(
     fd: &OwnedFd,
     name: &str,

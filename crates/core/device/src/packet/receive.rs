@@ -1,10 +1,10 @@
-//! Copies one frame from the ring into a buffer of its own.
+//! Copies one frame from the ring into a buffer.
 //!
 //! Called by: `packet.rs`. Counters: none; it returns the reason of a drop.
 //!
-//! The copy lets the kernel reuse the place at once, while the stack keeps the frame as long as it
-//! needs. A VLAN tag that the kernel removed is inserted again, because `vlan` looks for it in the
-//! bytes.
+//! The copy lets the kernel use the place in the ring again at once, while the stack keeps the
+//! frame as long as it needs to. A VLAN tag that the kernel has removed is inserted again, because
+//! `vlan` looks for it in the bytes.
 
 use core::ffi::c_int;
 use std::os::fd::OwnedFd;
@@ -81,10 +81,10 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Ask the kernel. This clears the socket's error, which reported the change, so that a poll of
-    /// the socket sleeps until the next one.
+    /// Ask the kernel for the state. This clears the socket's error, which reported the change, so
+    /// that a poll of the socket sleeps until the next change.
     pub(super) fn of(fd: &OwnedFd, name: &str) -> State {
-        // First clear the error, then look: a change in between leaves an error again.
+        // First clear the error, then look: a change in between leaves another error.
         let _ = sockopt::socket_error(fd);
         let Ok(index) = interface::index(fd, name) else { return State::Missing };
         if sys::bound_to(fd) != Ok(index) {

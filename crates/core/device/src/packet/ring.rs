@@ -4,10 +4,11 @@
 //! `Documentation/networking/packet_mmap.rst`.
 //!
 //! A part is a block (TPACKET_V3, any number of frames) or a slot (TPACKET_V2, one frame). Each
-//! begins with a status word: the kernel stores `USER` when it has filled the part and does not
-//! touch it until we store `KERNEL`. Nothing of a part is read before the load that saw `USER`
-//! (acquire), nor after our store (release): that is the invariant of every `unsafe` here. Offsets
-//! and lengths are checked against the part, so a wrong one from the kernel only loses the part.
+//! part begins with a status word. The kernel stores `USER` when it has filled the part, and does
+//! not touch the part until we store `KERNEL`. Nothing of a part is read before the load that saw
+//! `USER` (acquire), nor after our store (release): that is the invariant of every `unsafe` here.
+//! Offsets and lengths are checked against the part, so that a wrong one from the kernel only loses
+//! the part.
 #![allow(unsafe_code)]
 
 use core::ffi::c_void;
@@ -20,8 +21,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::vnet;
 
-/// Maximum bytes of a frame's metadata in the ring: header, link address, alignment, virtio header.
-/// A block has 48 more.
+/// The most bytes of a frame's metadata in the ring: header, link address, alignment, virtio
+/// header. A block has 48 bytes more.
 pub(super) const OVERHEAD: usize = 256;
 
 /// Bytes per frame in a ring that is limited in bytes: a quarter of a full-size frame, as in
@@ -56,17 +57,17 @@ impl Shape {
 
 /// A received frame in the ring.
 pub(super) struct Slot<'a> {
-    /// Its virtio header.
+    /// The frame's virtio header.
     pub(super) header: [u8; vnet::LEN_MAX],
-    /// Its bytes, as many as the ring holds.
+    /// The frame's bytes, as many as the ring contains.
     pub(super) bytes: &'a [u8],
-    /// Its length on the wire.
+    /// The frame's length on the wire.
     pub(super) len: usize,
     /// A VLAN tag that the kernel removed: TPID and TCI.
     pub(super) tag: Option<(u16, u16)>,
     /// The kernel's timestamp, in nanoseconds since 1970.
     pub(super) time_ns: u64,
-    /// This machine sent it.
+    /// Did this machine send the frame?
     pub(super) is_sent: bool,
 }
 
@@ -78,7 +79,8 @@ pub(super) struct Ring {
     /// Unread frames of the current block, and the offset of the next one in it.
     left: u32,
     next: usize,
-    /// Parts emptied since the ring was last found empty: only a full ring loses frames.
+    /// How many parts were emptied since the ring was last found empty. Only a full ring loses
+    /// frames.
     emptied: usize,
     losing: bool,
 }
@@ -171,12 +173,12 @@ impl Ring {
         core::mem::take(&mut self.losing)
     }
 
-    /// Call `look` with the next frame, then give its place back; `None` if there is no frame.
-    /// `look` gets `None` if the frame's metadata is invalid.
+    /// Call `look` with the next frame, then give its place back to the kernel; `None` if there is
+    /// no frame. `look` gets `None` if the frame's metadata is invalid.
     #[inline]
     pub(super) fn take<R>(&mut self, look: impl FnOnce(Option<Slot<'_>>) -> R) -> Option<R> {
         if self.left == 0 && !self.open() {
-            // A full ring was emptied: later frames may have found no room.
+            // A full ring was emptied, so later frames may have found no room.
             self.losing |= core::mem::take(&mut self.emptied) + 1 >= self.parts();
             return None;
         }

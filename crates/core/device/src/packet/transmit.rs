@@ -1,5 +1,5 @@
-//! Sends a burst by one system call; a socket that another process opened sends each frame by a
-//! call of its own.
+//! Sends a burst by one system call. A socket that another process has opened sends each frame by
+//! its own call.
 //!
 //! Called by: `packet.rs`. sendmmsg(2) stops at a frame that is refused and returns how many it
 //! sent; the next call, which begins with that frame, returns the error.
@@ -20,16 +20,16 @@ use crate::vnet::{self, Header};
 pub(super) enum Sent {
     /// All frames were sent, or the next call will return the error.
     All,
-    /// The kernel has no room for the next one now.
+    /// The kernel has no room for the next frame now.
     Full,
-    /// The next one cannot be sent.
+    /// The next frame cannot be sent.
     Dropped(DropReason),
-    /// The interface is down: none can be sent now.
+    /// The interface is down: no frame can be sent now.
     LinkDown,
 }
 
 impl PacketSocket {
-    /// Send frames from the front on; returns how many were sent and why it ended.
+    /// Send frames in order. Returns how many were sent, and why sending ended.
     pub(super) fn send(&mut self, frames: &[Mbuf]) -> (usize, Sent) {
         let mut headers = ArrayVec::<[u8; vnet::LEN], BURST>::new();
         let mut ended = Sent::All;
@@ -104,7 +104,7 @@ impl PacketSocket {
             Errno::MSGSIZE => Sent::Dropped(DropReason::DeviceFrameTooBig),
             // The interface's own queue was full: the kernel took the frame, and freed it.
             Errno::NOBUFS => Sent::Dropped(DropReason::DeviceQueueFull),
-            // This frame was refused, or memory was short: the next one may pass.
+            // This frame was refused, or memory was short. The next frame may pass.
             _ => Sent::Dropped(DropReason::DeviceRefused),
         }
     }

@@ -1,9 +1,9 @@
-//! Shows an interface's frames, received and sent, to a passive observer.
+//! Shows the frames that an interface receives and sends to a passive observer.
 //!
 //! Called by: `wirespeed dump` and `top`. Counters: [`Watch::lost`].
 //!
-//! A frame is shown in place, in the kernel's ring, with the kernel's timestamp; the caller copies
-//! what it keeps. A VLAN tag that the kernel removed is put back: see [`Seen::front`].
+//! A frame is shown in place, in the kernel's ring, with the kernel's timestamp. The caller copies
+//! what it wants to keep. A VLAN tag that the kernel has removed is put back: see [`Seen::front`].
 //!
 //! A watch survives an interface that goes down and up again, but not one that is deleted:
 //! [`Watch::trouble`] tells the two apart.
@@ -27,21 +27,22 @@ pub struct Seen<'a> {
     front_len: usize,
     /// The bytes after [`Seen::front`].
     pub rest: &'a [u8],
-    /// Its length on the wire, in bytes; fewer may be captured.
+    /// The frame's length on the wire, in bytes; fewer bytes may be captured.
     pub wire_len: usize,
     /// The kernel's timestamp, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// This machine sent it.
+    /// Did this machine send the frame?
     pub is_sent: bool,
-    /// For a checksum that the sender left to its device: the offsets where the sum begins and of
-    /// its field.
+    /// If the sender left the checksum to its device: the offset at which the sum begins, and the
+    /// offset of the checksum field.
     pub unfinished: Option<(u16, u16)>,
-    /// Payload bytes of each segment of a super-segment; else 0.
+    /// The payload bytes of each segment if the frame is a super-segment, else 0.
     pub segment_bytes: u16,
 }
 
 impl Seen<'_> {
-    /// If the kernel removed a tag, the first bytes: both addresses and the tag; else empty.
+    /// If the kernel has removed a tag, the first bytes of the frame: both addresses and the tag.
+    /// Else empty.
     pub fn front(&self) -> &[u8] {
         self.front.get(..self.front_len).unwrap_or_default()
     }
@@ -96,8 +97,8 @@ impl Watch {
     }
 
     /// Why no frames come now: [`PacketError::Down`] until the interface is up again,
-    /// [`PacketError::Gone`] for good. Deleting an interface that is down leaves no error at the
-    /// descriptor, so after `Down` call this again from time to time.
+    /// [`PacketError::Gone`] for good. If an interface that is down is deleted, its descriptor has
+    /// no error, so after `Down` call this again from time to time.
     pub fn trouble(&self) -> Option<PacketError> {
         let name = || self.name.clone();
         match State::of(&self.fd, &self.name) {

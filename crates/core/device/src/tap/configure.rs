@@ -1,8 +1,8 @@
 //! Configures the kernel's end of a TAP or TUN: hardware address, MTU, queue, addresses, up.
 //!
-//! Called by: programs, before the stack has the device. The addresses are the kernel's: it is
-//! another host, at the other end of the link. Source: netdevice(7), whose ioctls suffice without
-//! netlink.
+//! Called by: programs, before they give the device to a stack. The addresses are the kernel's: it
+//! is another host, at the other end of the link. Source: netdevice(7), whose ioctls suffice
+//! without netlink.
 
 use core::net::IpAddr;
 use std::os::fd::AsFd;
@@ -17,9 +17,9 @@ use crate::interface;
 /// The settings of the kernel's end. `None` leaves a setting as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// Hardware address; TAP only.
+    /// The hardware address; for a TAP only.
     pub mac: Option<MacAddr>,
-    /// The largest packet, both ways.
+    /// The largest packet in both directions.
     pub mtu: Option<Mtu>,
     /// Frames that may wait for us in the kernel (`txqueuelen`); more are lost. The default of
     /// Linux is 1,000 for a TAP and 500 for a TUN, which is short for bursts of small frames.
@@ -27,7 +27,7 @@ pub struct Setup {
     /// The kernel's own addresses on this link: one IPv4 address, which replaces the previous one,
     /// and any number of IPv6 addresses.
     pub addresses: Vec<Cidr>,
-    /// Bring it up.
+    /// Bring the interface up.
     pub up: bool,
 }
 
@@ -72,8 +72,8 @@ impl Tap {
         }
         if setup.up {
             interface::set_up(&v4, &name).map_err(|errno| match errno {
-                // The interface was made for a user without the privilege; one who has it must
-                // bring it up.
+                // The interface was made for a user without the privilege to bring it up. Somebody
+                // who has the privilege must do that.
                 Errno::PERM | Errno::ACCESS => TapError::Down { name: name.clone() },
                 errno => refused("bringing it up")(errno),
             })?;
@@ -94,7 +94,7 @@ impl Tap {
     }
 }
 
-/// A different unicast address, locally administered (IEEE 802 section 8.4).
+/// Another unicast address, locally administered (IEEE 802 section 8.4).
 fn beside(MacAddr([first, b, c, d, e, last]): MacAddr) -> MacAddr {
     MacAddr([first & !1 | 2, b, c, d, e, last ^ 1])
 }

@@ -6,7 +6,7 @@ use core::fmt;
 
 use rustix::io::Errno;
 
-/// Why an interface could not be opened, adopted or configured, or why it does not carry frames.
+/// Why an interface could not be opened, adopted or configured, or why frames do not pass.
 ///
 /// [`fmt::Display`] gives one sentence for what happened and one with the command that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum TapError {
         /// As given.
         name: String,
     },
-    /// Another program has the interface.
+    /// Another program uses the interface.
     Taken {
         /// The interface.
         name: String,
@@ -41,7 +41,7 @@ pub enum TapError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// No interface of that name in this thread's network namespace.
+    /// There is no interface of that name in this thread's network namespace.
     NotHere {
         /// The interface; empty for an adopted descriptor without a name.
         name: String,
@@ -52,7 +52,7 @@ pub enum TapError {
         what: String,
         /// The interface.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
     /// The interface is down: frames for it are lost until it is up.
@@ -64,7 +64,7 @@ pub enum TapError {
     Gone {
         /// The interface.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
 }

@@ -18,21 +18,23 @@ use crate::{interface, vnet};
 /// The interface to open.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The interface's name, at most 15 bytes. If it does not exist it is created, and deleted with
-    /// its last descriptor. `None`: the kernel chooses, from `tap0` or `tun0` on.
+    /// The interface's name, at most 15 bytes. If the interface does not exist it is created, and
+    /// it is deleted with its last descriptor. `None`: the kernel chooses the first free name of
+    /// `tap0`, `tap1` and so on, or `tun0`, `tun1` and so on.
     pub name: Option<String>,
     /// Ethernet frames (TAP) or bare IP packets (TUN).
     pub link: LinkKind,
-    /// Use checksum offload and super-segments both ways, by a virtio header before each frame.
+    /// Use checksum offload and super-segments in both directions, with a virtio header before each
+    /// frame.
     pub vnet_hdr: bool,
     /// Allow several queues: several [`Tap`]s of one interface, over which the kernel spreads
     /// flows.
     pub multi_queue: bool,
-    /// Write a burst by one system call (io_uring) instead of one per frame. If the kernel lacks or
-    /// forbids io_uring, each frame is a write.
+    /// Write a burst by one system call (io_uring) instead of one call for each frame. If the
+    /// kernel lacks or forbids io_uring, each frame is a write.
     pub io_uring: bool,
-    /// A received burst ends with the frame that reaches this many bytes; `usize::MAX` turns that
-    /// limit off.
+    /// A received burst ends with the frame with which it has at least this many bytes.
+    /// `usize::MAX` turns this limit off.
     pub burst_bytes: usize,
 }
 
@@ -50,16 +52,17 @@ impl Default for Config {
     }
 }
 
-/// The frames that an adopted descriptor carries, if it cannot be queried: it is a socket, or
-/// queries are forbidden (Android). A TAP or TUN that can be queried overrides this, except the
-/// MTU.
+/// What frames an adopted descriptor carries, if the kernel cannot be asked: the descriptor is a
+/// socket, or queries are forbidden (Android). If the kernel answers for a TAP or TUN, its answer
+/// counts instead, except for the MTU.
 #[derive(Clone, Copy, Debug)]
 pub struct Declared {
     /// The kind of link header.
     pub link: LinkKind,
     /// Bytes of virtio header before each frame: 0 for none, else 10 to 32.
     pub vnet_header_len: usize,
-    /// The largest packet, link header not included; a descriptor cannot be queried for it.
+    /// The largest packet, link header not included. The kernel cannot be asked for it by a
+    /// descriptor.
     pub mtu: Mtu,
     /// With a virtio header: do both sides leave super-segments of TCP and unfinished checksums to
     /// each other?
@@ -81,12 +84,12 @@ impl Default for Declared {
 }
 
 impl Tap {
-    /// Open an interface; create it if it does not exist. It is down and without addresses until
-    /// [`Tap::configure`] or another program configures it.
+    /// Open an interface, or create it if it does not exist. A new interface is down and has no
+    /// addresses until [`Tap::configure`] or another program configures it.
     ///
     /// # Errors
-    /// No driver, no privilege, or a name that is too long, in use, or of another kind of
-    /// interface.
+    /// There is no driver or no privilege, or the name is too long, is in use, or is that of
+    /// another kind of interface.
     pub fn open(config: &Config) -> Result<Tap, TapError> {
         let name = config.name.as_deref().unwrap_or("");
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -189,9 +192,9 @@ fn iff_flags(config: &Config) -> c_int {
         | when(config.multi_queue, libc::IFF_MULTI_QUEUE)
 }
 
-/// Let the kernel send us frames with unfinished checksums, and super-segments. Those of
-/// connections with ECN are requested too, and super-datagrams of UDP; a kernel that refuses them
-/// is asked again without.
+/// Let the kernel send us frames with unfinished checksums, and super-segments. We also ask for
+/// those of connections with ECN, and for super-datagrams of UDP. If the kernel refuses these two,
+/// it is asked again without them.
 fn ask_for_offloads(fd: impl AsFd) -> Result<Work, Errno> {
     let plain = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
     let with_ecn = plain | libc::TUN_F_TSO_ECN;
@@ -207,7 +210,7 @@ fn header_len_of(fd: impl AsFd, declared: &Declared) -> usize {
     sys::vnet_header_len(fd).map_or(fallback, |len| usize::try_from(len).unwrap_or(0))
 }
 
-/// Check that the descriptor can carry frames both ways and keeps them apart.
+/// Check that the descriptor can carry frames in both directions and keeps them apart.
 fn usable(fd: &OwnedFd) -> Result<(), TapError> {
     let flags = fcntl_getfl(fd).map_err(|_| bad("it is not open"))?;
     if flags & OFlags::RWMODE != OFlags::RDWR {

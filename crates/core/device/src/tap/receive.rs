@@ -3,9 +3,10 @@
 //! Called by: `tap.rs`. Counters: none; it returns the reason of a drop.
 //!
 //! # Which buffer
-//! A frame's length is known only after the read, and with offloads it may be 40 bytes or 64 KB. So
-//! each read scatters into two buffers: a 2 KB buffer, then a buffer that holds the longest frame,
-//! from byte 1,920 on. Both are kept until a frame uses them.
+//! A frame's length is known only after the read, and with offloads a frame may have 40 bytes or 64
+//! KB. So each read scatters into two buffers: the first 1,920 bytes into a 2 KB buffer, the rest
+//! into a buffer that holds the longest frame, at its byte 1,920. Both buffers are kept until a
+//! frame uses them.
 //! - A frame of up to 1,920 bytes is the small buffer: no copy, no waste.
 //! - A long frame is the big buffer; its first 1,920 bytes are copied in front of the rest, so that
 //!   it is contiguous: 30 cache lines beside the 1,000 that the kernel wrote.
@@ -30,7 +31,7 @@ pub(super) enum Taken {
     Frame(Mbuf),
     /// A frame was read and dropped.
     Dropped(DropReason),
-    /// The read returned 0 bytes: a closed peer, or an empty datagram.
+    /// The read returned 0 bytes: the peer has closed, or has sent an empty datagram.
     Empty,
 }
 
@@ -53,10 +54,10 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver for frames of at most `max_frame` bytes behind `header_len` bytes of virtio
-    /// header.
+    /// A receiver for frames of at most `max_frame` bytes, which follow a virtio header of
+    /// `header_len` bytes.
     pub(super) fn new(max_frame: usize, header_len: usize) -> Receiver {
-        // One byte more than is allowed: a frame that fills it was truncated.
+        // The buffer has one byte more than a frame may have: a frame that fills it was truncated.
         let wanted = (max_frame + 1).min(Class::K64.capacity());
         let (head_len, big_len) = if wanted <= HEAD { (wanted, 0) } else { (HEAD, wanted) };
         let smaller = [Class::K2, Class::K4, Class::K16].map(Class::capacity);
@@ -111,7 +112,7 @@ impl Receiver {
         Ok(Taken::Frame(frame))
     }
 
-    /// The `len` bytes that were just read, contiguous.
+    /// The `len` bytes that were just read, in one contiguous buffer.
     #[inline]
     fn collect(&mut self, len: usize, pool: &mut Pool) -> Option<Mbuf> {
         let head = self.head.as_mut()?;
@@ -143,9 +144,10 @@ impl Receiver {
     }
 }
 
-/// Without a buffer, read a frame and drop it, as a network card does. If it stayed with the
+/// Without a buffer, read a frame and drop it, as a network card does. If the frame stayed in the
 /// kernel, a driver that sleeps on the descriptor would wake up for nothing. The read has room for
-/// a virtio header: the kernel refuses a shorter one, which would look as if the TAP were gone.
+/// a virtio header, because the kernel refuses a shorter read, and that would look as if the TAP
+/// were gone.
 #[cold]
 fn discard(fd: BorrowedFd<'_>) -> Result<Taken, Errno> {
     let got = read(fd, &mut [0; vnet::LEN_MAX])?;

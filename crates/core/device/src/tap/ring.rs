@@ -1,8 +1,9 @@
-//! Several writes by one system call; io_uring is used only as a list of calls.
+//! Makes several writes by one system call. io_uring is used only as a list of calls.
 //!
 //! Called by: `tap/transmit.rs`. After a write of one frame the kernel may run the receiver before
-//! the next frame is written: 1.55 context switches per super-segment. One call per burst has 1.07
-//! to 1.09 of the bulk throughput per CPU-second (docs/decisions/0023-io-uring-for-writes.md).
+//! the next frame is written: there are 1.55 context switches for each super-segment. With one call
+//! per burst the bulk throughput per CPU-second is 1.07 to 1.09 times as high
+//! (docs/decisions/0023-io-uring-for-writes.md).
 #![allow(unsafe_code)]
 
 use std::io::IoSlice;
@@ -24,15 +25,15 @@ pub(super) struct Ring {
 pub(super) type Results = ArrayVec<Result<usize, Errno>, BURST>;
 
 impl Ring {
-    /// `None` if the kernel has no io_uring or forbids it (`kernel.io_uring_disabled`, seccomp):
-    /// then frames are sent by plain writes.
+    /// Makes a ring. `None` if the kernel has no io_uring or forbids it
+    /// (`kernel.io_uring_disabled`, seccomp); then frames are sent by plain writes.
     pub(super) fn new() -> Option<Ring> {
         let ring = IoUring::new(BURST as u32).ok()?;
         Some(Ring { ring, broken: false })
     }
 
-    /// The kernel takes no more submissions, because of a later seccomp filter for example. Queued
-    /// writes are discarded when this is dropped.
+    /// Does the kernel take no more submissions, for example because of a later seccomp filter?
+    /// Queued writes are discarded when the ring is dropped.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -77,8 +78,8 @@ impl Ring {
             if let Err(error) = submitted
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
-                // Entries that the kernel took read our memory, so wait for them. If all open
-                // entries are still in the queue, give up; they are dropped with the ring.
+                // Entries that the kernel has taken read our memory, so wait for them. If all open
+                // entries are still in the queue, give up; they are dropped together with the ring.
                 if self.ring.submission().len() == open {
                     self.broken = true;
                     return;

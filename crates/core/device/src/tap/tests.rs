@@ -24,7 +24,7 @@ fn a_full_queue_pushes_back_in_order() {
     let mut pool = Pool::new(1 << 20);
     let (ours, theirs) = UnixDatagram::pair().expect("a pair of sockets");
     theirs.set_nonblocking(true).expect("it is open");
-    // The kernel's minimum: a few datagrams.
+    // The kernel sets its minimum, which is room for a few datagrams.
     rustix::net::sockopt::set_socket_send_buffer_size(&ours, 1).expect("it is a socket");
     let mut tap = Tap::adopt(ours.into(), &Declared::default()).expect("a datagram socket");
     let mut from = burst(&mut pool, 0..60);
@@ -116,7 +116,7 @@ fn a_closed_peer_is_the_end_with_a_reason() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// Without sending, a TAP has no other way to find out that its interface is up again.
+/// As long as it sends nothing, a TAP has no other way to learn that its interface is up again.
 #[test]
 fn a_frame_that_comes_ends_the_trouble_too() {
     let mut pool = Pool::new(1 << 20);

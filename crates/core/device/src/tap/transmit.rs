@@ -1,6 +1,6 @@
-//! Writes frames to the descriptor: one by one, or a burst by one system call.
+//! Writes frames to the descriptor, one by one or a burst by one system call.
 //!
-//! Called by: `tap.rs`. `ring.rs` has the use of io_uring.
+//! Called by: `tap.rs`. The use of io_uring is in `ring.rs`.
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ use super::{Tap, retried};
 use crate::vnet::{self, Header};
 use crate::{BURST, Burst};
 
-/// The fate of a frame that was offered to the kernel.
+/// What happened to a frame that was offered to the kernel.
 enum Offered {
     Sent,
     Dropped(DropReason),
@@ -53,8 +53,8 @@ impl Tap {
         taken
     }
 
-    /// Send with one system call for all frames. A frame that is pushed back (which a TUN never
-    /// does) stays, even if a later one was sent.
+    /// Send all frames by one system call. A frame that is pushed back stays, even if a later one
+    /// was sent. A TUN never pushes back.
     pub(super) fn send_by_ring(
         &mut self,
         ring: &mut Ring,
@@ -172,7 +172,7 @@ impl Tap {
                 self.lose(errno);
                 Offered::LinkDown
             }
-            // This frame was refused, or memory was short: the next one may pass.
+            // This frame was refused, or memory was short. The next frame may pass.
             _ => Offered::Dropped(DropReason::DeviceRefused),
         }
     }

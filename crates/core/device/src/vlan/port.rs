@@ -1,7 +1,7 @@
-//! A port of a trunk: the device whose frames are those of one VLAN.
+//! A port of a trunk: a device that carries the frames of one VLAN.
 //!
-//! Called by: the stack that has the port; `vlan.rs` makes it. Counters: its own; those of the
-//! first port include those of the trunk.
+//! Called by: the stack that uses the port; `vlan.rs` makes it. Counters: the port's own drops;
+//! those of the first port include the trunk's.
 
 use core::task::Waker;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,8 @@ use super::tag::{self, Id, Tag, Tags};
 use super::trunk::{Sleepers, Trunk, locked};
 use crate::{Burst, Device, Limits};
 
-/// Bursts between two reads of the trunk's state and drops; an empty burst reads them too.
+/// How many bursts pass between two reads of the trunk's state and drops. An empty burst reads them
+/// too.
 const LOOK: u32 = 64;
 
 /// How many different descriptors a device may have over time.
@@ -54,7 +55,7 @@ impl Port {
         limits: Limits,
     ) -> Port {
         let own_tag = match id {
-            // With a tag around this one, the priority in the mbuf is that of the outer tag.
+            // If there is a tag around this one, the priority in the mbuf is that of the outer tag.
             Id::Vlan(id) if locked(&trunk).device.tags().is_empty() => Some(Tag::new(protocol, id)),
             _ => None,
         };
@@ -89,8 +90,8 @@ impl Port {
         Some(priority | id)
     }
 
-    /// Give each frame from `at` on its tag, in place; those that cannot have one are freed and
-    /// counted.
+    /// Insert the tag into each frame from position `at` on. Frames into which it cannot be
+    /// inserted are freed and counted.
     #[inline]
     fn insert_tags(&mut self, pool: &mut Pool, frames: &mut Burst, mut at: usize) {
         while let Some(frame) = frames.get_mut(at) {
@@ -106,12 +107,13 @@ impl Port {
         }
     }
 
-    /// Receive the port's frames as they come from the trunk, and wake ports that have some now.
+    /// Receive the port's frames with their tags, and wake other ports for which there are frames
+    /// now.
     #[inline]
     fn receive(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();
         let mut trunk = locked(&self.trunk);
-        // First the queued frames; fetch more only if there is still room.
+        // First take the queued frames. Fetch more only if there is still room.
         trunk.take_queued(self.number, into);
         let mut news = Vec::new();
         if !into.is_full() {
@@ -140,7 +142,7 @@ impl Port {
         drop(trunk);
         others.into_iter().for_each(|port| self.sleepers.wake_one(port));
         *tagged = tagged.saturating_sub(offered - from.len());
-        // Pushed-back frames stay as they were offered.
+        // Frames that were pushed back are returned to the form in which they were offered.
         if self.id != Id::Untagged {
             from.iter_mut().skip(*tagged).for_each(tag::pop);
         }
@@ -206,7 +208,8 @@ impl Device for Port {
         trunk.waiting(self.number) > 0 || trunk.device.rx_ready()
     }
 
-    /// True also if the device has forgotten that it owes this port room: offer the burst again.
+    /// Also true if the device has forgotten that this port waits for room: the burst is then to be
+    /// offered again.
     fn tx_ready(&self) -> bool {
         let trunk = locked(&self.trunk);
         trunk.is_forgotten(self.number) || trunk.device.tx_ready()
@@ -282,14 +285,14 @@ impl Device for Port {
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
-        // Set the waker first, then look: a frame that arrives in between wakes it.
+        // Set the waker first, then look, so that a frame which arrives in between wakes it.
         self.sleepers.set(self.number, Some(waker.clone()));
         let mut trunk = locked(&self.trunk);
         if trunk.waiting(self.number) > 0 || trunk.is_forgotten(self.number) {
             return false;
         }
         let armed = trunk.device.arm(&Waker::from(self.sleepers.clone()));
-        // The device may have room, which it does not report a second time.
+        // The device may have room now, which it does not report a second time.
         let others = if armed { Vec::new() } else { trunk.have_room(self.number) };
         drop(trunk);
         others.into_iter().for_each(|port| self.sleepers.wake_one(port));

@@ -1,6 +1,6 @@
 //! Finds, inserts and removes the 4 bytes of a VLAN tag.
 //!
-//! Called by: `vlan/port.rs`, `vlan/trunk.rs`. Source: IEEE 802.1Q section 9.6. `wire::vlan` has
+//! Called by: `vlan/port.rs`, `vlan/trunk.rs`. Source: IEEE 802.1Q section 9.6. `wire::vlan` parses
 //! the same header for the stack; a test compares the two.
 
 use base::DropReason;
@@ -19,11 +19,11 @@ pub(super) const ID_MASK: u16 = 0x0fff;
 /// are kept.
 const TAGS_MAX: usize = 2;
 
-/// The tags that a device inserts into each frame and removes again, the outer one first. A tap
-/// restores them with [`Tags::front`], to show frames as on the wire.
+/// The tags that a device inserts into each frame and removes again, the outer tag first. A tap
+/// restores them with [`Tags::front`], to show frames as they are on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tags {
-    /// TPID and VLAN of each.
+    /// The TPID and the VLAN of each tag.
     tags: [(u16, u16); TAGS_MAX],
     count: usize,
 }
@@ -40,19 +40,19 @@ pub enum Id {
 /// One tag: a TPID and a VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Both as one number, the priority zero.
+    /// TPID and VLAN as one number, with priority zero.
     word: u32,
 }
 
 impl Tag {
-    /// Bytes of it in a frame, behind the addresses.
+    /// Bytes of a tag in a frame, after the addresses.
     pub const LEN: usize = LEN;
 
     pub(super) fn new(protocol: u16, id: u16) -> Tag {
         Tag { word: u32::from(protocol) << 16 | u32::from(id & ID_MASK) }
     }
 
-    /// The bytes of it, without a priority, which is the upper half of the third.
+    /// The tag's bytes, with priority zero. The priority is the upper half of the third byte.
     pub fn bytes(self) -> [u8; LEN] {
         self.word.to_be_bytes()
     }
@@ -62,7 +62,8 @@ impl Tag {
         self.word as u16
     }
 
-    /// Does a frame have it, with an EtherType behind it? Its priority does not matter.
+    /// Does a frame have this tag, followed by an EtherType? The priority in the frame's tag does
+    /// not matter.
     #[inline(always)]
     pub fn is_in(self, frame: &Mbuf) -> bool {
         let front = frame.as_slice().first_chunk::<{ ADDRESSES + LEN + 2 }>();
@@ -72,8 +73,8 @@ impl Tag {
         word.is_some_and(|word| u32::from_ne_bytes(*word) & mask == self.word.to_be())
     }
 
-    /// Remove it from a frame that has it; the mbuf keeps its priority. Any other frame stays as it
-    /// is.
+    /// Remove this tag from a frame that has it; the mbuf keeps the priority. Frames without it are
+    /// not changed.
     pub fn strip_from(self, frame: &mut Mbuf) {
         if self.is_in(frame) {
             strip(frame);
@@ -94,7 +95,7 @@ impl Tags {
         self.count == 0
     }
 
-    /// These tags, and another one behind them.
+    /// These tags, followed by another one.
     pub(super) fn and(mut self, protocol: u16, id: u16) -> Tags {
         if let Some(tag) = self.tags.get_mut(self.count) {
             *tag = (protocol, id);
@@ -123,12 +124,12 @@ impl Tags {
 }
 
 impl Front {
-    /// Its bytes.
+    /// The bytes of the front.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// How many of them are tags.
+    /// How many of the bytes are tags.
     pub fn tag_bytes(&self) -> usize {
         self.len.saturating_sub(ADDRESSES)
     }
@@ -139,14 +140,14 @@ impl Front {
     }
 }
 
-/// The bytes of a frame where the tag would be.
+/// What a frame has in the place of the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Another EtherType, or a frame too short to have one.
     Untagged,
     /// A tag with this TCI.
     Tag(u16),
-    /// A truncated tag, or one without an EtherType behind it.
+    /// A truncated tag, or a tag that no EtherType follows.
     Cut,
 }
 
@@ -163,8 +164,8 @@ pub(super) fn find(bytes: &[u8], protocol: u16) -> Found {
     }
 }
 
-/// Insert a tag, in place if the frame's buffer has headroom, which frames of the stack have; else
-/// in a copy.
+/// Insert a tag: in place if the frame's buffer has headroom, which frames from the stack have,
+/// otherwise in a copy.
 ///
 /// # Errors
 /// The frame is too short for a link header, or the pool is exhausted; the frame is unchanged.
@@ -192,7 +193,8 @@ pub(super) fn push(
     Ok(())
 }
 
-/// `false`, and nothing is changed, if there is no headroom or another handle has the addresses.
+/// Insert a tag in place. Returns `false`, and changes nothing, if there is no headroom or if
+/// another handle shares the addresses.
 #[inline(always)]
 fn insert(frame: &mut Mbuf, addresses: &[u8; ADDRESSES], protocol: u16, control: u16) -> bool {
     if frame.prepend(LEN).is_none() {
@@ -226,9 +228,10 @@ pub(super) fn pop(frame: &mut Mbuf) {
 /// frame with more.
 const PRIORITY_TAGS_MAX: usize = 2;
 
-/// Remove the priority tags at the front of a frame, of these TPIDs: tags of VLAN 0, which say how
-/// urgent a frame is and are no part of a VLAN. A frame without one stays as it is. The mbuf keeps
-/// the priority of the last. 802.1Q section 6.9, table 9-2.
+/// Remove the priority tags with these TPIDs from the front of a frame. A priority tag is a tag of
+/// VLAN 0: it tells how urgent a frame is and does not put it into a VLAN. A frame without such a
+/// tag is not changed. The mbuf keeps the priority of the last tag that was removed. 802.1Q section
+/// 6.9, table 9-2.
 pub(super) fn strip_priority_of(frame: &mut Mbuf, protocols: &[u16], pool: &mut Pool) -> bool {
     let has_one = |frame: &Mbuf| {
         let is_it = |&protocol: &u16| match find(frame.as_slice(), protocol) {
@@ -249,7 +252,7 @@ pub(super) fn strip_priority_of(frame: &mut Mbuf, protocols: &[u16], pool: &mut 
     count > 0
 }
 
-/// Remove the tag of a frame that has one; the mbuf keeps its TCI.
+/// Remove the tag from a frame that has one; the mbuf keeps the tag's TCI.
 #[inline]
 pub(super) fn strip(frame: &mut Mbuf) {
     let tag = frame.as_slice().get(ADDRESSES..).and_then(|tag| tag.first_chunk::<LEN>());

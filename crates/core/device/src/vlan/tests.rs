@@ -66,7 +66,7 @@ fn each_port_has_its_frames_and_the_rest_is_nobodys() {
         bytes(&[(SERVICE_TAG, 5)], 7, 64),
     ];
     send(&mut peer, &mut pool, &sent);
-    // A truncated tag, and one without an EtherType behind it.
+    // Send a frame with a truncated tag, and one with a tag that no EtherType follows.
     send(&mut peer, &mut pool, &[sent[0][..15].to_vec(), sent[0][..17].to_vec()]);
     let of_five = receive(&mut ports[0], &mut pool);
     assert_eq!(slices(&of_five), [bytes(&[], 1, 60), bytes(&[], 6, 60)]);
@@ -82,7 +82,7 @@ fn each_port_has_its_frames_and_the_rest_is_nobodys() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// A priority tag does not decide which port gets a frame; the tag behind it does.
+/// A priority tag does not decide which port gets a frame; the tag after it does.
 #[test]
 fn a_frame_with_a_priority_tag_is_whose_it_is_without() {
     let mut pool = Pool::new(4 << 20);
@@ -103,8 +103,8 @@ fn a_frame_with_a_priority_tag_is_whose_it_is_without() {
     assert_eq!(untagged, [bytes(&[], 2, 60), bytes(&[], 3, 60)]);
     receive(&mut ports[0], &mut pool);
     assert_eq!(ports[0].drops().map(|d| d.of(DropReason::VlanUnknown)), Some(1), "three tags");
-    // Inside a VLAN the stack removes the priority tag; if another handle has the frame too, in a
-    // copy.
+    // Inside a VLAN the stack removes the priority tag. If another handle shares the frame, the tag
+    // is removed in a copy.
     let mut frame = pool.copy_of(&behind).expect("room");
     let other = pool.share(&mut frame);
     assert!(strip_priority(&mut frame, &mut pool));
@@ -314,7 +314,7 @@ fn pushed_back(pool: &mut Pool) -> (Vec<Port>, mem::Mem, Burst) {
     (ports, theirs, burst)
 }
 
-/// By then the device has forgotten the push back of the first port.
+/// When this happens, the device has forgotten the push back of the first port.
 #[test]
 fn a_burst_of_another_port_wakes_who_was_pushed_back() {
     let mut pool = Pool::new(4 << 20);

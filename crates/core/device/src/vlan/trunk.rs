@@ -24,11 +24,11 @@ type Members = [Option<u16>; tag::ID_MASK as usize + 1];
 /// The trunk's state of a port.
 #[derive(Default)]
 struct Member {
-    /// Its tag, unless it has the frames without one.
+    /// The port's tag; `None` if the port gets the frames without a tag.
     tag: Option<Tag>,
     /// Frames as they came, tags included.
     waiting: VecDeque<Mbuf>,
-    /// Its last burst was pushed back, in whole or in part.
+    /// Was the port's last burst pushed back, in whole or in part?
     owed: bool,
     closed: bool,
 }
@@ -46,10 +46,10 @@ pub(super) struct Trunk {
     members: Box<Members>,
     untagged: Option<u16>,
     ports: Vec<Member>,
-    /// The last burst, of any port, was pushed back: the device remembers it and will report room.
-    /// It remembers no earlier burst.
+    /// Was the last burst, of any port, pushed back? The device remembers only that burst, and will
+    /// report room for it.
     remembers: bool,
-    /// Drops that belong to no port, and how many there are.
+    /// The drops that belong to no port, and their number.
     drops: Drops,
     counted: u64,
 }
@@ -94,7 +94,7 @@ impl Wake for Sleepers {
 }
 
 impl Trunk {
-    /// `ids` are the VLANs of the ports, in order; `None` means untagged.
+    /// `ids` are the VLANs of the ports, in order; `None` means frames without a tag.
     pub(super) fn new(device: Box<dyn Device>, protocol: u16, ids: &[Option<u16>]) -> Trunk {
         let mut members: Box<Members> = Box::new([None; tag::ID_MASK as usize + 1]);
         let mut untagged = None;
@@ -108,8 +108,8 @@ impl Trunk {
         Trunk { device, protocol, members, untagged, ports, remembers: false, drops, counted: 0 }
     }
 
-    /// A port for VLAN `id`, instead of the one that has it; the place of a closed port is used
-    /// again, but not the first one, which has the trunk's drops.
+    /// Add a port for VLAN `id`; it replaces the port that has the VLAN. The place of a closed port
+    /// is used again, but not that of the first port, which reports the trunk's drops.
     pub(super) fn add(&mut self, id: u16) -> usize {
         let closed = (1..self.ports.len()).find(|&port| self.ports[port].closed);
         let port = closed.unwrap_or(self.ports.len());
@@ -131,7 +131,7 @@ impl Trunk {
         self.ports.get(port).map_or(0, |member| member.waiting.len())
     }
 
-    /// Move frames that wait for a port, as far as there is room.
+    /// Move the frames that wait for a port into `into`, as many as fit.
     #[inline]
     pub(super) fn take_queued(&mut self, port: usize, into: &mut Burst) {
         let Some(member) = self.ports.get_mut(port) else { return };
@@ -142,8 +142,9 @@ impl Trunk {
         }
     }
 
-    /// Receive a burst from the device and distribute it: the frames of `port` stay in `into`, with
-    /// their tags; its queue has to be empty. Returns the other ports whose queue was empty before.
+    /// Receive a burst from the device and distribute it. The frames of `port` stay in `into`, with
+    /// their tags; its queue has to be empty. Returns the other ports that have frames now and
+    /// whose queue was empty before.
     #[inline]
     pub(super) fn fetch(&mut self, port: usize, pool: &mut Pool, into: &mut Burst) -> Vec<usize> {
         let begin = into.len();
@@ -159,7 +160,7 @@ impl Trunk {
         }
     }
 
-    /// The tag of a port, if it still gets the frames of its VLAN: another port may get them now.
+    /// The tag of a port; `None` if another port gets the frames of its VLAN now.
     #[inline(always)]
     fn tag_of(&self, port: usize) -> Option<Tag> {
         let member = self.ports.get(port)?;
@@ -168,8 +169,8 @@ impl Trunk {
         (has && !member.closed).then_some(tag)
     }
 
-    /// Distribute the frames from `at` on, which are not all of `port`. The port is looked up once
-    /// for consecutive frames of one VLAN.
+    /// Distribute the frames from position `at` on, some of which are not for `port`. For
+    /// consecutive frames of one VLAN the port is looked up once.
     #[inline(never)]
     fn distribute(
         &mut self,
@@ -207,8 +208,8 @@ impl Trunk {
         self.counted += 1;
     }
 
-    /// Queue a frame for another port; the first frame in a queue adds that port to `news`, the
-    /// ports to wake.
+    /// Queue a frame for another port. If it is the first frame in that port's queue, add the port
+    /// to `news`, the ports to wake.
     fn enqueue(&mut self, to: usize, frame: Mbuf, pool: &mut Pool, news: &mut Vec<usize>) {
         let Some(member) = self.ports.get_mut(to) else { return };
         if member.waiting.len() >= QUEUE {
@@ -221,8 +222,9 @@ impl Trunk {
         member.waiting.push_back(frame);
     }
 
-    /// Note that a burst of a port was offered to the device, which took `all` of it or not.
-    /// Returns the ports to wake: the device has forgotten that they wait for room.
+    /// Note that a burst of a port was offered to the device; `all` tells whether the device took
+    /// all of it. Returns the ports to wake, because the device has forgotten that they wait for
+    /// room.
     pub(super) fn offered(&mut self, port: usize, all: bool) -> Vec<usize> {
         if let Some(member) = self.ports.get_mut(port) {
             member.owed = !all;
@@ -262,7 +264,7 @@ impl Trunk {
         if open { Ok(to) } else { Err(DropReason::VlanUnknown) }
     }
 
-    /// A port was dropped: discard its frames.
+    /// A port was dropped: discard the frames that wait for it.
     pub(super) fn close(&mut self, port: usize) {
         if let Some(member) = self.ports.get_mut(port) {
             member.closed = true;
@@ -271,7 +273,8 @@ impl Trunk {
         }
     }
 
-    /// Grows with the trunk's drops; `None` if the device has some, which may grow by themselves.
+    /// A number that grows with the trunk's drops; `None` if the device counts drops too, which may
+    /// grow at any time.
     pub(super) fn counted(&self) -> Option<u64> {
         self.device.drops().is_none().then_some(self.counted)
     }

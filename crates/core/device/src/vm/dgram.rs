@@ -1,11 +1,11 @@
-//! One frame per datagram.
+//! A virtual machine's network with one frame per datagram.
 //!
 //! Called by: the stack; programs that open one.
 //!
 //! A frame finds no room if our socket's buffer or the other end's queue is full. Only a connected
-//! socket is notified of room in that queue, and ours is not connected: if it were, the kernel
-//! would refuse the frames of a restarted machine until something was sent to it. So while the
-//! queue is full, a second socket is connected as a probe; it sends nothing.
+//! socket is notified of room in that queue, and our socket is not connected: otherwise the kernel
+//! would refuse the frames of a restarted machine until something was sent to that machine. So
+//! while the queue is full, a second socket is connected as a probe. The probe sends nothing.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,7 +32,7 @@ enum Full {
 /// A virtual machine's network over a datagram socket.
 pub struct Dgram {
     socket: UnixDatagram,
-    /// While connected, is notified of room in the other end's queue.
+    /// A second socket. While it is connected, it is notified of room in the other end's queue.
     probe: UnixDatagram,
     remote: PathBuf,
     interest: Interest,
@@ -76,8 +76,9 @@ impl Dgram {
         self
     }
 
-    /// A frame found no room: find out where, and wait for room there. If that fails, because the
-    /// other end is gone, `full` is `None`, and the frame can be offered again at once.
+    /// A frame found no room: find out where room is missing, and wait for room there. If that
+    /// fails because the other end is gone, `full` is `None`, and the frame can be offered again at
+    /// once.
     fn wait_for_room(&mut self) {
         let waits = if is_ready(&self.socket, PollFlags::OUT) {
             // Connect again each time: there may be another machine at that path.
@@ -109,12 +110,14 @@ impl Device for Dgram {
     }
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
-        // A driver woken by room may have nothing to send any more: stop waiting for room.
+        // A driver that was woken for room may have nothing to send any more, so stop waiting for
+        // room.
         if self.full.is_some() && self.tx_ready() {
             self.wait_no_longer();
         }
         let before = into.len();
-        // No more frames than there was room, so that dropped frames cannot keep us here.
+        // Take no more frames than there was room for, so that dropped frames cannot keep this loop
+        // running.
         for _ in 0..into.remaining_capacity() {
             let len = match self.socket.recv(&mut self.room) {
                 Ok(len) => len,
@@ -150,7 +153,7 @@ impl Device for Dgram {
                         self.wait_for_room();
                         break;
                     }
-                    // No receiver. The next frame looks up the path again.
+                    // There is no receiver. For the next frame the path is looked up again.
                     Err(_) => self.drops.count(DropReason::DeviceLinkDown),
                 }
             }

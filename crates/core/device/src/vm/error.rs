@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why a socket could not be made, or why it carries no frames.
+/// Why a socket could not be made, or why frames do not pass.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum VmError {
@@ -15,19 +15,19 @@ pub enum VmError {
     Refused {
         /// What was tried.
         what: &'static str,
-        /// Where.
+        /// The socket's path.
         place: String,
         /// The system's error.
         error: Arc<io::Error>,
     },
-    /// The path of the socket to be made is a file that is not a socket; it is left alone.
+    /// At the path for the socket is a file that is not a socket. The file is not touched.
     NotASocket {
-        /// Where.
+        /// The path.
         place: String,
     },
-    /// The path of the socket to be made is another program's socket.
+    /// At the path for the socket is another program's socket.
     InUse {
-        /// Where.
+        /// The path.
         place: String,
     },
     /// No machine has connected yet, or the last one has gone.
@@ -37,7 +37,7 @@ pub enum VmError {
     },
     /// The other end has closed the connection, or sent an invalid length.
     Gone {
-        /// Where it was.
+        /// The path at which it was.
         place: String,
     },
 }

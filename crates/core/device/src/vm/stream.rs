@@ -2,10 +2,10 @@
 //!
 //! Called by: the stack; programs that open one.
 //!
-//! Received bytes gather in one buffer, from which whole frames are taken; bytes to send gather in
-//! another, from which the socket takes what it can. Both are bounded: the first by the longest
-//! frame, the second by pushing back. When the socket has room for waiting bytes, the driver is
-//! woken (`vm.rs`) and calls `rx_burst`, which sends them.
+//! Received bytes are collected in one buffer, from which whole frames are taken. Bytes to send are
+//! collected in another buffer, from which the socket takes what it can. Both buffers are bounded:
+//! the first by the longest frame, the second by pushing back. When the socket has room for waiting
+//! bytes, the driver is woken (`vm.rs`) and calls `rx_burst`, which sends them.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -21,10 +21,10 @@ use rustix::event::epoll::EventFlags;
 use super::{Interest, LONGEST, Name, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
 
-/// Bytes of a length.
+/// Bytes of the length in front of a frame.
 const LENGTH: usize = 4;
 
-/// Bytes per read: several frames.
+/// Bytes of one read, which contains several frames.
 const READ: usize = 64 << 10;
 
 /// With this many bytes waiting for the socket, frames are pushed back.
@@ -37,7 +37,7 @@ pub struct Stream {
     socket: Option<UnixStream>,
     /// Waits for a connection at the listener, or for bytes at the connection.
     interest: Interest,
-    /// The epoll instance also waits for room in the socket.
+    /// Does the epoll instance also wait for room in the socket?
     waits_for_room: bool,
     /// A waiting connection could not be accepted.
     is_refused: bool,
@@ -49,7 +49,8 @@ pub struct Stream {
     /// Bytes to send; the first `written` of them are sent.
     outgoing: Vec<u8>,
     written: usize,
-    /// Bytes of each frame that is not sent whole, and how many of the first one's are sent.
+    /// For each frame that was not sent whole: its bytes. And how many bytes of the first one were
+    /// sent.
     unsent: VecDeque<usize>,
     sent_of_first: usize,
     trouble: Option<VmError>,
@@ -119,7 +120,7 @@ impl Stream {
         socket.set_nonblocking(true).map_err(refused())?;
         self.interest.add(&socket, EventFlags::IN).map_err(refused())?;
         if let Some((listener, _)) = &self.listener {
-            // Further waiting connections would make the descriptor readable all the time.
+            // Ignore further connections, which would make the descriptor readable all the time.
             self.interest.change(listener, EventFlags::empty()).map_err(refused())?;
         }
         self.socket = Some(socket);
@@ -127,7 +128,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The connection is over.
+    /// Note that the connection is over.
     fn close(&mut self) {
         if let Some(socket) = self.socket.take() {
             self.interest.remove(&socket);
@@ -164,9 +165,9 @@ impl Stream {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
             Err(error) => Some(VmError::refused("accepting at", &self.path)(error)),
         };
-        // If accepting fails (no free file descriptor, for one), the connection stays in the
-        // backlog. Ignore the listener's events until it works: they would wake the driver all the
-        // time.
+        // If accepting fails, for example because there is no free file descriptor, the connection
+        // stays in the backlog. Ignore the listener's events until accepting works, because they
+        // would wake the driver all the time.
         let is_refused = trouble.is_some();
         if is_refused != self.is_refused {
             self.is_refused = is_refused;
@@ -206,7 +207,7 @@ impl Stream {
         let rest = self.incoming.get(self.read..)?;
         let len = u32::from_be_bytes(*rest.first_chunk::<LENGTH>()?) as usize;
         if len == 0 || len > LONGEST {
-            // Frame boundaries are lost from here on.
+            // From here on it is not known where frames begin.
             self.drops.count(DropReason::DeviceBadHeader);
             self.close();
             return None;
@@ -242,9 +243,9 @@ impl Stream {
         }
     }
 
-    /// The socket is full: the rest waits. The sent bytes are removed from the buffer once they are
-    /// no fewer than the waiting ones, so that moving costs no more than writing did, and the
-    /// buffer is never twice as long as what waits.
+    /// The socket is full, so the remaining bytes wait. The sent bytes are removed from the buffer
+    /// once they are at least as many as the waiting ones. So moving bytes costs no more than
+    /// writing them did, and the buffer is never more than twice as long as what waits.
     fn keep_rest(&mut self) {
         if self.written >= self.outgoing.len() - self.written {
             self.outgoing.drain(..self.written);
@@ -349,7 +350,7 @@ impl Device for Stream {
         self.socket.is_none() && self.listener.is_none()
     }
 
-    /// A connection that could not be accepted is tried again.
+    /// True if a connection could not be accepted, which is tried again.
     fn is_unfinished(&self) -> bool {
         self.is_refused
     }

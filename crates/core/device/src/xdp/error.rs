@@ -6,7 +6,7 @@ use core::fmt;
 
 use rustix::io::Errno;
 
-/// Why an interface could not be opened, or why it does not carry frames.
+/// Why an interface could not be opened, or why frames do not pass.
 ///
 /// [`fmt::Display`] gives one sentence for what happened and one with the command that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum XdpError {
     NoPrivilege,
     /// This kernel has no AF_XDP, or no bpf(2).
     NoDriver,
-    /// No interface of that name in this thread's network namespace.
+    /// There is no interface of that name in this thread's network namespace.
     NoInterface {
         /// As given.
         name: String,
@@ -51,7 +51,7 @@ pub enum XdpError {
         what: &'static str,
         /// The interface.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
     /// The interface is down: frames for it are lost until it is up.

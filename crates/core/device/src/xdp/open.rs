@@ -45,12 +45,13 @@ struct Memory {
 }
 
 impl Memory {
-    /// For copy mode: chunks may have any address, chosen to spread over cache sets.
+    /// For copy mode: chunks may have any address; these are chosen so that they spread over cache
+    /// sets.
     const COPIED: [Memory; 2] = [
         Memory { layout: FrameLayout::of(Class::K2), chunk: 2048 },
         Memory { layout: FrameLayout::of(Class::K4), chunk: 4096 },
     ];
-    /// For zero copy, where a device writes: no frame crosses a page.
+    /// For zero copy, where a device writes into the memory: no frame crosses a page.
     const PAGES: [Memory; 1] =
         [Memory { layout: FrameLayout { class: Class::K2, stride: 4096 }, chunk: 4096 }];
 
@@ -102,8 +103,8 @@ impl XdpSocket {
     }
 
     /// Open the first `count` queues of an interface (at least one), for as many stacks on as many
-    /// threads. The device spreads flows over them. The XDP program is detached with the last of
-    /// them.
+    /// threads. The device spreads flows over the queues. The XDP program is detached when the last
+    /// of them is closed.
     ///
     /// # Errors
     /// As [`XdpSocket::open`], and [`XdpError::NoQueue`].
@@ -165,7 +166,8 @@ impl XdpSocket {
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Retry while the queue is busy: the kernel frees the queue of a closed socket later, in a worker.
+/// Try again while the queue is busy: the kernel frees the queue of a closed socket later, in a
+/// worker thread.
 fn patiently(mut bind: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     let start = Instant::now();
     loop {
@@ -209,7 +211,7 @@ fn shared(
         .map_err(refused("making the rings"))?;
     let at = sockopt::xdp_mmap_offsets(&fd).map_err(refused("making the rings"))?;
     let map = "mapping the rings";
-    // Frames are sent from behind the reserved bytes, which stay the mbuf's.
+    // Frames are sent from after the reserved bytes, which still belong to the mbuf.
     let lent = (0..TRANSMIT).filter_map(|_| frames.lend());
     let free = lent.map(|offset| offset + Frames::RESERVED as u64).collect();
     Ok(XdpSocket {

@@ -1,12 +1,12 @@
 //! The XDP program that redirects frames to our sockets, loaded by bpf(2): six instructions.
 //!
 //! Called by: `xdp.rs`. Sources: bpf(2), Linux `uapi/linux/bpf.h`, RFC 9669 for the instructions.
-//! They are assembled here, because an object file would need a BPF compiler to build it
+//! The instructions are assembled here, because building an object file would need a BPF compiler
 //! (docs/decisions/0049-packet-sockets.md).
 //!
-//! A frame goes to the socket that the map has for its receive queue; without one it goes to the
-//! kernel's own stack. The program is attached by a BPF link: when the link's last descriptor is
-//! closed it is detached, however the process ends.
+//! A frame goes to the socket that the map contains for its receive queue. If the map contains
+//! none, the frame goes to the kernel's own stack. The program is attached by a BPF link: when the
+//! link's last descriptor is closed, the program is detached, however the process ends.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_long};

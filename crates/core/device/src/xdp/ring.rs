@@ -4,10 +4,10 @@
 //! Called by: `xdp.rs`. Source: Linux `Documentation/networking/af_xdp.rst`, `uapi/linux/if_xdp.h`.
 //!
 //! A ring has one producer and one consumer. The consumer reads the entries from the consumer index
-//! to the producer index; the producer writes the others. Each side stores its own index (release)
-//! after it is done with an entry, and loads the index of the other side (acquire) before it
-//! touches one. The side that last took a frame's address off a ring owns the frame. Addresses from
-//! the kernel are checked nevertheless.
+//! to the producer index; the producer writes the other entries. Each side stores its own index
+//! (release) after it is done with an entry, and loads the index of the other side (acquire) before
+//! it touches one. A frame belongs to the side that last took the frame's address off a ring.
+//! Addresses from the kernel are checked nevertheless.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;

@@ -1,8 +1,8 @@
 //! The doorbell in every interleaving: no thread sleeps while there is news.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p wirespeed-device --test loom_doorbell --release
-//! --target-dir target/loom`. The ring of frames is modelled by a counter. A lost wake-up shows as
-//! a deadlock, which loom reports by a panic; the mutants must have one.
+//! --target-dir target/loom`. A counter models the ring of frames. If a wake-up is lost, loom finds
+//! a deadlock and reports it by a panic. The mutants, which are wrong on purpose, must cause one.
 #![cfg(loom)]
 
 mod task;
@@ -10,7 +10,8 @@ mod task;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
-// Not loom's `Arc`, which panics when it is dropped during a panic: the mutants must unwind.
+// This is not loom's `Arc`, which panics when it is dropped during a panic, because the mutants
+// must unwind.
 use std::sync::Arc;
 use wirespeed_device::Doorbell;
 
@@ -199,7 +200,7 @@ fn mutant_with_a_plain_load_and_no_fence_loses_a_ring() {
     split(false);
 }
 
-/// As in `mem` with coalescing: one frame alone wakes nobody, two always do.
+/// As in `mem` with coalescing: one frame alone wakes no one, two always do.
 #[test]
 fn what_has_gathered_between_looking_and_sleeping_is_not_lost() {
     loom::model(|| {
@@ -287,7 +288,8 @@ fn mutant_that_arms_after_it_has_looked_loses_an_arrival() {
     until(false);
 }
 
-/// As a stack's port does: the end of the peer is not a frame, so the second look checks both.
+/// As in a stack's port: the end of the peer is not a frame, so the second look has to check for
+/// both.
 fn until_the_end(looks_for_the_end: bool) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);

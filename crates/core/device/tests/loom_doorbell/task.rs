@@ -1,10 +1,11 @@
-//! The sleeper is a task: woken at any time, it is polled again after each wake-up.
+//! The sleeper is a task: it may be woken at any time, and it is polled again after each wake-up.
 
 use std::task::{Wake, Waker};
 
 use super::*;
 
-/// A task and its executor: woken at any time, polled again after each wake-up.
+/// A task and its executor. The task may be woken at any time, and is polled again after each
+/// wake-up.
 struct Task {
     woken: Mutex<bool>,
     changed: Condvar,

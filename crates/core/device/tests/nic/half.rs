@@ -1,4 +1,4 @@
-//! Half duplex: deferral, collisions, and that both ends get frames through.
+//! Half duplex: deferral, collisions, and a test that both ends get frames through.
 
 use base::{DropReason, Duration};
 use wirespeed_device::Device;
@@ -20,7 +20,7 @@ fn who_hears_the_other_waits_for_the_gap_behind_it() {
     link.later(Duration::from_millis(5));
     assert_eq!((link.a.receive().len(), link.b.receive().len()), (1, 1));
     assert_eq!((link.a.nic.counts().collisions, link.b.nic.counts().collisions), (0, 0));
-    // The same again, with the arrival checked to the nanosecond.
+    // Do the same again, and check the arrival to the nanosecond.
     let mut link = Link::new(&shared(1));
     link.a.send(1, 1_514);
     link.later(Duration::from_micros(11));
@@ -48,9 +48,9 @@ fn who_begins_before_it_can_hear_the_other_collides_and_both_get_through() {
     }
 }
 
-/// With both ends saturated, only frames given up are lost, and the cable carries more than half of
-/// its rate (Boggs, Mogul, Kent: "Measured Capacity of an Ethernet", 1988, has 85 % and more for
-/// long frames and few stations).
+/// If both ends always have frames to send, only frames that are given up are lost, and the cable
+/// carries more than half of its rate (Boggs, Mogul, Kent: "Measured Capacity of an Ethernet",
+/// 1988, measured 85 % and more for long frames and few stations).
 #[test]
 fn two_ends_that_always_have_more_share_the_cable() {
     let mut link = Link::new(&shared(7));

@@ -37,7 +37,7 @@ impl Host {
         Host { nic, pool: Pool::new(4 << 20), woken: Arc::default() }
     }
 
-    /// Send `count` frames, each with its number in front; returns how many were taken.
+    /// Send `count` frames, each of which begins with its number. Returns how many were taken.
     pub(crate) fn send(&mut self, count: usize, len: usize) -> usize {
         let mut burst = Burst::new();
         for number in 0..count.min(BURST) {
@@ -54,7 +54,7 @@ impl Host {
         taken
     }
 
-    /// Receive what has arrived.
+    /// Receive the frames that have arrived.
     pub(crate) fn receive(&mut self) -> Vec<Vec<u8>> {
         let (mut burst, mut all) = (Burst::new(), Vec::new());
         while self.nic.rx_burst(&mut self.pool, &mut burst) > 0 {
@@ -66,7 +66,8 @@ impl Host {
         all
     }
 
-    /// Arm: the time to wake without being woken; `None` if something is ready already.
+    /// Arm. Returns the time at which to wake without being woken; `None` if something is ready
+    /// already.
     pub(crate) fn sleep(&mut self) -> Option<Instant> {
         self.nic.arm(&self.woken.clone().into()).then(|| self.nic.wakes_at())
     }
@@ -101,8 +102,8 @@ impl Link {
         self.clock.store(at.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Advance time until nothing more will arrive at the second end; returns the arrival time and
-    /// first byte of each frame.
+    /// Advance time until nothing more will arrive at the second end. Returns the arrival time and
+    /// the first byte of each frame.
     pub(crate) fn arrivals(&mut self) -> Vec<(Instant, u8)> {
         let mut all = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Rings and the link between them: capacity, losses, the cost of a ring of one descriptor.
+//! Rings and the link between them: capacity, losses, and the cost of a ring of one descriptor.
 
 use base::{DropReason, Duration, Instant};
 use wirespeed_device::Device;
@@ -114,8 +114,8 @@ fn what_can_never_go_is_counted_and_stops_nobody() {
     assert_eq!(link.a.nic.drops().map(|d| d.of(DropReason::DeviceFrameTooBig)), Some(1));
 }
 
-/// A dropped frame's descriptor goes to the next frame: nobody would be notified of room in an
-/// empty ring.
+/// The descriptor of a dropped frame is used for the next frame. Otherwise the driver would wait,
+/// and no one would be notified of room in an empty ring.
 #[test]
 fn behind_a_frame_that_can_never_go_the_next_one_has_its_descriptor() {
     let mut link = Link::new(&Config { tx_ring: 1, ..ten_megabit() });

@@ -1,4 +1,4 @@
-//! Interrupts: predicted to the nanosecond, or rung by the other end.
+//! Interrupts, which are predicted to the nanosecond or rung by the other end.
 
 use base::{Duration, Instant};
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ fn nobody_is_woken_for_room_who_asked_for_none() {
     assert_eq!(link.a.sleep(), Some(Instant::NEVER));
 }
 
-/// A step of a run: send frames, or query an end, a number of nanoseconds after the previous step.
+/// A step of a run: send frames, or query an end, so many nanoseconds after the previous step.
 #[derive(Clone, Debug)]
 enum Step {
     Send { from_b: bool, count: usize, len: usize, after_ns: u64 },
@@ -99,7 +99,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Queries do not affect arrivals or collisions, in full duplex and half duplex.
+    /// Queries do not change arrivals or collisions, in full duplex and in half duplex.
     #[test]
     fn looking_changes_nothing(steps in steps(), half in any::<bool>(), seed in any::<u64>()) {
         use wirespeed_device::nic::Duplex;

@@ -1,8 +1,9 @@
-//! Packet and AF_XDP sockets on the ends of a veth pair, against each other and against the kernel
-//! of this machine, each case in a network namespace of its own.
+//! Packet and AF_XDP sockets on the ends of a veth pair, with each other and with the kernel of
+//! this machine as peers. Each case runs in a network namespace of its own.
 //!
-//! No harness: a case whose needs are not met is skipped with the reason (`testbed`). An argument
-//! that is not an option selects cases by part of their name.
+//! The program has no test harness, so that it can skip a case whose needs are not met and report
+//! the reason (`testbed`). An argument that is not an option selects the cases whose names contain
+//! it.
 
 use std::process::ExitCode;
 

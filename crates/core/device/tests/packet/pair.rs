@@ -1,4 +1,4 @@
-//! A veth pair with a packet socket of ours on one end, or on both.
+//! A veth pair with our packet sockets on one end or on both.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use testbed::ip;
 use wirespeed_device::packet::{Config, PacketSocket, Receive};
 use wirespeed_device::{Burst, Device};
 
-/// The timeout of a case: generous, because it elapses only on failure.
+/// The timeout of a case. It is generous, because it passes only if the case fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The EtherType of our frames: the kernel sends frames of its own on a veth.
+/// The EtherType of our frames, because the kernel also sends frames on a veth.
 pub(crate) const OURS: [u8; 2] = [0x88, 0xb5];
 
 /// Both kinds of ring.
@@ -24,8 +24,8 @@ pub(crate) fn veth() {
     up();
 }
 
-/// Bring both ends up, and wait until they carry frames: until then, which takes the kernel a
-/// moment, sent frames are lost.
+/// Bring both ends up, and wait until they carry frames. That takes the kernel a moment, and frames
+/// that are sent before are lost.
 pub(crate) fn up() {
     assert!(ip("link set va up") && ip("link set vb up"));
     let start = Instant::now();
@@ -38,7 +38,8 @@ pub(crate) fn up() {
     }
 }
 
-/// Wait until a frame passes from one to the other; it is sent again until one does.
+/// Wait until a frame passes from one device to the other. The frame is sent again until one
+/// arrives.
 pub(crate) fn passes(from: &mut impl Device, to: &mut impl Device, pool: &mut Pool) {
     let (start, mut burst) = (Instant::now(), Burst::new());
     let mut came = false;
@@ -77,7 +78,7 @@ pub(crate) fn send(device: &mut impl Device, pool: &mut Pool, mut burst: Burst) 
     assert!(burst.is_empty(), "{:?}", device.failure());
 }
 
-/// The next `count` frames that `wanted` accepts, or those that came in time.
+/// The next `count` frames that `wanted` accepts; fewer if they did not come in time.
 pub(crate) fn receive_all(
     device: &mut impl Device,
     pool: &mut Pool,

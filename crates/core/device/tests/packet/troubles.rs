@@ -1,4 +1,4 @@
-//! Failures of interfaces, and that each error says what to do.
+//! How interfaces fail, and that each error tells what to do.
 
 use base::DropReason;
 use mbuf::Pool;
@@ -51,7 +51,7 @@ fn refusals() {
 
 fn privilege() {
     veth();
-    // Only this thread gives it up.
+    // Only this thread gives up its privileges.
     let mut sets = capabilities(None).expect("they can be read");
     sets.effective.remove(CapabilitySet::NET_RAW);
     set_capabilities(None, sets).expect("less is always allowed");

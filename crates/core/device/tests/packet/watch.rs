@@ -1,5 +1,5 @@
-//! A watched interface: what it reports when it goes down or is deleted, and that a loopback's
-//! frames are shown once.
+//! A watched interface: what it reports when it goes down or is deleted. And a loopback interface,
+//! whose frames are shown once.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -68,8 +68,8 @@ fn down_at_first() {
 }
 
 fn loopback() {
-    /// The fill byte of each datagram, in the order of sending. The last one ends the test: by then
-    /// all others have been shown.
+    /// The fill byte of each datagram, in the order of sending. When the last one is shown the test
+    /// ends, because all others have been shown by then.
     const SENT: [u8; 6] = [1, 2, 3, 4, 5, 6];
     assert!(ip("link set lo up"));
     let mut watch = Watch::open("lo", true).expect("root may");

@@ -30,7 +30,7 @@ fn sizes() {
     for receive in KINDS {
         let (mut a, mut b) = (open("va", receive), open("vb", receive));
         let mut pool = Pool::new(64 << 20);
-        // More frames in all than the rings hold, in parts that fit.
+        // Send more frames in all than the rings hold, in parts that fit.
         for part in 0..8u16 {
             let numbers = part * 20..part * 20 + 20;
             let burst: Burst =
@@ -76,8 +76,8 @@ fn protocols() {
 
 fn outgoing() {
     veth();
-    // The kernel does not deliver a socket's own sent frames to it, but it does deliver those of
-    // other sockets, unless that is turned off.
+    // The kernel does not deliver the frames that a socket has sent to the same socket. It does
+    // deliver those of other sockets, unless that is turned off.
     let (mut a, mut beside) = (open("va", KINDS[0]), open("va", KINDS[0]));
     let mut b = open("vb", KINDS[0]);
     let mut pool = Pool::new(16 << 20);
@@ -92,7 +92,7 @@ fn outgoing() {
     }
 }
 
-/// A TCP segment with `len` bytes of payload, its checksum left to the device, behind `tags`.
+/// A TCP segment with `len` bytes of payload, whose checksum is left to the device, after `tags`.
 fn segment(v6: bool, len: usize, tags: &[u8]) -> Vec<u8> {
     let address = |last: u8| match v6 {
         true => format!("fd77::{last}").parse().expect("an address"),
@@ -207,14 +207,15 @@ fn losses() {
             into.drain(..).for_each(|frame| pool.free(frame));
         }
         if let Receive::Slots { .. } = receive {
-            // Counted as soon as the full ring is empty, even if no frame arrived since.
+            // The loss is counted as soon as the full ring was emptied, even if no frame has
+            // arrived since.
             assert!(dropped(&b, DropReason::DeviceRingFull) >= 296, "{:?}", b.drops());
         }
         while all < 300 && start.elapsed() < crate::pair::PATIENCE {
             b.rx_burst(&mut pool, &mut into);
             seen += into.iter().filter(|frame| ours(frame.as_slice())).count() as u64;
             into.drain(..).for_each(|frame| pool.free(frame));
-            // Frames of the kernel's own may be among the lost ones.
+            // Some of the lost frames may be the kernel's own.
             all = seen + dropped(&b, DropReason::DeviceRingFull);
         }
         assert!(all >= 300 && seen < 300, "{receive:?}: {seen} came, {:?}", b.drops());

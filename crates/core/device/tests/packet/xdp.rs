@@ -48,7 +48,7 @@ fn sizes() {
     }
 }
 
-/// More frames in all than the rings hold, in parts that fit.
+/// Send more frames in all than the rings hold, in parts that fit.
 fn every_length(a: &mut impl Device, b: &mut impl Device, pool: &mut Pool) {
     let len = |n: u16| 60 + usize::from(n % 160) * 9;
     for part in 0..150u16 {
@@ -97,7 +97,7 @@ fn queues() {
     assert!(ip(&format!("link add va {queues} type veth peer name vb {queues}")));
     up();
     let mut pool = Pool::new(64 << 20);
-    // With generic XDP a veth no longer knows the queue, so use native XDP.
+    // With generic XDP a veth does not know the queue any more, so use native XDP.
     let open = |name| XdpSocket::open_queues(&config(name, false), 4).expect("root may");
     let (mut a, mut b) = (open("va"), open("vb"));
     for (n, queue) in a.iter_mut().enumerate() {
@@ -120,7 +120,7 @@ fn losses() {
         let burst = (0..60).map(|n| frame(&mut pool, part * 60 + n, 100)).collect();
         send(&mut a, &mut pool, burst);
     }
-    // The last frames are sent only by further calls.
+    // The last frames are sent only when further calls are made.
     let (start, mut into, mut seen) = (std::time::Instant::now(), Burst::new(), 0);
     while seen + dropped(&b, DropReason::DeviceRingFull) + dropped(&a, DropReason::DeviceQueueFull)
         < 3_000
@@ -169,7 +169,7 @@ fn refusals() {
 
 fn privilege() {
     veth();
-    // Only this thread gives them up.
+    // Only this thread gives up its privileges.
     let mut sets = capabilities(None).expect("they can be read");
     sets.effective.remove(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
     sets.effective.remove(CapabilitySet::BPF | CapabilitySet::NET_RAW);

@@ -24,7 +24,8 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Frames both ways through a capture, compared with counters around it and with tshark's output.
+/// Frames in both directions pass a capture. They are compared with counters around it and with
+/// tshark's output.
 fn opens(link: LinkKind) {
     let mut end = End::new(link, true);
     end.echo_both_ways();

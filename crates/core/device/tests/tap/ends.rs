@@ -1,4 +1,5 @@
-//! The two ends of a test: a [`Tap`] that the test drives, and the kernel with its addresses.
+//! The two ends of a test: a [`Tap`] that the test uses directly, and the kernel with its
+//! addresses.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -10,10 +11,10 @@ use wirespeed_device::{Burst, Device};
 
 use crate::frames;
 
-/// The timeout of a case: generous, because it elapses only on failure.
+/// The timeout of a case. It is generous, because it passes only if the case fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The kernel's addresses and ours.
+/// The kernel's address; the next function returns ours.
 pub(crate) fn kernel(v6: bool) -> IpAddr {
     if v6 { "fd77::1".parse().expect("an address") } else { [10, 77, 0, 1].into() }
 }
@@ -76,8 +77,8 @@ impl End {
         self.send(frame);
     }
 
-    /// Send a TCP or UDP packet whose checksum is left to the kernel; with `size` not 0 a
-    /// super-segment to be segmented every `size` bytes.
+    /// Send a TCP or UDP packet whose checksum is left to the kernel. If `size` is not 0, it is a
+    /// super-segment that the kernel has to cut every `size` bytes.
     pub(crate) fn send_partial(&mut self, packet: &[u8], size: u16) {
         let mut frame = self.frame(packet);
         frame.set(Flags::CSUM_PARTIAL);
@@ -94,8 +95,9 @@ impl End {
         self.tap.drops().map_or(0, |drops| drops.of(reason))
     }
 
-    /// The next frame whose packet is `wanted`. Answers the kernel's requests for our link address
-    /// meanwhile, and ignores its other packets (router solicitations, MLD reports).
+    /// The next frame whose packet `wanted` accepts. Until it comes, the kernel's requests for our
+    /// link address are answered, and its other packets (router solicitations, MLD reports) are
+    /// ignored.
     pub(crate) fn receive(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Mbuf {
         let frame = self.receive_within(PATIENCE, wanted);
         frame.unwrap_or_else(|| panic!("nothing of the kind came; lost: {:?}", self.lost()))
@@ -136,14 +138,15 @@ impl End {
         }
         let solicitation = packet[0] >> 4 == 6 && packet.get(40) == Some(&135);
         if solicitation && packet.get(48..64) == Some(&frames::octets(ours(true))) {
-            // Its source is the kernel's address, or link-local.
+            // The source is the kernel's address or its link-local address.
             let mut src = [0; 16];
             src.copy_from_slice(&packet[8..24]);
             self.send_packet(&frames::advertisement(ours(true), src.into(), self.our_mac));
         }
     }
 
-    /// Wait until the kernel's addresses are usable: echo requests to both are answered.
+    /// Wait until the kernel's addresses are usable, that is, until it answers echo requests to
+    /// both.
     pub(crate) fn echo_both_ways(&mut self) {
         for v6 in [false, true] {
             if self.ethernet() && !v6 {
@@ -167,7 +170,7 @@ impl End {
     }
 }
 
-/// The kernel's end: both addresses, up.
+/// Configures the kernel's end: both addresses, up.
 pub(crate) fn setup() -> Setup {
     // Turn off duplicate address detection in this thread's namespace, so that addresses are usable
     // at once.

@@ -1,7 +1,9 @@
-//! TAP and TUN against the kernel of this machine, each case in a network namespace of its own.
+//! TAP and TUN with the kernel of this machine at the other end. Each case runs in a network
+//! namespace of its own.
 //!
-//! No harness: a case whose needs are not met is skipped with the reason (`testbed`). An argument
-//! that is not an option selects cases by part of their name.
+//! The program has no test harness, so that it can skip a case whose needs are not met and report
+//! the reason (`testbed`). An argument that is not an option selects the cases whose names contain
+//! it.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Offloads against the kernel: partial checksums, and TCP in super-segments both ways with a
-//! socket of the kernel, over a handshake made by the test.
+//! Offloads with the kernel: partial checksums, and TCP in super-segments in both directions with a
+//! socket of the kernel. The test itself makes the handshake.
 
 use core::ffi::c_int;
 use std::io::{Read, Write};
@@ -67,7 +67,7 @@ fn finished_in() {
     assert_eq!(frames::sum(&[segment, &pseudo.to_be_bytes()].concat()), 0xffff);
 }
 
-/// Our half of a connection, as far as a test needs one.
+/// Our half of a connection, as much of it as a test needs.
 struct Half {
     next: Segment,
     v6: bool,
@@ -113,7 +113,7 @@ fn supers_out(end: &mut End, v6: bool) {
     let mut half = Half::connect(end, v6, port);
     let (mut socket, _) = listener.accept().expect("the handshake is through");
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout that is not zero");
-    // Sizes that fit the kernel's first window, then the largest super-segment.
+    // Use sizes that fit into the kernel's first window, then the largest super-segment.
     let sizes = [20_000, 40_000, 65_535 - if v6 { 40 } else { 20 } - 20];
     let sent = pattern(sizes.iter().sum());
     let mut at = 0;
@@ -186,7 +186,7 @@ fn with_long_headers() -> End {
 fn starved(mut end: End) {
     end.echo_both_ways();
     let (socket, _) = socket(false);
-    // The buffers kept for the next frame belong to the old pool.
+    // The buffers that were kept for the next frame belong to the old pool.
     let mut end = End::around(end.tap);
     end.pool = mbuf::Pool::new(0);
     let mut burst = wirespeed_device::Burst::new();

@@ -1,4 +1,4 @@
-//! Failures of interfaces, and that each error says what to do.
+//! How interfaces fail, and that each error tells what to do.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -45,7 +45,7 @@ fn names() {
 }
 
 fn privilege() {
-    // Only this thread gives it up.
+    // Only this thread gives up its privileges.
     let mut sets = capabilities(None).expect("they can be read");
     sets.effective.remove(CapabilitySet::NET_ADMIN);
     set_capabilities(None, sets).expect("less is always allowed");
@@ -91,7 +91,7 @@ fn down() {
     assert!(!end.tap.link_up());
     let why = end.tap.failure().expect("a reason").to_string();
     assert!(why.contains("sudo ip link set ws0 up"), "{why}");
-    // The kernel may have sent a few of its own before.
+    // The kernel may have sent a few frames of its own before.
     while end.tap.rx_burst(&mut end.pool, &mut burst) > 0 {
         burst.drain(..).for_each(|m| end.pool.free(m));
     }
@@ -112,7 +112,7 @@ fn asked() {
         assert!(ip("link set ws0 up"));
         assert!(end.tap.check_link() && end.tap.link_up() && end.tap.failure().is_none());
     }
-    // In another namespace it is the same interface.
+    // In another namespace it is still the same interface.
     let other = Namespace::new().expect("root may");
     assert!(ip(&format!("link set ws0 netns {}", other.name())));
     assert!(!end.tap.check_link());
@@ -149,7 +149,7 @@ fn deleted() {
 fn too_long() {
     let mut end = End::new(LinkKind::Ethernet, false);
     end.echo_both_ways();
-    // Changed by another program: the limits still say 1,500.
+    // Another program changes the MTU; our limits still have 1,500.
     assert!(ip("link set dev ws0 mtu 9000"));
     let (socket, _) = socket(false);
     socket.send_to(&[1; 5000], (ours(false), 9)).expect("room in the kernel");

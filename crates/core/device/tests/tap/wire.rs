@@ -1,4 +1,5 @@
-//! Frames both ways: echo, queues, adopted descriptors, a kernel that sends more than is read.
+//! Frames in both directions: echo, queues, adopted descriptors, and a kernel that sends more than
+//! is read.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -42,7 +43,7 @@ fn adopted() {
         let limits = first.limits();
         let fd = first.as_fd().expect("it is there").try_clone_to_owned().expect("a copy");
         drop(first);
-        // The kernel is asked for the kind, so a wrong `declared` does no harm.
+        // The kernel is asked for the kind of interface, so a wrong `declared` does no harm.
         let wrong = if link == LinkKind::Ip { LinkKind::Ethernet } else { LinkKind::Ip };
         let uso = limits.offloads.uso_max_bytes > 0;
         let declared = Declared { link: wrong, uso, ..Declared::default() };
@@ -69,7 +70,8 @@ fn settings() {
     let mut end = End::around(end.tap);
     end.echo_both_ways();
     let (socket, _) = socket(false);
-    // One for each path: the small buffer, a copy out of the big one, the big one itself.
+    // One length for each path: the small buffer, a copy out of the big one, and the big one
+    // itself.
     for len in [100, 1_878, 1_879, 3_000, 8_972] {
         let sent: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
         socket.send_to(&sent, (ours(false), 9)).expect("room in the kernel");
@@ -103,7 +105,7 @@ fn queues() {
     }
 }
 
-/// The kernel queues what fits and drops the rest, without using our memory.
+/// The kernel queues the frames that fit and drops the others, without using our memory.
 fn flood_in() {
     const FRAMES: usize = 100_000;
     for vnet_hdr in [false, true] {
@@ -112,7 +114,7 @@ fn flood_in() {
         let held = end.pool.held_bytes();
         let (socket, _) = socket(false);
         for _ in 0..FRAMES {
-            // With a full queue some kernels return an error, others do not.
+            // If the queue is full, some kernels return an error, others do not.
             let _ = socket.send_to(&[7; 1000], (ours(false), 9));
         }
         assert!(end.pool.outstanding() <= 2 + 1, "only the buffers that wait are out");
@@ -129,8 +131,8 @@ fn flood_in() {
     }
 }
 
-/// A burst with a frame that can never be sent, an interface that is down, and one that is up
-/// again: with plain writes and with io_uring the same frames arrive and the same drops are
+/// A burst that contains a frame which can never be sent; then an interface that is down, and up
+/// again. With plain writes and with io_uring the same frames arrive, and the same drops are
 /// counted.
 fn bursts() {
     for vnet_hdr in [false, true] {
@@ -140,7 +142,7 @@ fn bursts() {
     }
 }
 
-/// The frames of the bursts that arrived one way, and the drops.
+/// The frames of the bursts that arrived with these settings, and the drops.
 fn by(vnet_hdr: bool, io_uring: bool) -> (Vec<u8>, Vec<(DropReason, u64)>) {
     let name = Some("ws0".to_owned());
     let config = Config { name, vnet_hdr, io_uring, ..Config::default() };
@@ -157,7 +159,8 @@ fn by(vnet_hdr: bool, io_uring: bool) -> (Vec<u8>, Vec<(DropReason, u64)>) {
             let from = (ours(false), 1000);
             let mut packet = frames::datagram(from, (address.ip(), address.port()), &[number]);
             if !vnet_hdr {
-                // No checksum: without a virtio header nobody would finish it.
+                // The packet has no checksum, because without a virtio header no one would finish
+                // it.
                 packet[26..28].fill(0);
             }
             let packet = if number == 30 { [&packet[..], &[0; 4000]].concat() } else { packet };
@@ -222,7 +225,7 @@ fn partial_out() {
             let (socket, address) = socket(v6);
             let to = (address.ip(), address.port());
             let packet = frames::datagram((ours(v6), 1000), to, b"finish this");
-            // The unfinished checksum is wrong as it is: the kernel drops the first frame.
+            // The unfinished checksum is wrong as it is, so the kernel drops the first frame.
             end.send_packet(&packet);
             end.send_partial(&packet, 0);
             let mut buffer = [0; 100];

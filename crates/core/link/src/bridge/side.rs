@@ -1,28 +1,28 @@
-//! The devices at one side of a bridge, which share the direction that leaves it.
+//! The devices at one side of a bridge, whose frames share the direction to the other side.
 //!
 //! Called by: `Bridge`. Counters: [`super::Carried`].
 //!
 //! If a side has several devices, a frame goes to the device from which its destination was
-//! learned, and to all of them if that is a group or unknown, as in a learning bridge (IEEE 802.1D
-//! section 7.7). Frames are not forwarded between devices of the same side.
+//! learned, and to all of them if the destination is a group or unknown, as in a learning bridge
+//! (IEEE 802.1D section 7.7). Frames are not forwarded between devices of the same side.
 
 use base::MacAddr;
 use device::{Burst, Device};
 use mbuf::{Mbuf, Pool};
 use wire::ether;
 
-/// Maximum addresses learned per device. Frames to further addresses are flooded.
+/// Maximum number of addresses learned per device. Frames to further addresses go to all devices.
 const STATIONS_MAX: usize = 64;
 
 /// A device, and the packets that wait for it.
 struct End {
     device: Box<dyn Device>,
     arrived: Burst,
-    /// The addresses learned from it.
+    /// The addresses learned from this device.
     stations: Vec<MacAddr>,
 }
 
-/// One side.
+/// One side of a bridge.
 pub(super) struct Side {
     ends: Vec<End>,
     /// The device from which the next call of `take_in` receives first.
@@ -47,7 +47,7 @@ impl Side {
         self.ends.iter_mut().map(|end| &mut end.device)
     }
 
-    /// The number of packets that have arrived and whose device had no room.
+    /// The number of packets that have arrived and wait because their device had no room.
     pub(super) fn waiting(&self) -> usize {
         self.ends.iter().map(|end| end.arrived.len()).sum()
     }
@@ -58,7 +58,8 @@ impl Side {
     }
 
     /// Receive a burst from each device and pass it to `give`. Each call begins with another
-    /// device, because the order matters when the queue is nearly full.
+    /// device, because when the link's queue is nearly full, the frames of the first device get the
+    /// room.
     pub(super) fn take_in(
         &mut self,
         pool: &mut Pool,
@@ -78,12 +79,13 @@ impl Side {
         count
     }
 
-    /// Is there room for one more packet, for any device?
+    /// Is there room for one more packet, whichever device it goes to?
     pub(super) fn has_room(&self) -> bool {
         self.ends.iter().all(|end| !end.arrived.is_full())
     }
 
-    /// Queue a packet that has arrived at this side for its device, or for all; there must be room.
+    /// Queue a packet that has arrived at this side for its device, or for all devices; there must
+    /// be room.
     pub(super) fn arrive(&mut self, packet: Mbuf, pool: &mut Pool) {
         if let Some(only) = self.destination(&packet) {
             self.ends[only].arrived.push(packet);
@@ -100,7 +102,7 @@ impl Side {
         }
     }
 
-    /// The device that a packet is for; `None` means all.
+    /// The device that a packet goes to; `None` means all.
     fn destination(&self, packet: &Mbuf) -> Option<usize> {
         if self.ends.len() == 1 {
             return Some(0);
@@ -109,7 +111,8 @@ impl Side {
         self.ends.iter().position(|end| end.stations.contains(&to))
     }
 
-    /// Send queued packets to the devices; returns the packets and bytes that they took.
+    /// Send queued packets to the devices; returns the number of packets and bytes that the devices
+    /// took.
     pub(super) fn hand_out(&mut self, pool: &mut Pool) -> (usize, u64) {
         let (mut packets, mut bytes) = (0, 0);
         let size = |burst: &Burst| burst.iter().map(|packet| packet.len() as u64).sum::<u64>();
@@ -121,7 +124,7 @@ impl Side {
         (packets, bytes)
     }
 
-    /// Learn that the sender of a frame is behind the device `from`, and behind no other.
+    /// Record that the sender of a frame is reached by the device `from`, and by no other device.
     fn learn(&mut self, from: usize, frame: &Mbuf) {
         let Ok(header) = ether::Header::parse(frame.as_slice()) else { return };
         let station = header.src;

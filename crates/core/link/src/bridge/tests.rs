@@ -60,8 +60,12 @@ fn each_way_has_its_own_settings_and_packets_arrive_when_the_model_says() {
     assert!(received(&mut a, &mut pool).is_empty());
     bridge.turn(|| at(2_000));
     assert_eq!(received(&mut a, &mut pool), [3]);
-    assert_eq!(bridge.next_event(), at(11_000), "1 ms of transmission, 10 of delay");
-    // A late call delivers late, without affecting the model.
+    assert_eq!(
+        bridge.next_event(),
+        at(11_000),
+        "the arrival is not after 1 ms of transmission and 10 ms of delay"
+    );
+    // A late call delivers the packet late, but does not change the times in the model.
     bridge.turn(|| at(11_500));
     assert_eq!(received(&mut b, &mut pool), [1]);
     bridge.turn(|| at(12_000));
@@ -88,7 +92,7 @@ fn a_full_device_keeps_packets_until_it_has_room() {
         got.extend(received(&mut b, &mut pool));
         bridge.turn(|| at(2));
     }
-    assert_eq!(got, [0, 1, 2, 3, 4, 5], "in order, and none lost");
+    assert_eq!(got, [0, 1, 2, 3, 4, 5], "packets were lost or reordered");
     assert!(!bridge.wants_room(1));
 }
 
@@ -114,6 +118,6 @@ fn two_kinds_of_frames_cannot_be_joined() {
     let (b, _) = mem::pair(&bare);
     let settings = [Settings::default(), Settings::default()];
     let refused = Bridge::new([Box::new(a), Box::new(b)], settings, 1, 1 << 20);
-    let error = refused.err().expect("they differ");
+    let error = refused.err().expect("devices of two kinds were joined");
     assert!(error.to_string().contains("use two of a kind"), "{error}");
 }

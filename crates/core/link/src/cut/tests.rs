@@ -14,7 +14,7 @@ const OPTIONS: [u8; 12] = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
 /// An identification that wraps around 16 bits.
 const ID: u16 = 0xfffe;
 
-/// A packet around `transport`; IPv4 uses the identification and DF.
+/// An IP packet that carries `transport`; IPv4 uses the identification and DF.
 fn packet(v6: bool, protocol: u8, (id, dont_fragment): (u16, bool), transport: &[u8]) -> Vec<u8> {
     let mut header = vec![0; if v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN }];
     let written = if v6 {
@@ -45,11 +45,11 @@ fn packet(v6: bool, protocol: u8, (id, dont_fragment): (u16, bool), transport: &
         };
         fields.emit(&mut header)
     };
-    assert!(written, "it has an encoding");
+    assert!(written, "the header is written");
     [&header[..], transport].concat()
 }
 
-/// The frame that carries `packet` behind `tags`.
+/// The frame that carries `packet` after `tags`.
 fn framed(tags: &[u8], packet: &[u8]) -> Vec<u8> {
     let ethertype: [u8; 2] = if packet[0] >> 4 == 6 { [0x86, 0xdd] } else { [0x08, 0x00] };
     [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], tags, &ethertype, packet].concat()
@@ -59,7 +59,8 @@ fn counted(bytes: usize) -> impl Iterator<Item = u8> {
     (0..bytes).map(|n| (n % 251) as u8)
 }
 
-/// A segment with `bytes` bytes of payload and the flags that only its first or last part may keep.
+/// A segment with `bytes` bytes of payload, and with the flags that only the first or the last
+/// segment cut from it may keep.
 fn tcp_segment(bytes: usize) -> Vec<u8> {
     let header = tcp::Header {
         src_port: 1000,
@@ -73,8 +74,8 @@ fn tcp_segment(bytes: usize) -> Vec<u8> {
     };
     let mut segment = vec![0; tcp::HEADER_LEN];
     segment.extend(OPTIONS);
-    assert!(header.emit(&mut segment), "it has an encoding");
-    // A reserved bit that the sender set.
+    assert!(header.emit(&mut segment), "the header is written");
+    // A reserved bit that the sender has set.
     segment[OFFSET_AT] |= 1;
     segment.extend(counted(bytes));
     segment
@@ -84,12 +85,12 @@ fn datagram(payload: &[u8]) -> Vec<u8> {
     let length = (udp::HEADER_LEN + payload.len()) as u16;
     let header = udp::Header { src_port: 1000, dst_port: 2000, length, checksum: [0; 2] };
     let mut datagram = vec![0; udp::HEADER_LEN];
-    assert!(header.emit(&mut datagram), "it has an encoding");
+    assert!(header.emit(&mut datagram), "the datagram is written");
     datagram.extend(payload);
     datagram
 }
 
-/// The packets of a frame with an unfinished checksum, and how many were lost.
+/// The packets cut from a frame with an unfinished checksum, and how many were lost.
 fn cut_up(pool: &mut Pool, bytes: &[u8], size: u16, link: LinkKind) -> (Vec<Vec<u8>>, u64) {
     let mut frame = pool.copy_of(bytes).expect("the pool is large");
     frame.set(MbufFlags::CSUM_PARTIAL);
@@ -99,7 +100,7 @@ fn cut_up(pool: &mut Pool, bytes: &[u8], size: u16, link: LinkKind) -> (Vec<Vec<
         parts.push(part.as_slice().to_vec());
         pool.free(part);
     });
-    assert_eq!(pool.outstanding(), 0, "no buffer is kept");
+    assert_eq!(pool.outstanding(), 0, "a buffer was not freed");
     (parts, lost)
 }
 
@@ -108,7 +109,7 @@ fn cut_up(pool: &mut Pool, bytes: &[u8], size: u16, link: LinkKind) -> (Vec<Vec<
 fn opened(frame: &[u8], link: LinkKind) -> (u16, &[u8]) {
     let packet = &frame[vlan::ip_at(frame, link).expect("IP")..];
     let (id, at, protocol, pseudo) = if packet[0] >> 4 == 4 {
-        let ip = ipv4::Header::parse(packet).expect("IPv4, its checksum right");
+        let ip = ipv4::Header::parse(packet).expect("an IPv4 header with a right checksum");
         assert_eq!(usize::from(ip.total_len), packet.len());
         (ip.id, ip.header_len, ip.protocol, Sum::pseudo_v4(ip.src, ip.dst, ip.protocol))
     } else {
@@ -122,7 +123,7 @@ fn opened(frame: &[u8], link: LinkKind) -> (u16, &[u8]) {
     if protocol == protocol::UDP {
         let header = udp::Header::parse(segment).expect("UDP");
         assert_eq!(usize::from(header.length), segment.len());
-        assert_ne!(header.checksum, [0, 0], "that says that there is none");
+        assert_ne!(header.checksum, [0, 0], "a UDP checksum of zero means that there is none");
     }
     (id, segment)
 }
@@ -144,7 +145,7 @@ fn three_segments_and_a_half_are_cut_as_a_card_cuts_them() {
             let mut payload = Vec::new();
             for (n, (part, flags)) in parts.iter().zip(flags).enumerate() {
                 let link = 14 + tags.len();
-                assert_eq!(part[..link], sent[..link], "addresses and tags stay");
+                assert_eq!(part[..link], sent[..link], "addresses or tags changed");
                 let (id, segment) = opened(part, LinkKind::Ethernet);
                 let header = tcp::Header::parse(segment).expect("TCP");
                 assert_eq!(header.flags, flags, "segment {n}");
@@ -152,10 +153,13 @@ fn three_segments_and_a_half_are_cut_as_a_card_cuts_them() {
                 assert_eq!(header.seq, SEQ + 1_000 * n as u32);
                 assert_eq!((header.ack, header.window), (SeqNumber(9), 500));
                 assert_eq!(header.options(segment), OPTIONS);
-                assert_eq!(segment[OFFSET_AT], 0x81, "the reserved bit stays");
+                assert_eq!(segment[OFFSET_AT], 0x81, "the reserved bit was cleared");
                 payload.extend_from_slice(&segment[header.header_len..]);
             }
-            assert!(payload.into_iter().eq(counted(3_500)), "every byte once");
+            assert!(
+                payload.into_iter().eq(counted(3_500)),
+                "the payload is not that of the super-segment"
+            );
         }
     }
 }
@@ -204,7 +208,7 @@ fn datagrams_in_one_piece_are_cut_into_datagrams_with_lengths_of_their_own() {
             assert_eq!((parts.len(), lost), (3, 0));
             let mut got = Vec::new();
             for part in &parts {
-                // `opened` checks the length too.
+                // `opened` also checks the length.
                 let (_, datagram) = opened(part, LinkKind::Ethernet);
                 got.extend_from_slice(&datagram[udp::HEADER_LEN..]);
             }
@@ -248,7 +252,7 @@ fn an_unfinished_checksum_is_finished_and_nothing_else_is_changed() {
                 let mut expected = sent;
                 let field = expected.len() - segment.len() + field;
                 expected[field..field + 2].copy_from_slice(&parts[0][field..field + 2]);
-                assert_eq!(parts[0], expected, "without the padding");
+                assert_eq!(parts[0], expected, "more changed than the checksum and the padding");
             }
         }
     }
@@ -265,7 +269,7 @@ fn frames_that_lie_are_lost_and_counted() {
         framed(&[], &packet)
     };
     let tags = [0x81_u8, 0, 0, 1].repeat(10);
-    // Four bytes instead of a UDP header of eight, which would end behind the frame.
+    // UDP with four bytes instead of a header of eight, which would end after the frame's end.
     let short = packet(false, protocol::UDP, (ID, true), &[0; 4]);
     assert_eq!(framed(&[], &short).len(), 38);
     let long = packet(true, protocol::UDP, (ID, true), &[0, 1, 0, 2, 0, 9, 0, 0]);
@@ -301,7 +305,7 @@ fn any_frame(rng: &mut Rng) -> Vec<u8> {
     let id = (rng.next_u64() as u16, rng.below(2) == 1);
     let mut packet = packet(v6, protocol, id, &transport);
     for _ in 0..rng.below(4) {
-        // Mostly in the headers.
+        // Mostly a byte of the headers is changed.
         let within = if rng.below(4) > 0 { packet.len().min(60) } else { packet.len() };
         packet[rng.below(within)] = rng.next_u64() as u8;
     }

@@ -19,7 +19,7 @@ where
     String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
-/// The same for optional values.
+/// The same functions for optional values.
 pub(super) mod option {
     use super::*;
 

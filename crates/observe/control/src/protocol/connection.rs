@@ -28,17 +28,17 @@ pub struct Connection {
     pub age_ms: u64,
     /// The name of the congestion control.
     pub congestion_control: String,
-    /// ECN was agreed.
+    /// ECN was agreed in the handshake.
     pub ecn: bool,
-    /// SACK was agreed.
+    /// SACK was agreed in the handshake.
     pub sack: bool,
-    /// Timestamps were agreed.
+    /// Timestamps were agreed in the handshake.
     pub timestamps: bool,
     /// Small segments are sent at once (TCP_NODELAY).
     pub no_delay: bool,
     /// The shift of the peer's window; `None` if scaling was not agreed.
     pub wscale_snd: Option<u8>,
-    /// The shift of our window.
+    /// The shift of our window; `None` if scaling was not agreed.
     pub wscale_rcv: Option<u8>,
     /// The MSS that was announced to the peer.
     pub advmss: u64,
@@ -56,9 +56,9 @@ pub struct Connection {
     pub rto_us: u64,
     /// How often the retransmission time-out was doubled.
     pub backoff: u64,
-    /// Consecutive time-outs without an answer.
+    /// How many time-outs in a row had no answer.
     pub retries: u64,
-    /// Consecutive probes without an answer.
+    /// How many probes in a row had no answer.
     pub probes: u64,
     /// Congestion window.
     pub cwnd_bytes: u64,

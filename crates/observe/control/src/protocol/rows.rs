@@ -27,7 +27,7 @@ pub struct Summary {
     pub sockets: u64,
     /// The memory of the stack's buffers.
     pub pool_bytes: u64,
-    /// About how much of that is of buffers in use.
+    /// About how much of that memory belongs to buffers in use.
     pub pool_used_bytes: u64,
     /// Packets dropped so far.
     pub drops: u64,
@@ -47,7 +47,7 @@ pub struct Port {
     pub port: u16,
     /// The name of the port.
     pub name: String,
-    /// The name again, under the field name of other rows.
+    /// The name again, in the field that holds it in other rows.
     pub dev: String,
     /// The header with which the port's frames begin: `ethernet` or `ip`.
     pub link: String,
@@ -92,7 +92,7 @@ pub struct Socket {
     pub half_open: Option<u64>,
     /// Connections that wait to be accepted, or datagrams that wait to be read.
     pub waiting: u64,
-    /// The bytes of those datagrams.
+    /// The number of bytes in those datagrams.
     pub waiting_bytes: Option<u64>,
 }
 

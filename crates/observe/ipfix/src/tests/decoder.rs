@@ -1,4 +1,5 @@
-//! A collecting process: it reads messages by RFC 7011 and knows nothing of the encoder.
+//! A collecting process for tests: it reads messages as RFC 7011 describes them, and shares no code
+//! with the encoder.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ pub(super) type Record = BTreeMap<u16, Vec<u8>>;
 
 pub(super) struct Collector {
     domain: u32,
-    /// By template id: numbers and lengths of the elements.
+    /// For each template id, the element numbers and lengths of its fields.
     templates: BTreeMap<u16, Vec<(u16, u16)>>,
 }
 
@@ -20,14 +21,14 @@ impl Collector {
         Collector { domain, templates: BTreeMap::new() }
     }
 
-    /// The data records of a message, all of whose templates are known.
+    /// The data records of a message whose templates must all be known.
     pub(super) fn message(&mut self, bytes: &[u8]) -> Vec<Record> {
         let (records, unknown) = self.read(bytes);
         assert_eq!(unknown, 0, "sets without a template");
         records
     }
 
-    /// How many sets of a message have no known template.
+    /// Decode a message; returns how many of its sets have no known template.
     pub(super) fn unknown(&mut self, bytes: &[u8]) -> usize {
         self.read(bytes).1
     }

@@ -1,4 +1,4 @@
-//! Events of the firewall: samples, and any of them.
+//! Events of the firewall for tests: fixed samples, and a strategy that generates any event.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -98,7 +98,7 @@ fn any_flow() -> impl Strategy<Value = Event> {
     })
 }
 
-/// Any event.
+/// A strategy that generates any event.
 pub(super) fn events() -> impl Strategy<Value = Event> {
     let blocks =
         any::<(bool, bool, u128, u16, u16)>().prop_map(|(is_allocation, is_v6, a, p, q)| {

@@ -10,7 +10,7 @@ use super::*;
 /// More bytes than the sockets of a loopback connection hold for a client that does not read.
 const LONG: usize = 16 << 20;
 
-/// A server whose loop is a thread.
+/// A server whose loop runs on a thread.
 struct Served {
     to: SocketAddr,
     refused: Arc<AtomicU64>,
@@ -49,7 +49,7 @@ impl Served {
         stream
     }
 
-    /// The server's answer to a request that comes in two parts.
+    /// The server's answer to a request that is sent in two parts.
     fn asked(&self, request: &str) -> String {
         let mut client = self.connect();
         let (first, second) = request.split_at(request.len() / 2);
@@ -114,7 +114,7 @@ fn the_state_is_told_while_clients_do_not_read_the_metrics() {
     for _ in 0..METRICS_MAX {
         let mut client = served.connect();
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").expect("room");
-        // The answer has begun.
+        // Wait until the answer has begun.
         client.read_exact(&mut [0; 12]).expect("an answer");
         slow.push(client);
     }

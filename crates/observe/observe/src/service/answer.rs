@@ -13,8 +13,8 @@ use stack::Stack;
 use super::{change, filter, lookup, rows, rules, sample, taps};
 use control::protocol::{Answer, Change, Chosen, FilterCall, Lookup, Refusal, Section};
 
-/// The rows of a page. A connection takes about 700 bytes of JSON, and a frame of the socket holds
-/// 1 MB.
+/// Maximum number of rows in a page. A connection takes about 700 bytes of JSON, and a frame of the
+/// socket holds 1 MB.
 const PAGE_ROWS: usize = 500;
 
 /// A request to a stack, for the thread that owns it.

@@ -17,7 +17,7 @@ struct Lease {
     stack: usize,
     tap: u64,
     until: Instant,
-    /// The client has collected everything; used only while the program ends.
+    /// The client has collected everything since the program began to end.
     has_all: bool,
 }
 
@@ -26,7 +26,7 @@ struct Lease {
 pub(super) struct Leases(Vec<Lease>);
 
 impl Leases {
-    /// Check whether the stack may be asked, and renew the lease of the tap.
+    /// Check whether the stack may be asked for the tap, and renew the tap's lease.
     pub(super) fn ask(
         &mut self,
         stack: usize,

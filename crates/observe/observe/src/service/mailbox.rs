@@ -16,7 +16,7 @@ use stack::Stack;
 use super::answer::{self, Wanted};
 use control::protocol::{Answer, Refusal};
 
-/// How long an answer may take: many polling intervals.
+/// How long an answer may take; the owner polls many times in that time.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Holds one question at a time.
@@ -124,7 +124,7 @@ mod tests {
     fn an_answer_is_not_lost_when_its_owner_ends_before_it_is_read() {
         let mut stack = Stack::new(StackConfig::new([1, 2]));
         let wanted = Wanted::Page(Section::Drops, 0);
-        // The owner nearly always wins the race.
+        // The owner nearly always ends before the answer is read.
         for _ in 0..100 {
             let mailbox = Mailbox::new(Doorbell::new());
             let answer = std::thread::scope(|scope| {
@@ -134,7 +134,7 @@ mod tests {
                 }
                 mailbox.serve(&mut stack);
                 mailbox.close();
-                asking.join().expect("no panic")
+                asking.join().expect("the asking thread does not panic")
             });
             assert_eq!(answer.error, None);
             let later = mailbox.ask(0, wanted.clone(), &Budget::default());

@@ -14,7 +14,7 @@ use stack::snapshot::{ConnectionRow, PortRow};
 
 use super::rows;
 
-/// The connections whose bytes are counted in one sample.
+/// Maximum number of connections whose bytes are counted in one sample.
 const SCANNED: usize = 500;
 /// The most ports whose drops are counted, and the most that are listed.
 const PORTS_COUNTED: usize = 256;

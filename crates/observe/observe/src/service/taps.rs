@@ -23,7 +23,7 @@ pub(super) enum Wanted {
         port: u16,
         insns: Vec<(u16, u8, u8, u32)>,
         snaplen: u32,
-        /// `at` and `wall` are the same moment, by the stacks' clock and as time of day.
+        /// The same moment on two clocks: `at` on the stack's clock, `wall` as time of day.
         at: Instant,
         wall: WallTime,
     },

@@ -13,8 +13,8 @@ use super::mapped::Mapped;
 use super::sampler::{Location, Pace, Sample, Sampler};
 use crate::{Error, Event, HZ, Part, Seen, Stage};
 
-/// The size of the kernel's buffer for a thread: room for the samples of several rounds, at about
-/// 80 bytes each.
+/// The size in bytes of the kernel's buffer for a thread: it holds the samples of several rounds,
+/// at about 80 bytes each.
 pub(super) const RING_BYTES: usize = 32 << 10;
 /// The time between two rounds, each of which lists the threads and fetches their samples.
 const LOOK: Duration = Duration::from_millis(500);
@@ -92,7 +92,7 @@ pub fn look(
     })
 }
 
-/// Wait for the next round. True if `stop` ends the look.
+/// Wait for the next round. True if `stop` says that the look shall end.
 fn is_enough(start: Instant, stop: &dyn Fn(Duration) -> bool) -> bool {
     let next = Instant::now() + LOOK;
     loop {
@@ -108,7 +108,7 @@ fn is_enough(start: Instant, stop: &dyn Fn(Duration) -> bool) -> bool {
 }
 
 pub(super) fn threads_of(process: u32) -> Vec<i32> {
-    // A process that has ended has no threads.
+    // A process that has ended has no threads to list.
     let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

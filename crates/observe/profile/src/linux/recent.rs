@@ -229,10 +229,10 @@ mod tests {
             for _ in 0..2 {
                 thread::sleep(Duration::from_millis(50));
                 recent.turn().expect("nothing is opened");
-                assert_eq!(recent.seen().samples, 0, "it was not told to");
-                recent.resume().expect("it is enabled");
+                assert_eq!(recent.seen().samples, 0, "samples were taken before `resume`");
+                recent.resume().expect("sampling begins");
                 assert!(has_seen(&mut recent), "{:?}", recent.seen());
-                recent.pause().expect("it is disabled");
+                recent.pause().expect("sampling stops");
                 recent.sampler.take(|_| {});
                 recent.slots.clear();
             }
@@ -259,7 +259,7 @@ mod tests {
         // Other threads of this process may run as well, and the figures do not tell threads apart.
         while recent.busiest() < 0.05 && Instant::now() < until {
             thread::sleep(Duration::from_millis(50));
-            recent.turn().expect("it went well once");
+            recent.turn().expect("a turn succeeds as the first one did");
         }
         let seen = recent.seen();
         assert!(recent.busiest() >= 0.05 && recent.busiest() <= 1.0, "{seen:?}");
@@ -273,7 +273,7 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
         for _ in 0..2 * SLOTS {
-            recent.turn().expect("it went well once");
+            recent.turn().expect("a turn succeeds as the first one did");
         }
         assert_eq!(recent.slots.len(), SLOTS);
         let seen = recent.seen();

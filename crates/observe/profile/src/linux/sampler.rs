@@ -55,7 +55,7 @@ pub struct Sampler {
     rings: Vec<(Event, i32, Ring)>,
     /// Time in the kernel can be sampled.
     kernel: bool,
-    /// Samples for which there was no room.
+    /// The number of samples for which the kernel's buffers had no room.
     lost: u64,
 }
 
@@ -154,7 +154,7 @@ impl Sampler {
         rings.try_for_each(|(_, _, ring)| ring.disable()).map_err(|error| refused(&error))
     }
 
-    /// Take the samples that are there.
+    /// Take the samples that the kernel has put into the buffers.
     pub fn take(&mut self, mut each: impl FnMut(Sample)) {
         for (event, thread, ring) in &mut self.rings {
             // The kernel adds samples meanwhile: take at most about as many as the buffer holds.
@@ -210,7 +210,7 @@ impl Sampler {
         self.kernel
     }
 
-    /// Samples for which there was no room.
+    /// The number of samples for which the kernel's buffers had no room.
     pub fn lost(&self) -> u64 {
         self.lost
     }

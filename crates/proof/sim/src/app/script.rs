@@ -16,7 +16,7 @@ pub enum Write {
     AwaitRead(u64),
     /// Do nothing for this long.
     Sleep(Duration),
-    /// Close this half: a FIN follows.
+    /// Close this half: the end sends a FIN.
     Finish,
 }
 
@@ -31,7 +31,7 @@ pub enum Read {
     ToEnd,
 }
 
-/// The action of an end once both lists are done.
+/// What an end does once both lists are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// Close the socket; queued bytes are still sent.
@@ -53,7 +53,7 @@ pub struct Script {
 
 impl Script {
     /// Does the end close its half, read the peer's stream to the end, and only then close the
-    /// socket? If both ends do so, every byte has to arrive.
+    /// socket? If both ends do this, every byte has to arrive.
     pub fn is_graceful(&self) -> bool {
         self.writes.last() == Some(&Write::Finish)
             && self.reads.last() == Some(&Read::ToEnd)

@@ -1,5 +1,5 @@
 //! A step of a host: poll its stack, run its applications, take the frames that it sends, check the
-//! laws, and ask when the next step is due.
+//! laws, and compute when the next step is due.
 //!
 //! Called by: `events.rs`, when a host has frames or a deadline.
 
@@ -10,10 +10,10 @@ use crate::seen;
 use crate::violation::Violation;
 use crate::world::World;
 
-/// The most rounds of polling in one step of a host: more would be an endless loop.
+/// The most rounds of polling in one step of a host. More rounds would be an endless loop.
 const ROUNDS_MAX: u32 = 10_000;
 
-/// How many times in a row a host may ask to be woken at once.
+/// How many times in a row a host may want to be woken at once.
 const SPINS_MAX: u32 = 1_000;
 
 impl World {
@@ -170,7 +170,7 @@ impl World {
     }
 }
 
-/// Mix a frame's time, length and first bytes into the digest.
+/// Combine the digest so far with a frame's time, length and first bytes.
 fn digest_of(before: u64, now: Instant, frame: &[u8]) -> u64 {
     let mix = |h: u64, word: u64| (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let mut h = mix(mix(before, now.as_nanos()), frame.len() as u64);

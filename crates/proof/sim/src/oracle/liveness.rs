@@ -1,7 +1,7 @@
-//! Liveness: once the network has recovered, every connection moves bytes or ends within a bound. A
-//! wait that the script of an end asks for (a reader that pauses) is not a stall.
+//! Liveness: once the network has recovered, every connection moves bytes or ends within a bound.
+//! If the script of an end makes it wait (a reader that pauses), that is not a stall.
 //!
-//! Called by: `world`, once a second of its time.
+//! Called by: `world`, once a second of virtual time.
 
 use base::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::app::{Endpoint, Phase};
 use crate::flow::Flow;
 use crate::violation::Violation;
 
-/// The last progress of one connection, and its time.
+/// When one connection last made progress, and how far it had come.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     progress: (u64, u64, u64),
@@ -20,7 +20,7 @@ struct Last {
 /// The bound, and the last progress of each connection.
 #[derive(Debug)]
 pub(crate) struct Liveness {
-    /// When the network has recovered: before that there is no bound.
+    /// When the network recovers. Before that there is no bound.
     from: Instant,
     bound: Duration,
     last: Vec<Last>,
@@ -52,7 +52,7 @@ impl Liveness {
                 continue;
             }
             if !flow.is_graceful && client.is_ended() && server.phase == Phase::Waiting {
-                // The client ended before the handshake was done: the server never gets this
+                // The client ended before the handshake was done, so the server never gets this
                 // connection.
                 ends[flow.server].phase = Phase::Ended(None);
             } else {
@@ -70,12 +70,12 @@ impl Liveness {
     }
 }
 
-// Timers are correct: data in flight has a deadline, time-outs are within their bounds, no round
-// trip is longer than the world's time.
+// The law about timers: data in flight has a deadline, time-outs are within their bounds, and no
+// round trip is longer than the world's age.
 //
 // RFC 6298 sections 2.3 to 2.5.
 
-/// The law about timers, which needs no state.
+/// The law about timers. It needs no state.
 #[derive(Debug, Default)]
 pub(crate) struct Timers;
 

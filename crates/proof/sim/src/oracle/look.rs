@@ -1,4 +1,4 @@
-//! The input of an oracle, and the text about an end in a message.
+//! What an oracle checks, and the text about an end in a message.
 //!
 //! Called by: the oracles.
 
@@ -14,7 +14,7 @@ pub(crate) struct Look<'a> {
     pub(crate) end: &'a Endpoint,
     pub(crate) info: Info,
     pub(crate) stack: &'a Stack,
-    /// The host's clock has never jumped.
+    /// Is the host's clock reliable? It is if it has never jumped.
     pub(crate) clock_is_true: bool,
     /// The world's time.
     pub(crate) now: Instant,

@@ -1,4 +1,5 @@
-//! Memory stays within its limits: the buffers of a host, the bytes queued in a connection.
+//! The law: memory stays within its limits, that is, the buffers of a host and the bytes queued in
+//! a connection.
 //!
 //! Called by: the oracles, after each step of a host.
 
@@ -37,7 +38,7 @@ pub(crate) fn check_host(
 pub(crate) fn check_connection(look: &Look<'_>) -> Result<(), Violation> {
     let (info, config) = (&look.info, &look.end.config);
     let unread = info.unread;
-    // The maximum counts, although the present limit may be lower: data may still arrive for a
+    // The maximum counts, although the current limit may be lower: data may still arrive for a
     // window that was offered before the buffer became smaller.
     let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes).max(1 << 16);
     if unread > most as usize {
@@ -54,8 +55,8 @@ pub(crate) fn check_connection(look: &Look<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-// No leaks: once everything has ended and every timer has expired, no buffer, no reserved budget,
-// no connection and no TIME-WAIT record is left.
+// The law about leaks: once everything has ended and every timer has expired, no buffer, no
+// reserved budget, no connection and no TIME-WAIT record is left.
 
 pub(crate) fn check(number: usize, host: &mut Host) -> Result<(), Violation> {
     host.release_buffers();

@@ -1,9 +1,9 @@
 //! The laws that must hold in every world, whatever happens to its packets. Most laws have a file
 //! of their own.
 //!
-//! Called by: `world`, at each frame that is sent or arrives, after each step of a host, every
-//! second, and at the end. Streams are compared where they are read (`app`), and their lengths at
-//! the end (`stream`).
+//! Called by: `world`: at each frame that is sent or arrives, after each step of a host, every
+//! second, and at the end. The bytes of streams are compared where they are read (`app`), and their
+//! lengths are compared at the end (`stream`).
 
 mod cwnd;
 mod liveness;
@@ -57,7 +57,7 @@ impl Oracles {
         memory::check_connection(look)
     }
 
-    /// Check the state of a host that belongs to no connection.
+    /// Check those parts of a host's state that belong to no connection.
     pub(crate) fn stepped_host(
         &mut self,
         host: &Host,

@@ -14,17 +14,17 @@ use super::look::Look;
 use crate::seen::Seen;
 use crate::violation::Violation;
 
-/// Bytes that may leave at once: a super-segment, and the frames released with it.
+/// How many bytes may leave at once: a super-segment, and the frames that are released together
+/// with it.
 const BURST_BYTES: f64 = (2 * 65_536) as f64;
-/// A tick of the timer wheel, in seconds. Bytes that are due within this time may leave too:
-/// departure times are rounded to a quarter of a tick, and a tick may pass before more segments are
-/// made.
+/// A tick of the timer wheel, in seconds. Bytes that are due within a tick may leave too: departure
+/// times are rounded to a quarter of a tick, and a tick may pass before more segments are made.
 const TICK: f64 = (1u64 << 20) as f64 / 1e9;
 
 /// A bucket that fills with the bytes sent and leaks at the pacing rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Bytes a second, as of the last step.
+    /// The pacing rate in bytes per second, as of the last step.
     rate: f64,
     /// The highest rate since the bucket was empty.
     peak: f64,
@@ -52,7 +52,7 @@ impl Bucket {
     /// `rate` applies from now on. Returns the bytes above the allowed level, or zero.
     fn step(&mut self, acked: u64, sent: u64, rate: f64) -> f64 {
         if acked >= self.sent {
-            // Nothing was in flight for a moment: the next data is a new burst.
+            // For a moment nothing was in flight, so the next data is a new burst.
             self.level = self.level.min(self.fresh);
         }
         self.peak = self.peak.max(rate);
@@ -61,7 +61,8 @@ impl Bucket {
     }
 }
 
-/// The buckets of all connections, by their two addresses, the sender's first.
+/// The buckets of all connections, by the two addresses of the connection: the sender's, then the
+/// receiver's.
 #[derive(Debug, Default)]
 pub(crate) struct Pacing {
     buckets: BTreeMap<(SocketAddr, SocketAddr), Bucket>,
@@ -99,8 +100,8 @@ impl Pacing {
 mod tests {
     use super::*;
 
-    /// The most bytes above the allowed level, at a rate of a byte each 1,000 ns, with data always
-    /// in flight.
+    /// The most bytes above the allowed level, at a rate of one byte every 1,000 ns, with data
+    /// always in flight.
     fn over(sends: impl IntoIterator<Item = (u64, u32)>) -> f64 {
         let (mut bucket, mut sent, mut most) = (Bucket::default(), 0, 0.0f64);
         bucket.step(0, 1, 1e6);

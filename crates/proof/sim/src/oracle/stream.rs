@@ -1,8 +1,8 @@
-//! Streams are equal: one end read the bytes that the other wrote, all of them if both closed
-//! gracefully.
+//! The law: streams are equal. One end has read the bytes that the other end wrote, and all of them
+//! if both ends closed gracefully.
 //!
 //! Called by: the oracles, once every connection has ended. The bytes were compared when they were
-//! read; this file checks how many there were, and how both ends ended.
+//! read; this file checks how many there were, and how the two ends ended.
 
 use super::look::story;
 use crate::app::{Endpoint, Phase};

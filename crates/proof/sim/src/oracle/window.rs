@@ -1,9 +1,10 @@
-//! Windows: a receiver never withdraws a window that it offered, and a sender never exceeds it.
-//! Both are checked on the wire, at the end of the host that sends the segment.
+//! The laws about windows: a receiver never withdraws a window that it has offered, and a sender
+//! never exceeds it. Each law is checked for the segments that a host sends, when they leave the
+//! host.
 //!
-//! Called by: the oracles, with each segment that a host sends, and each that arrives as it was
-//! sent. RFC 9293 section 3.8.6; with window scaling the edge may fall back by less than a unit
-//! (RFC 7323 section 2.4, decision 0012).
+//! Called by: the oracles, with each segment that a host sends, and with each segment that arrives
+//! as it was sent. RFC 9293 section 3.8.6. With window scaling the right edge may move back by less
+//! than a unit (RFC 7323 section 2.4, decision 0012).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +22,7 @@ struct Side {
     offered_scale: Option<WindowScale>,
     /// The highest right edge that this end has offered.
     edge: Option<SeqNumber>,
-    /// The highest right edge that the other end has received.
+    /// The highest right edge whose offer has arrived at the other end.
     arrived_edge: Option<SeqNumber>,
 }
 

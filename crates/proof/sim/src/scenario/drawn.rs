@@ -34,8 +34,8 @@ impl Draw {
     }
 }
 
-/// Usually all switches are on; sometimes each is drawn. Checksums stay on: without them corrupted
-/// data would be accepted.
+/// The switches of a stack. Mostly all are on; sometimes each is chosen at random. Checksums are
+/// always on, because without them corrupted data would be accepted.
 pub(super) fn switches(draw: &mut Draw) -> Switches {
     let mut switches = Switches::default();
     if draw.happens(0.5) {
@@ -68,7 +68,8 @@ pub(super) fn port(link: LinkKind, draw: &mut Draw) -> PortSettings {
     }
 }
 
-/// A direction of a link. Half of the directions have no impairments, only rate, delay and queue.
+/// The settings of one direction of a link. Half of the directions have only a rate, a delay and a
+/// queue, and no impairments.
 pub(super) fn path(link: LinkKind, recovery: Instant, draw: &mut Draw) -> Settings {
     let rate_bps = draw.happens(0.9).then(|| draw.magnitude(200_000, 1_000_000_000));
     let mut path = Settings {

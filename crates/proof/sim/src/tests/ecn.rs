@@ -1,5 +1,5 @@
-//! Explicit congestion notification over the model of a path: a marking queue loses nothing and
-//! carries as much.
+//! Explicit congestion notification over the simulated path: a queue that marks packets loses none,
+//! and carries as much as one that drops packets.
 
 use link::Aqm;
 use tcp::cc::Algorithm;
@@ -24,9 +24,9 @@ fn codel_that_marks_loses_nothing_and_carries_as_much() {
         (Algorithm::Cubic, 1, false, 0.01),
         (Algorithm::Cubic, 1, true, 0.01),
         (Algorithm::Cubic, 4, false, 0.01),
-        // NewReno's window takes some forty round trips to grow back, and with marks the growth
-        // begins half a round trip later: the peer echoes the mark until CWR arrives, and the
-        // window does not grow meanwhile (RFC 3168 section 6.1.2).
+        // NewReno's window takes some forty round trips to grow back. With marks the growth begins
+        // half a round trip later: the peer echoes the mark until CWR arrives, and until then the
+        // window does not grow (RFC 3168 section 6.1.2).
         (Algorithm::NewReno, 1, false, 0.04),
     ] {
         let drops = codel(algorithm, flows, false, tso);
@@ -37,13 +37,12 @@ fn codel_that_marks_loses_nothing_and_carries_as_much() {
         assert_eq!((marks.bottleneck.codel, marks.bottleneck.queue_full), (0, 0), "{case}");
         assert_eq!((marks.retransmits, marks.timeouts, marks.fast_recoveries), (0, 0, 0), "{case}");
         assert!(marks.share > drops.share - less, "{case}");
-        // The AQM is the same, so that the queue stays as short.
+        // The queue management is the same, so the queue stays as short.
         assert!(marks.bottleneck.queue_bytes_max <= 2 * drops.bottleneck.queue_bytes_max, "{case}");
     }
 }
 
-/// Packets of a flow that did not ask for ECN are dropped, and so are those of BBR, which would not
-/// slow down.
+/// Packets of a flow without ECN are dropped, and so are those of BBR, which would not slow down.
 #[test]
 fn codel_that_marks_drops_what_is_not_capable() {
     let bbr = codel(Algorithm::Bbr, 1, true, false);

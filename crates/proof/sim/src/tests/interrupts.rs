@@ -1,11 +1,11 @@
-//! Interrupt mitigation in virtual time: how often a receiver is interrupted at each level, and the
-//! effect on the time of a transfer.
+//! Interrupt mitigation in virtual time: how often a receiver is interrupted at each level, and how
+//! that changes the time of a transfer.
 
 use super::*;
 use crate::interrupts::{Outcome, SEGMENT_BYTES, Transfer, measure};
 use device::mitigation::Level;
 
-/// A transfer of this many full-size frames at 1 Gb/s.
+/// A transfer of `frames` full-size frames at 1 Gb/s.
 fn transfer(level: u8, frames: u64, cost: Cost) -> Outcome {
     let transfer = Transfer {
         interrupt: Level::new(level).expect("a level").threshold(),
@@ -34,7 +34,7 @@ fn each_level_halves_the_interrupts_of_bulk() {
     }
 }
 
-/// An interrupt takes 20 us and a frame 1 us: a receiver that is interrupted for each frame has no
+/// An interrupt takes 20 us and a frame 1 us. A receiver that is interrupted for each frame has no
 /// time for anything else, and frames gather only because the receiver is late.
 #[test]
 fn what_interrupts_cost_is_saved() {

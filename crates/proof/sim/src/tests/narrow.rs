@@ -1,5 +1,5 @@
-//! Paths with a smaller MTU than the sender's link: a router that reports it, one that reports it
-//! late, and black holes (RFC 1191, RFC 8201, RFC 4821).
+//! Paths with a smaller MTU than the sender's link: with a router that reports the MTU, with a
+//! router that reports it late, and with a black hole (RFC 1191, RFC 8201, RFC 4821).
 
 use tcp::MtuProbing;
 
@@ -7,7 +7,8 @@ use super::*;
 
 const BYTES: u64 = 3_000_000;
 
-/// Two hosts behind a router whose link to the second has an MTU of 1,000 bytes (1,300 with IPv6).
+/// Two hosts at a router. The router's link to the second host has an MTU of 1,000 bytes (1,300
+/// with IPv6).
 fn routed(version: IpVersion, reports_from: Instant, mtu_probing: MtuProbing) -> World {
     let mut world = World::new(1, true, None);
     let hosts = (host(&mut world, 0), host(&mut world, 1));
@@ -49,7 +50,8 @@ fn a_router_tells_what_is_too_long_for_the_next_network() {
         let counts = world.router_counts(0);
         assert_eq!((counts.swallowed, counts.dropped), (0, 0));
         assert!(counts.reported > 0 && counts.forwarded > 3_000, "{counts:?}");
-        // The payload takes 2.4 s on the wire; headers and a few round trips of 40 ms are added.
+        // The payload takes 2.4 s on the wire. Headers and a few round trips of 40 ms come in
+        // addition.
         assert!(seconds < 3.2, "{version:?}: {seconds} s");
     }
 }
@@ -65,8 +67,8 @@ fn a_black_hole_is_left_once_the_router_tells() {
     }
 }
 
-/// Time-outs find the black hole, the first segments that fit leave it, and larger ones are tried
-/// until the path MTU is reached.
+/// Time-outs detect the black hole, segments that are small enough pass it, and larger ones are
+/// tried until the path MTU is reached.
 #[test]
 fn a_black_hole_that_never_tells_is_found() {
     for (version, fits) in [(IpVersion::V4, 1_000 - 52), (IpVersion::V6, 1_300 - 72)] {

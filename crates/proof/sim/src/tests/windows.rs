@@ -1,10 +1,10 @@
-//! Windows that follow the path, and closed windows, as the sender sees them.
+//! Windows that follow the path, and closed windows, from the sender's point of view.
 
 use super::*;
 use crate::goodput;
 
-/// With default settings the peer's window never limits the sender: neither in slow start nor with
-/// a full queue behind the bandwidth-delay product.
+/// With default settings the peer's window never limits the sender, neither in slow start nor when
+/// a queue of one bandwidth-delay product is full.
 #[track_caller]
 fn the_window_stays_ahead(rate_bps: u64, delay_ms: u64, length_ms: u64) {
     let path = Goodput::new(rate_bps, Duration::from_millis(delay_ms));
@@ -37,8 +37,8 @@ fn receive_auto_tuning_stays_ahead_at_10_gb_and_20_ms() {
     the_window_stays_ahead(10_000_000_000, 10, 400);
 }
 
-/// A sender, and a reader that stops for 5 s behind a buffer of 64 KB; the direction back may have
-/// an outage.
+/// A sender, and a reader with a buffer of 64 KB that stops for 5 s. The direction from the reader
+/// may have an outage.
 fn stopped_reader(cut: Option<Outage>) -> World {
     let mut config = tcp::Config::default();
     config.set_fixed_buffers(BUFFER as u32, 1 << 20);
@@ -59,10 +59,10 @@ fn stopped_reader(cut: Option<Outage>) -> World {
 const BUFFER: u64 = 65_536;
 /// Bytes read before the stop.
 const READ: u64 = 100_000;
-/// Round trip of `path()` with a full packet on it, in milliseconds.
+/// The round trip of `path()` in milliseconds, with a full packet in one direction.
 const RTT_MS: f64 = 21.3;
 
-/// Run until more than `bytes` have been read; returns the time in milliseconds.
+/// Run until more than `bytes` have been read. Returns the time in milliseconds.
 fn until_read(world: &mut World, bytes: u64) -> f64 {
     let mut us = world.now().as_nanos() / 1000;
     while world.received(0) <= bytes {
@@ -104,7 +104,8 @@ fn a_zero_window_whose_update_is_lost_is_left_within_a_probe_interval() {
     end(&mut world).expect("every law holds");
 }
 
-/// The send buffer grows with cwnd: with a small buffer the wire would be idle between ACKs.
+/// The send buffer grows with the congestion window. With a small buffer the wire would be idle
+/// between ACKs.
 #[test]
 fn send_auto_tuning_keeps_the_wire_full() {
     let mut path = Goodput::new(1_000_000_000, Duration::from_millis(25));

@@ -1,4 +1,5 @@
-//! The parts of a world: hosts, the links, hubs and routers between them, and the flows over them.
+//! Builds a world from its parts: hosts, the links, hubs and routers between them, and the flows
+//! over them.
 //!
 //! Called by: the callers of `world.rs`, before the world runs.
 
@@ -36,9 +37,9 @@ impl World {
         self.lanes.len() - 1
     }
 
-    /// Join two hosts by a link of their own, which is network `network`. The first settings are
-    /// for the direction from the first host to the second. If `introduced`, both know each other's
-    /// link addresses.
+    /// Join two hosts by a link of their own, which is network number `network`. The first settings
+    /// are for the direction from the first host to the second one. If `introduced` is true, the
+    /// two hosts know each other's link addresses.
     pub fn join(
         &mut self,
         network: u8,
@@ -137,10 +138,10 @@ impl World {
         port
     }
 
-    /// Add a connection that begins now or later.
+    /// Add a connection that begins at the time in its settings.
     ///
     /// # Errors
-    /// If the server's host cannot listen.
+    /// The server's host cannot listen.
     pub fn add_flow(&mut self, settings: FlowSettings) -> Result<usize, ListenError> {
         let number = self.flows.len();
         let (from, to) = settings.hosts;

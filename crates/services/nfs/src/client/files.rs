@@ -1,5 +1,5 @@
-//! [`Reader`] and [`Writer`]: the data of a file in its order, with several READs or WRITEs in
-//! flight.
+//! [`Reader`] and [`Writer`]: they read or write the data of a file from its beginning to its end,
+//! with several READs or WRITEs in flight.
 //!
 //! Called by: `tree.rs`, programs. Limits: `IN_FLIGHT` of `transfer` bytes each; over datagrams
 //! `DATAGRAM_IN_FLIGHT_BYTES`.
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::{Chunk, Error, Nfs};
 use crate::proto::{Handle, Stable, Status};
 
-/// A task that ends with its owner.
+/// A task that is aborted when its owner is dropped.
 struct Task<T>(JoinHandle<T>);
 
 impl<T> Drop for Task<T> {
@@ -24,7 +24,7 @@ impl<T> Drop for Task<T> {
 
 impl<T> Task<Result<T, Error>> {
     async fn done(mut self) -> Result<T, Error> {
-        // A task that panicked has no results.
+        // A task that panicked has no results: report an I/O error.
         (&mut self.0).await.unwrap_or(Err(Error::Status(Status::Io)))
     }
 }
@@ -33,17 +33,19 @@ impl<T> Task<Result<T, Error>> {
 pub struct Reader {
     nfs: Nfs,
     file: Handle,
-    /// The size that the file had when it was opened: READs beyond it are made one at a time.
+    /// The size that the file had when it was opened. READs beyond this size are made one at a
+    /// time.
     size: u64,
     next: u64,
     flying: VecDeque<Task<Result<Chunk, Error>>>,
-    /// The offset at which the next chunk has to begin, and the length that it should have.
+    /// The offset at which the next chunk has to begin, and the length that the chunk should have.
     expected: u64,
     is_over: bool,
 }
 
 impl Reader {
-    /// Read a file of that size; if it has grown, the new bytes are read as well.
+    /// Read a file of `size` bytes. If the file has grown in the meantime, the new bytes are read
+    /// as well.
     pub fn new(nfs: &Nfs, file: Handle, size: u64) -> Reader {
         let (nfs, flying) = (nfs.clone(), VecDeque::new());
         Reader { nfs, file, size, next: 0, flying, expected: 0, is_over: false }
@@ -57,10 +59,10 @@ impl Reader {
         self.flying.push_back(Task(tokio::spawn(read)));
     }
 
-    /// The next data, or `None` behind the end.
+    /// The next data; `None` after the end of the file.
     ///
     /// # Errors
-    /// A READ has no results.
+    /// A READ failed.
     pub async fn next(&mut self) -> Result<Option<Chunk>, Error> {
         if self.is_over {
             return Ok(None);
@@ -79,7 +81,8 @@ impl Reader {
         } else if chunk.data().is_empty() {
             return Err(Error::Status(Status::Io));
         } else if chunk.data().len() < self.nfs.transfer as usize {
-            // Fewer bytes than were asked for: READs in flight behind this one would leave a gap.
+            // The server returned fewer bytes than were asked for. The READs in flight after this
+            // one would leave a gap.
             self.flying.clear();
             self.next = self.expected;
         }
@@ -87,7 +90,7 @@ impl Reader {
     }
 }
 
-/// Writes a file from its beginning on.
+/// Writes a file from its beginning to its end.
 pub struct Writer {
     nfs: Nfs,
     file: Handle,
@@ -97,13 +100,13 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Write a file that is empty.
+    /// Write to `file`, which is empty.
     pub fn new(nfs: &Nfs, file: Handle) -> Writer {
         let (nfs, flying) = (nfs.clone(), VecDeque::new());
         Writer { nfs, file, next: 0, flying, verifier: None }
     }
 
-    /// Bytes of a WRITE: pieces for [`Writer::write`] should have this many.
+    /// Bytes of a WRITE. A piece for [`Writer::write`] should have as many.
     pub fn piece_bytes(&self) -> usize {
         self.nfs.transfer as usize
     }
@@ -113,11 +116,11 @@ impl Writer {
         self.nfs.client.buffer()
     }
 
-    /// Write a piece behind the last one. It waits while too many are in flight. Over streams the
-    /// piece is not copied; other writers may share it at the same time.
+    /// Write a piece after the last one. The call waits while too many WRITEs are in flight. Over
+    /// streams the piece is not copied; other writers may share its memory at the same time.
     ///
     /// # Errors
-    /// A WRITE before it failed.
+    /// An earlier WRITE failed.
     pub async fn write(&mut self, piece: impl Into<Arc<Vec<u8>>>) -> Result<(), Error> {
         let piece = piece.into();
         while self.flying.len() >= self.nfs.in_flight() {
@@ -156,7 +159,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Wait until all of it is on the server's disk.
+    /// Wait until all written data is on the server's disk. Returns the number of bytes written.
     ///
     /// # Errors
     /// A WRITE failed, or the server restarted, so that data may be lost.

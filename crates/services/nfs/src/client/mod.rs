@@ -1,10 +1,10 @@
-//! The client: calls of NFS and MOUNT over a client of crate `rpc`, whatever its transport; files
-//! with several READs or WRITEs in flight; whole trees.
+//! The client: calls of NFS and MOUNT over a client of crate `rpc` with any transport; reading and
+//! writing files with several READs or WRITEs in flight; copying whole trees.
 //!
-//! Called by: programs, `wirespeed nfs`. RFC 1813. The client waits for a server that is away
+//! Called by: programs, `wirespeed nfs`. RFC 1813. While a server does not answer, the client waits
 //! ([`patience`]) and repeats its calls. A repeated call that makes or removes a name may have been
-//! carried out the first time: if it fails in the way that shows this, it counts as done. Limits:
-//! `IN_FLIGHT`, `ENTRIES_MAX`, `PATIENCE`.
+//! carried out the first time. If the repeated call fails in the way that shows this, it counts as
+//! done. Limits: `IN_FLIGHT`, `ENTRIES_MAX`, `PATIENCE`.
 
 mod files;
 mod mounting;
@@ -36,7 +36,7 @@ use crate::proto::{
     Status, Written, procedure,
 };
 
-/// A client of a server's NFS. Clones share the connection.
+/// A client of one NFS server. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Nfs {
     client: Client,
@@ -47,12 +47,12 @@ pub struct Nfs {
     patience: Patience,
 }
 
-/// Data of a file: part of the results of a READ, which are not copied.
+/// Data of a file. It is a part of the results of a READ, and is not copied out of them.
 #[derive(Debug)]
 pub struct Chunk {
     results: Results,
     range: Range<usize>,
-    /// Does the file end behind this chunk?
+    /// Does the file end after this chunk?
     pub eof: bool,
 }
 
@@ -64,48 +64,49 @@ impl Chunk {
 }
 
 impl Nfs {
-    /// Over streams: READs and WRITEs of 256 KB.
+    /// A client over streams: READs and WRITEs have 256 KB.
     pub fn over_streams(client: Client) -> Nfs {
         let (transfer, in_flight_bytes) = (CLIENT_TRANSFER, usize::MAX);
         Nfs { client, transfer, in_flight_bytes, patience: Patience::default() }
     }
 
-    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each, and no more of
-    /// them in flight than the buffer of a socket takes, or the window of the client allows.
+    /// A client over datagrams: READs and WRITEs have 8 KB, which are six fragments on Ethernet. No
+    /// more of them are in flight than the buffer of a socket takes and the window of the client
+    /// allows.
     pub fn over_datagrams(client: Client) -> Nfs {
         let in_flight_bytes = DATAGRAM_IN_FLIGHT_BYTES;
         let patience = Patience::default();
         Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight_bytes, patience }
     }
 
-    /// Call `told` with each notice that the user may want to see.
+    /// Call `told` with each notice that the program may want to report to its user.
     pub fn with_notices(mut self, told: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Nfs {
         self.patience = self.patience.with_notices(Arc::new(told));
         self
     }
 
-    /// Wait up to `limit` for a server that is away.
+    /// Wait for up to `limit` while the server does not answer.
     pub fn with_patience(mut self, limit: Duration) -> Nfs {
         self.patience = self.patience.with_limit(limit.into());
         self
     }
 
-    /// With READs and WRITEs of this many bytes, a multiple of 512.
+    /// Use READs and WRITEs of `bytes` bytes, a multiple of 512.
     pub fn with_transfer(mut self, bytes: u32) -> Nfs {
         self.transfer = (bytes / 512).max(1) * 512;
         self
     }
 
-    /// READs or WRITEs in flight.
+    /// How many READs or WRITEs may be in flight.
     fn in_flight(&self) -> usize {
         (self.in_flight_bytes / self.transfer as usize).clamp(1, IN_FLIGHT)
     }
 
-    /// Ask the server for its limits, and keep them. It is the first call: it does not wait for a
-    /// server that does not answer.
+    /// Ask the server for its limits, and use them from now on. As this is the first call, it does
+    /// not wait for a server that does not answer.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn ask_limits(&mut self, root: &Handle) -> Result<Info, Error> {
         let info: Info = decoded(&self.client.call_raw(procedure::FSINFO, root).await?)?;
         let most = self.transfer.min(info.rtmax).min(info.wtmax);
@@ -113,7 +114,7 @@ impl Nfs {
         Ok(info)
     }
 
-    /// Make a call; returns its results without their status.
+    /// Make a call. Returns its results without the status in front of them.
     async fn call<A: Encode, R: for<'a> Decode<'a>>(
         &self,
         number: u32,
@@ -123,7 +124,7 @@ impl Nfs {
     }
 
     /// Make a call that fails with `fails_again` if it is repeated after it was carried out.
-    /// Returns `None` if a repeated call fails in this way: it counts as done.
+    /// Returns `None` if a repeated call fails with this status: then the call counts as done.
     async fn call_once<A: Encode, R: for<'a> Decode<'a>>(
         &self,
         number: u32,
@@ -141,7 +142,7 @@ impl Nfs {
     /// The attributes of a file.
     ///
     /// # Errors
-    /// There are no results, as for all calls.
+    /// The call failed; there are no results. This holds for all calls.
     pub async fn getattr(&self, file: &Handle) -> Result<Attributes, Error> {
         self.call(procedure::GETATTR, file).await
     }
@@ -149,15 +150,15 @@ impl Nfs {
     /// Set attributes.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn setattr(&self, file: &Handle, set: &SetAttributes) -> Result<(), Error> {
         self.call(procedure::SETATTR, &(file, set, false)).await.map(|_: Changed| ())
     }
 
-    /// The file of a name in a directory, with its attributes.
+    /// The file with this name in a directory, and its attributes.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn lookup(&self, dir: &Handle, name: &[u8]) -> Result<(Handle, Attributes), Error> {
         let at = At { dir: *dir, name: Opaque(name) };
         let found: Found = self.call(procedure::LOOKUP, &at).await?;
@@ -168,10 +169,11 @@ impl Nfs {
         Ok((found.handle, attributes))
     }
 
-    /// The file of a path from a directory on; links on the path are not followed.
+    /// The file at the end of a path that begins in the directory `from`. Symbolic links on the
+    /// path are not followed.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn walk(&self, from: &Handle, path: &[u8]) -> Result<(Handle, Attributes), Error> {
         let mut at = (*from, None);
         for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
@@ -190,17 +192,17 @@ impl Nfs {
     /// The target of a symbolic link.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn readlink(&self, link: &Handle) -> Result<Vec<u8>, Error> {
         let (_, text): (Option<Attributes>, rpc::xdr::Bytes) =
             self.call(procedure::READLINK, link).await?;
         Ok(text.0)
     }
 
-    /// One READ.
+    /// Make one READ.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn read(&self, file: &Handle, offset: u64, count: u32) -> Result<Chunk, Error> {
         let args = (file, offset, count);
         let call = self.patience.results(|| self.client.call_raw(procedure::READ, &args));
@@ -212,11 +214,11 @@ impl Nfs {
         Ok(Chunk { results, range, eof })
     }
 
-    /// One WRITE: returns the number of bytes that were written, and the verifier. [`Data`] is not
-    /// copied over streams.
+    /// Make one WRITE. Returns the number of bytes that were written, and the verifier. [`Data`] is
+    /// not copied over streams.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn write(
         &self,
         file: &Handle,
@@ -235,20 +237,20 @@ impl Nfs {
         Ok(written)
     }
 
-    /// Commit written data to stable storage; returns the verifier.
+    /// Commit written data to stable storage. Returns the verifier.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn commit(&self, file: &Handle) -> Result<[u8; 8], Error> {
         let (_, verifier): (Changed, [u8; 8]) =
             self.call(procedure::COMMIT, &(file, 0_u64, 0_u32)).await?;
         Ok(verifier)
     }
 
-    /// Make a file that is not there.
+    /// Make a file; there must be no file of that name.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn create(&self, dir: &Handle, name: &[u8], mode: u32) -> Result<Handle, Error> {
         let set = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
         let args = (At { dir: *dir, name: Opaque(name) }, How::Guarded(set));
@@ -258,7 +260,7 @@ impl Nfs {
     /// Make a directory.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn mkdir(&self, dir: &Handle, name: &[u8], mode: u32) -> Result<Handle, Error> {
         let set = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
         let args = (At { dir: *dir, name: Opaque(name) }, set);
@@ -268,7 +270,7 @@ impl Nfs {
     /// Make a symbolic link.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn symlink(&self, dir: &Handle, name: &[u8], text: &[u8]) -> Result<Handle, Error> {
         let at = At { dir: *dir, name: Opaque(name) };
         let args = (at, SetAttributes::default(), Opaque(text));
@@ -292,24 +294,25 @@ impl Nfs {
     /// Remove a file.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn remove(&self, dir: &Handle, name: &[u8]) -> Result<(), Error> {
         let at = At { dir: *dir, name: Opaque(name) };
         let removed = self.call_once(procedure::REMOVE, &at, Status::NoEntry).await;
         removed.map(|_: Option<Changed>| ())
     }
 
-    /// Give a file another name in its directory; a file that has that name is replaced.
+    /// Give a file another name in its directory. If another file has the new name, it is replaced.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn rename(&self, dir: &Handle, from: &[u8], to: &[u8]) -> Result<(), Error> {
         let at = |name| At { dir: *dir, name: Opaque(name) };
         let args = (at(from), at(to));
         let renamed: Option<(Changed, Changed)> =
             self.call_once(procedure::RENAME, &args, Status::NoEntry).await?;
         if renamed.is_none() {
-            // If the new name exists, the first call has renamed the file.
+            // If the new name exists, the first call has renamed the file, although its reply was
+            // lost.
             self.lookup(dir, to).await?;
         }
         Ok(())
@@ -331,7 +334,8 @@ impl Nfs {
             ) = self.call(procedure::READDIRPLUS, &args).await?;
             verifier = new;
             let Some(last) = list.0.last() else { break };
-            // If a server returns entries in a circle, the limit on entries ends it.
+            // A server may return the same entries again and again; the limit on entries ends the
+            // loop.
             cookie = last.cookie;
             entries.extend(list.0);
             if entries.len() > ENTRIES_MAX {
@@ -347,12 +351,12 @@ impl Nfs {
     }
 }
 
-/// The results of a call, if its status is NFS3_OK.
+/// The results of a call as a value, if the call's status is NFS3_OK.
 fn decoded<R: for<'a> Decode<'a>>(results: &[u8]) -> Result<R, Error> {
     Ok(Decoder::whole(success(results)?)?)
 }
 
-/// The bytes behind the status of results, if it is NFS3_OK.
+/// The bytes after the status in the results, if the status is NFS3_OK.
 fn success(results: &[u8]) -> Result<&[u8], Error> {
     let mut from = Decoder::new(results);
     match Status::decode(&mut from)? {
@@ -361,25 +365,25 @@ fn success(results: &[u8]) -> Result<&[u8], Error> {
     }
 }
 
-/// Why there are no results.
+/// Why a call has no results, or a copy failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No reply, or one that says that the call could not be carried out.
+    /// There was no reply, or the reply says that the call could not be carried out.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The server's status.
+    /// The server answered with this status.
     #[error("{} ({})", meaning(.0), .0.name())]
     Status(Status),
     /// The results cannot be decoded.
     #[error("the server's results are not of the expected type")]
     Garbage(#[from] DecodeError),
-    /// Written data may be lost.
+    /// Written data may be lost, because the server restarted too often.
     #[error("the server restarts again and again: copy the file when it is stable")]
     Restarted,
-    /// More entries than a client takes.
+    /// The directory has more entries than a client reads.
     #[error("the directory has too many entries: list a directory below it")]
     TooManyEntries,
-    /// A name that would lead out of the directory.
+    /// The server sent a name that would lead out of the directory.
     #[error("the server has a name that no file can have here: '{0}'; it is not copied")]
     BadName(String),
     /// The directories are nested too deeply.
@@ -396,7 +400,7 @@ pub enum Error {
     LinkInTheWay(String),
 }
 
-/// The meaning of a status for the user.
+/// What a status means, and what the user can do.
 fn meaning(status: &Status) -> &'static str {
     match status {
         Status::Ok => "it was done",

@@ -1,8 +1,8 @@
-//! [`Patience`]: repeats a call while the server is away or silent.
+//! [`Patience`]: repeats a call while the server is unreachable or silent.
 //!
-//! Called by: `client/mod.rs` for each call. The client waits for a server that restarts, like a
-//! soft mount: the call is repeated until `PATIENCE` is over. If that takes long, the program gets
-//! one notice, and another one when the server answers again. Limits: `PATIENCE`, `AWAY`, `QUIET`.
+//! Called by: `client/mod.rs` for each call. If a server restarts, the client waits, like a soft
+//! mount: it repeats the call until `PATIENCE` is over. If that takes long, the program gets one
+//! notice, and another one when the server answers again. Limits: `PATIENCE`, `AWAY`, `QUIET`.
 
 use core::fmt;
 use core::future::Future;
@@ -23,19 +23,19 @@ use crate::proto::Status;
 /// An event that a program may report to its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
-    /// The server is away or silent; the client waits.
+    /// The server cannot be reached or is silent, and the client waits.
     Waiting,
-    /// The server answers again.
+    /// The server answers again, after [`Notice::Waiting`].
     Answers,
-    /// This is not a file, a directory or a symbolic link, and is not copied.
+    /// The path of something that is not a file, a directory or a symbolic link; it is not copied.
     PassedOver(&'a str),
 }
 
 /// The program's function for notices.
 type Notify = dyn Fn(Notice<'_>) + Send + Sync;
 
-/// How long to wait for a server, and the function for notices. Clones share their knowledge of the
-/// server.
+/// How long to wait for a server, and the program's function for notices. Clones share what is
+/// known of the server.
 #[derive(Clone)]
 pub(super) struct Patience {
     notify: Arc<Notify>,
@@ -48,7 +48,7 @@ pub(super) struct Patience {
 struct Seen {
     /// When the server answered last.
     answered: Option<Monotone>,
-    /// Was the last notice that the client waits?
+    /// Was the last notice [`Notice::Waiting`]?
     is_notified: bool,
 }
 
@@ -65,7 +65,7 @@ impl Default for Patience {
     }
 }
 
-/// The first pause between two calls, and the longest.
+/// The first pause before a call is repeated, and the longest one.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
 impl Patience {
@@ -87,8 +87,8 @@ impl Patience {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The results of a call, and whether it was repeated: then an earlier one may have been
-    /// carried out.
+    /// The results of a call, and whether the call was repeated. If it was, an earlier try may have
+    /// been carried out.
     ///
     /// # Errors There are no results within the time.
     pub(super) async fn results<F>(&self, call: impl Fn() -> F) -> Result<(Results, bool), Error>
@@ -115,7 +115,7 @@ impl Patience {
         }
     }
 
-    /// Wait for something; notify the program if the server has said nothing for too long by then.
+    /// Wait for `what`. If the server has been silent for too long by then, notify the program.
     async fn watched<T>(
         &self,
         began: Monotone,
@@ -159,7 +159,7 @@ impl Patience {
     }
 }
 
-/// May the server be back soon?
+/// Does the error mean that the server may answer again soon?
 fn is_away(error: &CallError) -> bool {
     match error {
         CallError::Disconnected | CallError::TimedOut => true,
@@ -180,7 +180,7 @@ fn is_away(error: &CallError) -> bool {
     }
 }
 
-/// Does the server ask to repeat the call later (NFS3ERR_JUKEBOX)?
+/// Does the server ask the client to repeat the call later (NFS3ERR_JUKEBOX)?
 fn is_busy(results: &[u8]) -> bool {
     Status::decode(&mut Decoder::new(results)) == Ok(Status::Jukebox)
 }

@@ -1,8 +1,9 @@
-//! Whole trees: files, directories and symbolic links, from the server and to it.
+//! Copies whole trees (files, directories and symbolic links) from the server and to it.
 //!
-//! Called by: programs. A file is written under a temporary name and gets its own name when it is
-//! complete. Names from a server are single components, and links that came from it are never
-//! followed: nothing is written outside of the target. Limits: `DEPTH_MAX`.
+//! Called by: programs. A file is written under a temporary name, and gets its own name when it is
+//! complete. Names that come from a server must be single path components, and links that were made
+//! from the server's data are never followed. So nothing is written outside the target. Limits:
+//! `DEPTH_MAX`.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,10 +17,10 @@ use super::{Error, Nfs, Notice, Reader, Unfinished, Writer};
 use crate::limits::RESTARTS;
 use crate::proto::{Attributes, Handle, Kind, SetAttributes, SetTime, Status, Time};
 
-/// The most directories in each other.
+/// How deep directories may be nested.
 const DEPTH_MAX: u32 = 256;
 
-/// Counts of the copied files.
+/// How many files of each kind were copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Regular files.
@@ -28,9 +29,9 @@ pub struct Copied {
     pub dirs: u64,
     /// Symbolic links.
     pub links: u64,
-    /// Files of other kinds, which were passed over.
+    /// Files of other kinds, which were not copied.
     pub others: u64,
-    /// Bytes in the files.
+    /// Bytes in the copied files.
     pub bytes: u64,
 }
 
@@ -39,11 +40,11 @@ fn local(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::Local(text, error)
 }
 
-/// Copy a file, or a directory with all that is in it, from the server to `to`. `random` makes the
-/// names of temporary files differ from those of others.
+/// Copy a file, or a directory with everything in it, from the server to `to`. `random` is part of
+/// the names of temporary files, so that they differ from those of other copies.
 ///
 /// # Errors
-/// The first file that could not be copied; no part of it is left.
+/// Why the first file that failed could not be copied. No part of this file is left.
 pub async fn get_tree(
     nfs: &Nfs,
     from: (Handle, Attributes),
@@ -60,7 +61,7 @@ pub async fn get_tree(
             }
             Kind::Symlink => {
                 let text = nfs.readlink(&handle).await?;
-                // A link that is there already is replaced, like a file.
+                // A link that exists already is replaced, as a file is.
                 let _ = fs::remove_file(&to);
                 symlink(OsStr::from_bytes(&text), &to).map_err(local("make the link", &to))?;
                 copied.links += 1;
@@ -87,7 +88,7 @@ pub async fn get_tree(
     Ok(copied)
 }
 
-/// Make a directory, unless it is there already; a link to one is refused.
+/// Make a directory, unless it exists. A symbolic link to a directory is refused.
 fn make_dir(at: &Path) -> Result<(), Error> {
     match fs::symlink_metadata(at) {
         Ok(of) if of.is_dir() => Ok(()),
@@ -96,7 +97,7 @@ fn make_dir(at: &Path) -> Result<(), Error> {
     }
 }
 
-/// A name from the server as a name on this machine.
+/// Check a name from the server, and return it as a file name on this machine.
 fn here(name: &[u8]) -> Result<&OsStr, Error> {
     let is_bad = name.is_empty()
         || matches!(name, b"." | b"..")
@@ -107,7 +108,7 @@ fn here(name: &[u8]) -> Result<&OsStr, Error> {
     Ok(OsStr::from_bytes(name))
 }
 
-/// A file that is removed unless it got its name.
+/// A file that is removed when this is dropped, unless it has got its own name.
 struct Temporary(Option<PathBuf>);
 
 impl Drop for Temporary {
@@ -139,11 +140,12 @@ async fn get_file(
     Ok(bytes)
 }
 
-/// Copy a file, or a directory with all that is in it, to `name` in a directory of the server. If
-/// the future is dropped, its owner has to remove the file of `unfinished`.
+/// Copy a file, or a directory with everything in it, to the name `name` in a directory of the
+/// server. If the future is dropped, the program has to remove the temporary file, which
+/// `unfinished` names.
 ///
 /// # Errors
-/// The first file that could not be copied; no part of it is left.
+/// Why the first file that failed could not be copied. No part of this file is left.
 pub async fn put_tree(
     nfs: &Nfs,
     from: &Path,
@@ -152,8 +154,8 @@ pub async fn put_tree(
 ) -> Result<Copied, Error> {
     let mut copied = Copied::default();
     let mut stack = vec![(from.to_path_buf(), dir, name.to_vec(), 0)];
-    // If the path that the user names is a link, it is followed; links below it are copied as
-    // links.
+    // If the path that the user gives is a symbolic link, it is followed. Links below it are copied
+    // as links.
     let mut of = fs::metadata(from).map_err(local("look at", from))?;
     while let Some((from, dir, name, depth)) = stack.pop() {
         if depth > 0 {
@@ -189,15 +191,16 @@ pub async fn put_tree(
     Ok(copied)
 }
 
-/// A FIFO, a socket or a device in a directory that is copied: the others are copied all the same.
+/// Count and report a FIFO, a socket or a device in a directory that is copied. The other files are
+/// copied anyway.
 fn pass_over(nfs: &Nfs, at: &Path, copied: &mut Copied) {
     nfs.patience.tell(Notice::PassedOver(&at.display().to_string()));
     copied.others += 1;
 }
 
-/// Make a directory, unless it is there already.
+/// Make a directory at the server, unless it exists.
 async fn put_dir(nfs: &Nfs, dir: &Handle, name: &[u8], mode: u32) -> Result<Handle, Error> {
-    // The owner must be able to write into it while it is filled.
+    // The owner must be able to make files in the directory while it is being filled.
     match nfs.mkdir(dir, name, mode | 0o700).await {
         Err(Error::Status(Status::Exists)) => match nfs.lookup(dir, name).await? {
             (handle, of) if of.kind == Kind::Directory => Ok(handle),
@@ -226,7 +229,7 @@ async fn put_file(
 ) -> Result<u64, Error> {
     let file = File::open(from).map_err(local("open", from))?;
     let temporary = unfinished.name().as_bytes();
-    // From here on the temporary file may be there.
+    // From here on the temporary file may exist.
     unfinished.begin(nfs, dir);
     let made = nfs.create(&dir, temporary, of.mode() & 0o777).await;
     let handle = made.inspect_err(|_| unfinished.end())?;
@@ -247,8 +250,8 @@ async fn put_file(
     done
 }
 
-/// Write a file; again from the start if the server was restarted, because data that was not on its
-/// disk is lost.
+/// Write a file. If the server restarts in the meantime, write it again from the start, because
+/// data that was not on the server's disk is lost.
 async fn put_data(nfs: &Nfs, from: &Path, mut file: File, to: Handle) -> Result<u64, Error> {
     let mut restarts = 0;
     loop {

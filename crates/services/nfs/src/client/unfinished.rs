@@ -1,5 +1,5 @@
-//! The temporary file that a copy to a server is writing: a program that stops the copy early can
-//! name it and remove it.
+//! The temporary file into which a copy to a server writes. A program that stops the copy early can
+//! get the file's name and remove the file.
 //!
 //! Called by: `tree.rs`, programs.
 
@@ -9,22 +9,22 @@ use super::{Error, Nfs};
 use crate::limits::REMOVAL;
 use crate::proto::{Handle, Status};
 
-/// The name of a temporary file, here or at a server. Other programs may remove such files that a
-/// stopped copy left.
+/// The name of a temporary file, on this machine or at a server. Programs may recognise such names,
+/// and remove files that a stopped copy has left.
 pub(super) fn temporary_name(random: u64) -> String {
     format!(".wirespeed-{random:016x}")
 }
 
-/// The unfinished file of a copy to a server.
+/// The unfinished file of one copy to a server.
 #[derive(Debug)]
 pub struct Unfinished {
     name: String,
-    /// The directory of the file, while the file may be there.
+    /// The client and the directory of the file, while the file may exist.
     at: Mutex<Option<(Nfs, Handle)>>,
 }
 
 impl Unfinished {
-    /// The state of one copy; `random` makes the name differ from those of others.
+    /// The state of one copy. `random` makes the name differ from the names of other copies.
     pub fn new(random: u64) -> Unfinished {
         Unfinished { name: temporary_name(random), at: Mutex::new(None) }
     }
@@ -34,7 +34,7 @@ impl Unfinished {
         &self.name
     }
 
-    /// May the file be there?
+    /// May the file exist?
     pub fn is_there(&self) -> bool {
         self.at.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -47,17 +47,17 @@ impl Unfinished {
         *self.at.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Remove the file, if it is there. This waits for the server.
+    /// Remove the file, if it exists. The call waits for the server.
     ///
     /// # Errors
-    /// There are no results; the file may still be there.
+    /// The call failed; the file may still exist.
     pub async fn remove(&self) -> Result<(), Error> {
         let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some((nfs, dir)) = at else { return Ok(()) };
         let nfs = nfs.with_patience(REMOVAL);
         let mut removed = nfs.remove(&dir, self.name.as_bytes()).await;
         if matches!(removed, Err(Error::Status(Status::NoEntry))) {
-            // A CREATE that was under way has been carried out by now, or never arrived.
+            // If a CREATE was in flight, it has been carried out by now, or it never arrived.
             removed = match nfs.remove(&dir, self.name.as_bytes()).await {
                 Err(Error::Status(Status::NoEntry)) => Ok(()),
                 removed => removed,

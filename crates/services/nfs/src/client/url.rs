@@ -1,36 +1,37 @@
-//! [`Url`]: `nfs://HOST[:PORT]/PATH`, with the options of libnfs behind it.
+//! [`Url`]: `nfs://HOST[:PORT]/PATH[?OPTIONS]`.
 //!
-//! Called by: programs. RFC 2224 has the form; `?nfsport=N&mountport=N` are libnfs's.
+//! Called by: programs. RFC 2224 defines the form without options. The options `nfsport=N` and
+//! `mountport=N`, joined by `&`, are those of libnfs.
 
-/// The location of files.
+/// The location of a file or directory on an NFS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// A name or an address.
+    /// The server's name or address, an IPv6 address without brackets.
     pub host: String,
-    /// The port of NFS; `None`: the port mapper is asked.
+    /// The port of the NFS service. If `None`, the client asks the server's port mapper.
     pub nfs_port: Option<u16>,
-    /// The port of MOUNT.
+    /// The port of the MOUNT service. If `None`, the client asks the server's port mapper.
     pub mount_port: Option<u16>,
-    /// From the root of the server on, beginning with `/`.
+    /// The absolute path on the server, beginning with `/`.
     pub path: Vec<u8>,
 }
 
-/// Why a text is no URL of files.
+/// Why a text is not an NFS URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
-    /// Not `nfs://`.
-    #[error("a URL begins with nfs://, as nfs://192.0.2.1/export/file")]
+    /// The URL does not begin with `nfs://`.
+    #[error("a URL begins with nfs://, for example nfs://192.0.2.1/export/file")]
     Scheme,
-    /// No host.
-    #[error("there is no host behind nfs://: give one, as nfs://192.0.2.1/export/file")]
+    /// The URL has no host, or the `]` after an IPv6 address is missing.
+    #[error("there is no host after nfs://: give one, for example nfs://192.0.2.1/export/file")]
     Host,
-    /// No number.
+    /// A port is not a number from 1 to 65535.
     #[error("'{0}' is no port: give a number from 1 to 65535")]
     Port(String),
-    /// An unknown option.
+    /// An option is not known.
     #[error("'{0}' is not known: after the ? there may be nfsport=N and mountport=N, joined by &")]
     Word(String),
-    /// A % without two digits behind it.
+    /// A `%` is not followed by two hexadecimal digits.
     #[error("after a % there have to be two hexadecimal digits; %25 is the % itself")]
     Percent,
 }
@@ -40,13 +41,13 @@ impl core::str::FromStr for Url {
 
     fn from_str(text: &str) -> Result<Url, BadUrl> {
         let rest = text.strip_prefix("nfs://").ok_or(BadUrl::Scheme)?;
-        let (rest, words) = rest.split_once('?').unwrap_or((rest, ""));
+        let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
         let at = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => {
-                let (host, behind) = rest.split_once(']').ok_or(BadUrl::Host)?;
-                (host, behind.strip_prefix(':').filter(|port| !port.is_empty()))
+                let (host, after) = rest.split_once(']').ok_or(BadUrl::Host)?;
+                (host, after.strip_prefix(':').filter(|port| !port.is_empty()))
             }
             None => match authority.rsplit_once(':') {
                 Some((host, port)) => (host, Some(port)),
@@ -56,19 +57,19 @@ impl core::str::FromStr for Url {
         if host.is_empty() {
             return Err(BadUrl::Host);
         }
-        // One port is for both.
-        let both = port.map(number).transpose()?;
+        // The port after the host is that of NFS and of MOUNT, unless an option gives another one.
+        let port = port.map(number).transpose()?;
         let mut url = Url {
             host: host.to_owned(),
-            nfs_port: both,
-            mount_port: both,
+            nfs_port: port,
+            mount_port: port,
             path: decoded(if path.is_empty() { "/" } else { path })?,
         };
-        for word in words.split('&').filter(|word| !word.is_empty()) {
-            match word.split_once('=') {
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
                 Some(("nfsport", port)) => url.nfs_port = Some(number(port)?),
                 Some(("mountport", port)) => url.mount_port = Some(number(port)?),
-                _ => return Err(BadUrl::Word(word.to_owned())),
+                _ => return Err(BadUrl::Word(option.to_owned())),
             }
         }
         Ok(url)
@@ -79,7 +80,8 @@ fn number(text: &str) -> Result<u16, BadUrl> {
     text.parse().ok().filter(|&port| port > 0).ok_or_else(|| BadUrl::Port(text.to_owned()))
 }
 
-/// With each `%41` as the byte that it stands for (RFC 3986 section 2.1).
+/// The bytes of `text`, with each `%` and its two hexadecimal digits replaced by the byte that they
+/// stand for (RFC 3986 section 2.1).
 fn decoded(text: &str) -> Result<Vec<u8>, BadUrl> {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

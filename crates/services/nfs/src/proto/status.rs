@@ -1,6 +1,6 @@
 //! The status of a call of NFS version 3 (RFC 1813 section 2.6).
 //!
-//! Called by: `server`, `client`. Names are ours, the RFC's are beside them.
+//! Called by: `server`, `client`. The names are ours; each comment gives the RFC's name.
 
 rpc::xdr! {
     /// The status of a call (`nfsstat3`).
@@ -8,7 +8,7 @@ rpc::xdr! {
     pub enum Status {
         /// NFS3_OK.
         Ok = 0,
-        /// NFS3ERR_PERM: only the owner may.
+        /// NFS3ERR_PERM: only the owner may do this.
         NotOwner = 1,
         /// NFS3ERR_NOENT.
         NoEntry = 2,
@@ -68,7 +68,7 @@ rpc::xdr! {
 }
 
 impl Status {
-    /// Its name in the RFC.
+    /// The status's name in the RFC.
     pub fn name(self) -> &'static str {
         match self {
             Status::Ok => "NFS3_OK",

@@ -1,8 +1,8 @@
-//! Attributes, and the abilities of the server: GETATTR, SETATTR, ACCESS, FSSTAT, FSINFO, PATHCONF
-//! (RFC 1813 sections 3.3.1, 3.3.2, 3.3.4, 3.3.18 to 3.3.20).
+//! Attributes and limits: GETATTR, SETATTR, ACCESS, FSSTAT, FSINFO, PATHCONF (RFC 1813 sections
+//! 3.3.1, 3.3.2, 3.3.4, 3.3.18 to 3.3.20).
 //!
-//! Called by: `server/mod.rs`. Everything is done as the user who runs the server; the rights that
-//! ACCESS reports are that user's.
+//! Called by: `server/mod.rs`. The server acts as the user who runs it. ACCESS reports that user's
+//! rights.
 
 use rpc::server::Transport;
 use rpc::xdr::Encode;
@@ -35,7 +35,8 @@ impl Export {
         self.may_change()?;
         let _changing = self.changes.begin(self.tree.file(file)?);
         let before = before(&self.tree.look(file)?);
-        // RFC 1813 3.3.2-a: somebody else has changed it.
+        // RFC 1813 3.3.2-a: if somebody else has changed the file since the client looked, set
+        // nothing.
         if let Some(ctime) = guard
             && before.is_some_and(|before| before.ctime != *ctime)
         {
@@ -46,7 +47,7 @@ impl Export {
         Ok(())
     }
 
-    /// Set attributes; returns the new ones.
+    /// Set attributes. Returns the file's new attributes.
     pub(super) fn set(&self, file: &Handle, set: &SetAttributes) -> Result<Attributes, Status> {
         let node = self.tree.look(file)?;
         if let Some(size) = set.size {
@@ -61,7 +62,7 @@ impl Export {
             )?;
         }
         if set.uid.is_some() || set.gid.is_some() {
-            // chown(2) takes u32::MAX for "leave it as it is".
+            // chown(2) takes u32::MAX to mean "leave it as it is".
             let id = |id: Option<u32>| match id {
                 Some(u32::MAX) => Err(Status::Invalid),
                 id => Ok(id),
@@ -98,7 +99,7 @@ impl Export {
         let sizes = [of.f_blocks, of.f_bfree, of.f_bavail].map(bytes);
         (Status::Ok, Some(node.attributes)).encode(out);
         sizes.iter().chain(&[of.f_files, of.f_ffree, of.f_favail]).for_each(|n| n.encode(out));
-        // invarsec is 0: the values may change at any time.
+        // `invarsec` is 0: the values may change at any time.
         0_u32.encode(out);
         Ok(())
     }
@@ -130,7 +131,8 @@ impl Export {
     pub(super) fn pathconf(&self, file: &Handle, out: &mut Vec<u8>) -> Reply {
         let of = self.tree.look(file)?.attributes;
         let (links, name) = (32_000_u32, NAME_BYTES as u32);
-        // Longer names are refused; chown is for root; cases differ and are kept.
+        // The flags: names that are too long are refused; only root may chown; names differ by
+        // case; the case of names is kept.
         (Status::Ok, Some(of), (links, name), (true, true, false, true)).encode(out);
         Ok(())
     }
@@ -147,7 +149,7 @@ fn timespec(set: SetTime) -> Result<Timespec, Status> {
     })
 }
 
-/// The rights of the user who runs the server on a file.
+/// The rights on a file of the user who runs the server.
 fn rights(of: &Attributes, is_read_only: bool) -> u32 {
     let groups = || getgroups().unwrap_or_default();
     let bits = if geteuid().is_root() {

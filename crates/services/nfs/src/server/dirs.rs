@@ -1,8 +1,8 @@
 //! Directories: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16, 3.3.17).
 //!
-//! Called by: `server/mod.rs`. Names come in the order of their cookies ([`listings`]), so that no
-//! name is missed or listed twice while others are made and removed. A reply has as many entries as
-//! fit into the bytes that the caller allows, `LIST_BYTES` at most.
+//! Called by: `server/mod.rs`. Names are listed in the order of their cookies ([`listings`]), so
+//! that no name is missed or listed twice while other names are made and removed. A reply contains
+//! as many entries as fit into the bytes that the caller allows, `LIST_BYTES` at most.
 //!
 //! [`listings`]: super::listings
 
@@ -16,20 +16,20 @@ use super::{Export, Reply};
 use crate::limits::LIST_BYTES;
 use crate::proto::{Handle, Kind, Status};
 
-/// The place where a listing goes on, and its limits.
+/// Where a listing continues, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct From {
     pub(super) dir: Handle,
     pub(super) cookie: u64,
-    /// Bytes of names, numbers and cookies.
+    /// The most bytes of names, inodes and cookies.
     pub(super) names_max: u32,
-    /// Bytes of the whole results.
+    /// The most bytes of the whole results.
     pub(super) bytes_max: u32,
-    /// With attributes and handles.
+    /// Does each entry have attributes and a handle (READDIRPLUS)?
     pub(super) is_plus: bool,
 }
 
-/// The entries of a reply.
+/// The entries of one reply.
 struct Entries<'a> {
     out: &'a mut Vec<u8>,
     /// Where the results begin.
@@ -41,7 +41,7 @@ struct Entries<'a> {
 }
 
 impl Export {
-    /// A reply of `most` bytes.
+    /// Append a reply of `most` bytes at most.
     pub(super) fn readdir(&self, from: From, most: u32, out: &mut Vec<u8>) -> Reply {
         let dir = self.tree.dir(&from.dir)?;
         if from.cookie >= COOKIES {
@@ -49,7 +49,7 @@ impl Export {
         }
         let most = from.bytes_max.min(LIST_BYTES).min(most) as usize;
         let begun = out.len();
-        // No verifier: a cookie is good for as long as there are names.
+        // The verifier is 0: a cookie stays valid as long as the directory has names.
         (Status::Ok, Some(dir.attributes), 0_u64).encode(out);
         let mut entries = Entries { out, begun, names: 0, count: 0, most, from };
         let is_end = self.entries(&dir, &mut entries)?;
@@ -60,7 +60,7 @@ impl Export {
         Ok(())
     }
 
-    /// Append entries that fit; returns whether those are all.
+    /// Append the entries that fit. Returns whether these are the last ones.
     fn entries(&self, dir: &Node, to: &mut Entries<'_>) -> Result<bool, Status> {
         let mut cookie = to.from.cookie;
         for (dot, name) in DOTS {
@@ -91,9 +91,9 @@ impl Export {
         }
     }
 
-    // RFC 1813 3.3.16-a: behind the entries are two words: no more entries, and whether that is the
-    // end.
-    /// Append an entry, if it fits.
+    // RFC 1813 3.3.16-a: after the entries come two words: "no more entries", and whether the
+    // directory ends here.
+    /// Append an entry. Returns whether it fitted.
     fn entry(
         &self,
         dir: &Node,
@@ -105,7 +105,7 @@ impl Export {
             b"." => Some((dir.id, dir.attributes)),
             b".." => self.tree.parent(dir).ok(),
             _ if is_plus => match self.tree.child(dir, name) {
-                // Removed since the names were read.
+                // The file was removed after the names were read.
                 Err(Status::NoEntry) => return true,
                 found => found.ok(),
             },
@@ -113,11 +113,11 @@ impl Export {
         };
         let (at, out) = (to.out.len(), &mut *to.out);
         true.encode(out);
-        // The number of the root's `..` is the root's own.
+        // The `..` of the root has the inode of the root itself.
         let fileid = found.map_or(inode, |(_, of)| of.fileid);
         (fileid, Opaque(name), cookie).encode(out);
         if is_plus {
-            // Handles of files that nobody can open are of no use.
+            // Return no handles of files that nobody can open.
             let handle = found
                 .filter(|(_, of)| {
                     matches!(of.kind, Kind::Regular | Kind::Directory | Kind::Symlink)
@@ -138,7 +138,7 @@ impl Export {
 /// A name and its inode.
 type Named = (Box<[u8]>, u64);
 
-/// The names of a directory with their inodes, or why it cannot be read.
+/// The names of a directory with their inodes, or the error of reading the directory.
 fn names(dir: Result<Dir, Errno>) -> Box<dyn Iterator<Item = Result<Named, Errno>>> {
     match dir {
         Err(error) => Box::new(std::iter::once(Err(error))),

@@ -1,11 +1,12 @@
-//! Data: READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7, 3.3.21).
+//! File data: READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7, 3.3.21).
 //!
-//! Called by: `server/mod.rs`. A WRITE is carried out when its record is complete, and never in
-//! part because a connection ended. UNSTABLE data is with the system when the call is answered;
-//! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport. A
-//! call that does not have to wait can be carried out at once, without a thread that may wait
-//! (docs/decisions/0103). The data of such a READ goes from the file into the stream's buffers; the
-//! data of such a WRITE goes into the file from the buffers that it arrived in (0104).
+//! Called by: `server/mod.rs`. A WRITE is carried out only when its record is complete, so that a
+//! connection that ends leaves no WRITE done in part. When a call is answered, UNSTABLE data is
+//! with the system, and DATA_SYNC and FILE_SYNC data is on the disk. The size of a READ is limited
+//! by its transport. A call that does not have to wait can be carried out at once, on a thread that
+//! must not wait (docs/decisions/0103). The data of such a READ goes from the file into the
+//! stream's buffers. The data of such a WRITE goes into the file from the buffers in which it
+//! arrived (0104).
 
 use core::ops::Range;
 use std::io::{IoSlice, IoSliceMut};
@@ -23,7 +24,7 @@ use super::{Export, Reply};
 use crate::limits::{DATAGRAM_TRANSFER_BYTES, LENT_BYTES, TRANSFER_BYTES};
 use crate::proto::{Changed, Handle, Stable, Status, WriteHead, Written};
 
-/// Bytes of a READ or a WRITE.
+/// The most bytes of a READ or a WRITE.
 pub(super) fn transfer_max(over: Transport) -> u32 {
     match over {
         Transport::Stream | Transport::Local => TRANSFER_BYTES,
@@ -32,7 +33,7 @@ pub(super) fn transfer_max(over: Transport) -> u32 {
 }
 
 impl Export {
-    /// A READ of `most` bytes at most.
+    /// Carry out a READ of `most` bytes at most.
     pub(super) fn read(
         &self,
         (file, offset, count): (Handle, u64, u32),
@@ -44,8 +45,8 @@ impl Export {
         read(&open, (offset, count), out, &mut NoBulk, |room, at| pread(&*open, room, at))
     }
 
-    /// A READ that does not wait: the file is open, and the data is in memory. `None`: it would
-    /// wait, or something is wrong; nothing was appended.
+    /// Carry out a READ without waiting: the file is open, and the data is in memory. `None` means
+    /// that the READ would wait, or failed; then nothing was appended.
     pub(super) fn read_at_once(
         &self,
         (file, offset, count): (Handle, u64, u32),
@@ -62,7 +63,7 @@ impl Export {
         let done = if self.tree.is_in_memory() {
             read(&open, (offset, count), out, bulk, |room, at| pread(&*open, room, at))
         } else {
-            // If only a part is in memory, the read behind it returns EAGAIN.
+            // If only a part of the data is in memory, the read after that part returns EAGAIN.
             read(&open, (offset, count), out, bulk, |room, at| {
                 preadv2(&*open, &mut [IoSliceMut::new(room)], at, ReadWriteFlags::NOWAIT)
             })
@@ -70,8 +71,8 @@ impl Export {
         done.ok()
     }
 
-    /// A WRITE that does not wait: the file is open, and in a file system without a disk. Its data
-    /// goes to the file from the buffers that it arrived in.
+    /// Carry out a WRITE without waiting: the file is open, and in a file system without a disk.
+    /// The data goes to the file from the buffers in which it arrived.
     pub(super) fn write_at_once(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Option<()> {
         let mut from = Decoder::new(request.args);
         let head = WriteHead::decode(&mut from).ok()?;
@@ -81,7 +82,7 @@ impl Export {
         let bytes = from.u32().ok()?;
         let mut data = vec![from.rest()];
         data.extend_from_slice(request.more);
-        // A call of the wrong length is answered by `call`.
+        // If the lengths in the call do not match, `call` answers it.
         if head.count > bytes || sum(&data) != (bytes as usize).next_multiple_of(4) {
             return None;
         }
@@ -90,13 +91,13 @@ impl Export {
         let at = out.len();
         let done = self.written(&head, &data, &open, changing, out);
         if done.is_err() {
-            // `call` carries the call out again: it is the same WRITE.
+            // `call` carries the same WRITE out again.
             out.truncate(at);
         }
         done.ok()
     }
 
-    /// A WRITE of data in pieces.
+    /// Carry out a WRITE whose data is in several pieces.
     pub(super) fn write(&self, head: &WriteHead, data: &[&[u8]], out: &mut Vec<u8>) -> Reply {
         self.may_change()?;
         let open = self.tree.data(&head.file, For::Writing)?;
@@ -104,7 +105,7 @@ impl Export {
         self.written(head, data, &open, changing, out)
     }
 
-    /// A WRITE to an open file.
+    /// Carry out a WRITE to an open file.
     fn written(
         &self,
         head: &WriteHead,
@@ -115,13 +116,14 @@ impl Export {
     ) -> Reply {
         let WriteHead { offset, count, stable, .. } = *head;
         self.may_change()?;
-        // RFC 1813 section 3.3.7: the data has as many bytes as are to be written.
+        // RFC 1813 section 3.3.7: the length of the data must be the number of bytes to be written.
         let count = count as usize;
         if sum(data) < count {
             return Err(Status::Invalid);
         }
         let before = seen_before(open);
-        // Read the verifier now: a failure of the disk from here on may concern this data.
+        // Read the verifier before writing: if the disk fails from here on, that may concern this
+        // data.
         let verifier = self.verifier();
         let mut written = 0;
         while written < count {
@@ -130,7 +132,7 @@ impl Export {
                 Ok(0) => break,
                 Ok(bytes) => written += bytes,
                 Err(Errno::INTR) => {}
-                // The caller writes the rest again, and gets the error then.
+                // The client writes the remaining bytes again, and gets the error then.
                 Err(_) if written > 0 => break,
                 Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => {
                     return Err(Status::TooBig);
@@ -156,9 +158,9 @@ impl Export {
         let open = match self.tree.is_open(file, For::Writing) {
             Some(open) => open,
             None => match self.tree.data(file, For::Reading) {
-                // A file that may only be written.
+                // The file may be written but not read.
                 Err(Status::Access) if !self.is_read_only => self.tree.data(file, For::Writing)?,
-                // A file that cannot be written has nothing to commit.
+                // If the file cannot be opened for writing, there is nothing to commit.
                 open => open?,
             },
         };
@@ -170,8 +172,8 @@ impl Export {
         Ok(())
     }
 
-    /// The system reports that the disk did not take written data only once, to one of the writers:
-    /// the others learn it from a new verifier.
+    /// If the disk did not take written data, the system reports that only once, to one of the
+    /// writers. So the verifier changes, and all other clients learn of the failure.
     fn synced(&self, result: rustix::io::Result<()>) -> Reply {
         result.map_err(|error| {
             self.verifier.fetch_add(1, Ordering::SeqCst);
@@ -180,12 +182,12 @@ impl Export {
     }
 }
 
-/// Bytes in pieces.
+/// The number of bytes in all pieces.
 fn sum(pieces: &[&[u8]]) -> usize {
     pieces.iter().map(|piece| piece.len()).sum()
 }
 
-/// The bytes of a range of pieces.
+/// The bytes of a range that runs over several pieces.
 fn slices<'a>(pieces: &[&'a [u8]], range: Range<usize>) -> Vec<IoSlice<'a>> {
     let mut at = 0;
     let part = |piece: &&'a [u8]| {
@@ -197,8 +199,8 @@ fn slices<'a>(pieces: &[&'a [u8]], range: Range<usize>) -> Vec<IoSlice<'a>> {
     pieces.iter().filter_map(part).collect()
 }
 
-/// Results of a READ of `count` bytes at an offset, by `from_file`; long data goes into `bulk` if
-/// that has room. Nothing is appended if that fails.
+/// Append the results of a READ of `count` bytes at an offset, which `from_file` reads. Long data
+/// goes into `bulk` if there is room. If the READ fails, nothing is appended.
 fn read(
     open: &OwnedFd,
     (offset, count): (u64, usize),
@@ -215,7 +217,7 @@ fn read(
         loop {
             match from_file(&mut room[..most], offset.saturating_add(got as u64)) {
                 Err(Errno::INTR) => {}
-                // No file has bytes there.
+                // The range ends beyond the largest offset, where no file has bytes.
                 Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => return Ok(0),
                 done => return done,
             }
@@ -233,7 +235,7 @@ fn read(
         out.truncate(at);
         status(error)
     })?;
-    // RFC 1813 3.3.6-a: also if the data ends exactly at the end of the file.
+    // RFC 1813 3.3.6-a: `eof` is also true if the data ends exactly at the end of the file.
     let is_end = got < count || offset.saturating_add(got as u64) >= of.size;
     out[data - 12..data - 8].copy_from_slice(&(got as u32).to_be_bytes());
     out[data - 8..data - 4].copy_from_slice(&u32::from(is_end).to_be_bytes());
@@ -241,8 +243,8 @@ fn read(
     Ok(())
 }
 
-/// Append the bytes that `next` reads, until there are `count` bytes or it reads none, and the
-/// padding.
+/// Append the bytes that `next` reads, until there are `count` bytes or `next` reads none. Then
+/// append the padding.
 fn append(
     out: &mut Vec<u8>,
     count: usize,
@@ -262,7 +264,8 @@ fn append(
     Ok(got)
 }
 
-/// Read into buffers, behind `head` bytes; `None` if there are not enough buffers.
+/// Read into buffers, leaving room for `head` bytes in front. `None` if there are not enough
+/// buffers.
 fn read_into(
     bulk: &mut dyn Bulk,
     head: usize,

@@ -1,11 +1,12 @@
-//! Maps handles to files, and to the places where these were found last: a table of directories and
-//! names.
+//! Maps handles to files, and files to the place where each was found last: a table of directories
+//! and names.
 //!
-//! Called by: `tree.rs`. A handle has the device, the inode and the time of birth of the file, so
-//! that a new file with an old inode is another file. It also has a mark that only this server can
-//! make; the mark is the same in each run, so that handles outlive the server. A file that is not
-//! in the table, or no longer where it was, is searched for; failed searches are remembered.
-//! Limits: `HANDLES_MAX`, `DEPTH_MAX`, `GONE_MAX`, `GONE_AGE`. Decision: 0120.
+//! Called by: `tree.rs`. A handle contains the device, the inode and the birth time of a file, so
+//! that a new file with a reused inode is another file. The handle also contains a keyed hash that
+//! only this server can make. The key is the same in each run, so handles stay valid when the
+//! server restarts. The server searches for a file that is not in the table, or no longer at its
+//! place; failed searches are remembered. Limits: `HANDLES_MAX`, `DEPTH_MAX`, `GONE_MAX`,
+//! `GONE_AGE`. Decision: 0120.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,7 +20,7 @@ use crate::proto::Handle;
 pub(super) struct FileId {
     pub(super) device: u64,
     pub(super) inode: u64,
-    /// When it was made, in nanoseconds; 0 where the file system does not say.
+    /// The birth time in nanoseconds; 0 if the file system does not report it.
     pub(super) born: u64,
 }
 
@@ -33,10 +34,10 @@ impl FileId {
 struct Entry {
     dir: FileId,
     name: Box<[u8]>,
-    /// Its identity in the system now: overlayfs gives a file another time of birth when it is
-    /// changed for the first time.
+    /// The file's current identity in the system. overlayfs gives a file another birth time when
+    /// the file is changed for the first time.
     now: FileId,
-    /// The entry was used since it was last considered for eviction.
+    /// Was the entry used since it was last considered for eviction?
     is_used: bool,
 }
 
@@ -47,16 +48,16 @@ pub(super) struct Handles {
     entries: HashMap<FileId, Entry>,
     order: VecDeque<FileId>,
     most: usize,
-    /// Files that were not found anywhere, and the time of that search.
+    /// Files that a search did not find anywhere, and the time of the search.
     gone: HashMap<FileId, Instant>,
     gone_order: VecDeque<FileId>,
 }
 
-/// A constant that is hashed into the mark of a handle, and into nothing else.
+/// A constant that is part of the hash in a handle, and of no other hash.
 const MARK: u64 = u64::from_be_bytes(*b"handle 1");
 
 impl Handles {
-    /// `secret` is the same in each run.
+    /// `secret` has to be the same in each run.
     pub(super) fn new(root: FileId, secret: KeyedHash) -> Handles {
         let (entries, order) = (HashMap::new(), VecDeque::new());
         let (gone, gone_order) = (HashMap::new(), VecDeque::new());
@@ -83,8 +84,8 @@ impl Handles {
         Handle::new(&bytes)
     }
 
-    /// The file of a handle; `None` if another server or directory made the handle, `Err` if it is
-    /// no handle at all.
+    /// The file of a handle. `None` if another server made the handle, or if it is for another
+    /// directory. `Err` if the bytes cannot be a handle.
     pub(super) fn file(&self, handle: &Handle) -> Result<Option<FileId>, ()> {
         let (words, []) = handle.bytes().as_chunks::<8>() else { return Err(()) };
         let &[mark, device, inode, born] = words else { return Err(()) };
@@ -97,7 +98,7 @@ impl Handles {
         self.root
     }
 
-    /// A file was found under a name.
+    /// Note that a file was found under a name.
     pub(super) fn insert(&mut self, file: FileId, dir: FileId, name: &[u8]) {
         if file == self.root {
             return;
@@ -113,7 +114,8 @@ impl Handles {
         while self.entries.len() >= self.most {
             let Some(oldest) = self.order.pop_front() else { break };
             match self.entries.get_mut(&oldest) {
-                // Entries that were not used are evicted first.
+                // An entry that was used gets another chance, so entries that were not used are
+                // evicted first.
                 Some(entry) if entry.is_used => {
                     entry.is_used = false;
                     self.order.push_back(oldest);
@@ -125,12 +127,12 @@ impl Handles {
         self.order.push_back(file);
     }
 
-    /// Would one more file evict another?
+    /// Would the next file evict an entry?
     pub(super) fn is_full(&self) -> bool {
         self.entries.len() >= self.most
     }
 
-    /// The identity of a file in the system has changed.
+    /// Note that the identity of a file in the system has changed.
     pub(super) fn became(&mut self, file: FileId, now: FileId) {
         let Some(entry) = self.entries.get_mut(&file).filter(|entry| entry.now != now) else {
             return;
@@ -140,12 +142,12 @@ impl Handles {
         self.insert(now, dir, &name);
     }
 
-    /// The identity of a file in the system now.
+    /// The current identity of a file in the system.
     pub(super) fn now(&self, file: FileId) -> FileId {
         self.entries.get(&file).map_or(file, |entry| entry.now)
     }
 
-    /// A file has no name any more, or was not found anywhere.
+    /// Note that a file has no name any more, or was not found anywhere.
     pub(super) fn forget(&mut self, file: FileId, now: Instant) {
         while self.gone_order.len() >= GONE_MAX {
             self.gone_order.pop_front().map(|oldest| self.gone.remove(&oldest));
@@ -155,12 +157,12 @@ impl Handles {
         }
     }
 
-    /// Is the file known not to be anywhere?
+    /// Is it known that the file is nowhere?
     pub(super) fn is_gone(&self, file: FileId, now: Instant) -> bool {
         self.gone.get(&file).is_some_and(|&since| now.since(since) < GONE_AGE)
     }
 
-    /// The directory in which a file was found; the root is in itself.
+    /// The directory in which a file was found. The root's directory is the root.
     pub(super) fn dir(&self, of: FileId) -> Option<FileId> {
         if of == self.root { Some(of) } else { Some(self.entries.get(&of)?.dir) }
     }
@@ -171,7 +173,8 @@ impl Handles {
         let mut parts: Vec<&[u8]> = Vec::new();
         let mut seen = Vec::new();
         while at != self.root {
-            // After other programs have moved directories, these may seem to contain each other.
+            // After other programs have moved directories, the noted directories may seem to
+            // contain each other.
             if seen.len() >= DEPTH_MAX {
                 return None;
             }

@@ -1,12 +1,12 @@
-//! State of the server between calls: open files, so that a READ or a WRITE needs no open(2);
-//! addresses from which a MOUNT over TCP was completed; and locks of the objects that are being
-//! changed, so that the attributes before and after a change differ by that change alone.
+//! What the server keeps between calls: open files, so that a READ or a WRITE needs no open(2);
+//! addresses that have completed a MOUNT over TCP; and locks of objects that are being changed, so
+//! that the attributes before and after a change show that change only.
 //!
-//! Called by: `tree.rs`, and the program that runs the server, every second. Limits:
+//! Called by: `tree.rs`, and every second by the program that runs the server. Limits:
 //! `OPEN_FILES_MAX`, `OPEN_FILE_AGE`, `OPEN_FILE_CHECK`, `CALLERS_MAX`, `CHANGES`.
 //!
-//! Files that are no longer kept are returned: closing a file may take long, and the caller does it
-//! without a lock.
+//! The functions return files that are no longer kept. Closing a file may take long, so the caller
+//! closes it while it holds no lock.
 
 use core::net::IpAddr;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -19,7 +19,7 @@ use super::handles::FileId;
 use super::tree::locked;
 use crate::limits::{CALLERS_MAX, CHANGES, OPEN_FILE_AGE, OPEN_FILE_CHECK, OPEN_FILES_MAX};
 
-/// The use that a file is open for.
+/// What a file is open for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum For {
     Reading,
@@ -30,9 +30,9 @@ pub(super) enum For {
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) open: Arc<OwnedFd>,
-    /// Its path when it was opened.
+    /// The path of the file when it was opened.
     pub(super) place: Arc<[u8]>,
-    /// Does the caller have to check that it is still there?
+    /// Does the caller have to check that the file is still at this path?
     pub(super) is_unchecked: bool,
 }
 
@@ -53,8 +53,8 @@ impl OpenFiles {
         OpenFiles { files: HashMap::new() }
     }
 
-    /// A file that is open. The caller checks that it is still where it was: before each WRITE, and
-    /// before a READ unless that was checked a moment ago.
+    /// Find an open file. The caller checks that the file is still at its path: before each WRITE,
+    /// and before a READ unless that was checked a moment ago.
     pub(super) fn find(&mut self, file: FileId, what: For, now: Instant) -> Option<Kept> {
         let entry = self.files.get_mut(&(file, what))?;
         entry.used = now;
@@ -66,7 +66,7 @@ impl OpenFiles {
         Some(kept)
     }
 
-    /// Keep a file open; the one that was not used for the longest time makes room.
+    /// Keep a file open. The file that was unused for the longest time makes room for it.
     pub(super) fn insert(
         &mut self,
         file: FileId,
@@ -85,25 +85,26 @@ impl OpenFiles {
         [closed, again].map(|entry| Some(entry?.kept.open))
     }
 
-    /// Take out files that were not used for a while: a file that another program removed keeps its
-    /// space while it is open here.
+    /// Take out the files that were not used for a while. If another program removes a file, its
+    /// space is not freed while the file is open here.
     pub(super) fn take_unused(&mut self, now: Instant) -> Vec<Arc<OwnedFd>> {
         let unused = self.files.extract_if(|_, entry| now.since(entry.used) > OPEN_FILE_AGE);
         unused.map(|(_, entry)| entry.kept.open).collect()
     }
 
-    /// Close a file that has lost a name, so that its space is freed if that was the last one.
+    /// Take out a file that has lost a name. If that was its last name, closing the file frees its
+    /// space.
     pub(super) fn close(&mut self, file: FileId) -> [Option<Arc<OwnedFd>>; 2] {
         [For::Reading, For::Writing].map(|what| Some(self.files.remove(&(file, what))?.kept.open))
     }
 }
 
-/// Addresses that have completed a MOUNT.
+/// The addresses that have completed a MOUNT over TCP.
 #[derive(Debug, Default)]
 pub(super) struct Callers(Mutex<(HashSet<IpAddr>, VecDeque<IpAddr>)>);
 
 impl Callers {
-    /// This address has completed a MOUNT.
+    /// Note that this address has completed a MOUNT.
     pub(super) fn insert(&self, ip: IpAddr) {
         let (known, order) = &mut *locked(&self.0);
         let ip = ip.to_canonical();
@@ -116,8 +117,8 @@ impl Callers {
         }
     }
 
-    /// Has this address completed a MOUNT? Packets from a loopback address come from this machine
-    /// alone.
+    /// Has this address completed a MOUNT? A loopback address counts as if it had, because packets
+    /// from it come from this machine only.
     pub(super) fn has(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         ip.is_loopback() || locked(&self.0).0.contains(&ip)
@@ -133,18 +134,19 @@ impl Default for Changes {
     }
 }
 
-/// The right to change one or two objects.
+/// The right to change one or two objects, until this is dropped.
 pub(super) struct Changing<'a> {
     _guards: [Option<MutexGuard<'a, ()>>; 2],
 }
 
 impl Changes {
     fn of(file: FileId) -> usize {
-        // Files that were made together mostly have consecutive inodes, and so different locks.
+        // Files that were made one after the other mostly have consecutive inodes, and so different
+        // locks.
         (file.inode % CHANGES as u64) as usize
     }
 
-    /// Begin to change an object; meanwhile only actions that need no such right are possible.
+    /// Begin to change an object. Until the end, other calls cannot begin to change it.
     pub(super) fn begin(&self, file: FileId) -> Changing<'_> {
         self.begin_both(file, file)
     }
@@ -152,7 +154,7 @@ impl Changes {
     /// Begin to change two objects.
     pub(super) fn begin_both(&self, one: FileId, other: FileId) -> Changing<'_> {
         let (one, other) = (Changes::of(one), Changes::of(other));
-        // Always in the same order, so that two calls that change the same objects do not deadlock.
+        // Lock in a fixed order, so that two calls that change the same objects do not deadlock.
         let first = self.0[one.min(other)].lock().unwrap_or_else(PoisonError::into_inner);
         let second = (one != other)
             .then(|| self.0[one.max(other)].lock().unwrap_or_else(PoisonError::into_inner));

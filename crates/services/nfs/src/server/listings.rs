@@ -1,10 +1,11 @@
-//! The names of a directory in a stable order: by a hash of each name, which is its cookie.
+//! Lists the names of a directory in a stable order: by a hash of each name. The hash is the name's
+//! cookie.
 //!
-//! Called by: `dirs.rs`. The position that a system gives for an entry may be its number: a client
-//! that lists and removes at the same time would miss entries (overlayfs and others). The hash of a
-//! name depends on the name alone, and is the same in each run of the server. Names are read in
-//! parts of `LISTING_NAMES`, the lowest cookies first; a part is kept for the next call. Limits:
-//! `LISTING_NAMES`, `LISTINGS_MAX`, `LISTING_AGE`. Decision: 0121.
+//! Called by: `dirs.rs`. On some file systems (overlayfs and others) the system's own position of
+//! an entry is its index. A client that lists and removes names at the same time would then miss
+//! names. The hash depends on the name only, and is the same in each run of the server. Names are
+//! read in parts of `LISTING_NAMES`, lowest cookies first; a part is kept for the next call.
+//! Limits: `LISTING_NAMES`, `LISTINGS_MAX`, `LISTING_AGE`. Decision: 0121.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -15,12 +16,12 @@ use super::handles::FileId;
 use super::tree::locked;
 use crate::limits::{LISTING_AGE, LISTING_NAMES, LISTINGS_MAX, NAME_BYTES};
 
-/// Cookies of `.` and `..`, which come first.
+/// The cookies of `.` and `..`, which are listed first.
 pub(super) const DOTS: [(u64, &[u8]); 2] = [(1, b"."), (2, b"..")];
-/// Cookies are below this, because some clients take them for signed numbers.
+/// All cookies are below this, because some clients read them as signed numbers.
 pub(super) const COOKIES: u64 = 1 << 63;
 
-/// A name, behind its cookie.
+/// A name and its cookie.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     pub(super) cookie: u64,
@@ -28,31 +29,31 @@ pub(super) struct Name {
     pub(super) inode: u64,
 }
 
-/// Names of a directory in the order of their cookies: all with cookies from one to another.
+/// A part of a directory's names: all names with cookies in a range, in the order of their cookies.
 #[derive(Debug)]
 pub(super) struct Part {
     dir: FileId,
-    /// Names with this cookie and less are not in it.
+    /// The part contains only names with cookies greater than this.
     after: u64,
-    /// Names with greater cookies than this are not in it either.
+    /// The part contains no names with cookies greater than this.
     upto: u64,
     pub(super) names: Vec<Name>,
     read_at: Instant,
 }
 
 impl Part {
-    /// Does the directory end behind it?
+    /// Is this the last part of the directory?
     pub(super) fn is_end(&self) -> bool {
         self.upto == u64::MAX
     }
 
-    /// The names behind a cookie.
+    /// The names with cookies greater than `cookie`.
     pub(super) fn behind(&self, cookie: u64) -> &[Name] {
         &self.names[self.names.partition_point(|name| name.cookie <= cookie)..]
     }
 }
 
-/// Parts of directories.
+/// The parts that are kept.
 #[derive(Debug)]
 pub(super) struct Listings {
     secret: KeyedHash,
@@ -61,7 +62,7 @@ pub(super) struct Listings {
 }
 
 impl Listings {
-    /// `secret` is the same in each run.
+    /// `secret` has to be the same in each run.
     pub(super) fn new(secret: KeyedHash) -> Listings {
         Listings { secret, names: LISTING_NAMES, parts: Mutex::default() }
     }
@@ -84,8 +85,8 @@ impl Listings {
         (self.secret.hash(words) % COOKIES).max(DOTS[1].0 + 1)
     }
 
-    /// The part with the names behind a cookie: a part that is kept, unless a listing begins, or a
-    /// new one from the names that `entries` reads now.
+    /// The part with the names that follow a cookie. It is a part that was kept, unless a listing
+    /// begins here; otherwise it is made of the names that `entries` reads now.
     pub(super) fn part<E>(
         &self,
         dir: FileId,
@@ -112,7 +113,7 @@ impl Listings {
         Ok(part)
     }
 
-    /// Read the next part.
+    /// Read the next part of a directory.
     fn read<E>(
         &self,
         dir: FileId,
@@ -129,7 +130,7 @@ impl Listings {
             }
             names.push(Name { cookie, name, inode });
             if names.len() >= 2 * self.names {
-                // Drop the names with the greatest cookies: they belong to the next part.
+                // Drop the names with the greatest cookies; they belong to the next part.
                 names.select_nth_unstable(self.names);
                 names.truncate(self.names);
                 upto = names.iter().map(|name| name.cookie).max().unwrap_or(upto);
@@ -143,7 +144,7 @@ impl Listings {
         Ok(Part { dir, after, upto, names, read_at: now })
     }
 
-    /// Forget old parts.
+    /// Drop parts that are too old.
     pub(super) fn forget_unused(&self, now: Instant) {
         locked(&self.parts).retain(|part| now.since(part.read_at) < LISTING_AGE);
     }
@@ -163,7 +164,7 @@ mod tests {
         names.iter().map(|name| Ok((name.as_bytes().into(), 7)))
     }
 
-    /// All names, `step` at a time.
+    /// List all names, `step` at a time.
     fn listed(listings: &Listings, names: &[String], step: usize) -> Vec<String> {
         let (mut after, mut all, now) = (2, Vec::new(), Instant::from_nanos(1));
         loop {
@@ -185,7 +186,7 @@ mod tests {
             let listings = Listings::new(KeyedHash::new(1, 2)).with_names(part);
             let mut all = listed(&listings, &names, step);
             all.sort_by_key(|name| name[5..].parse::<u32>().expect("a number"));
-            assert_eq!(all, names, "{step} of {part}");
+            assert_eq!(all, names, "{step} names at a time, parts of {part}");
         }
     }
 

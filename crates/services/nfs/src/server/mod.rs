@@ -1,8 +1,8 @@
 //! The server of one directory: [`Nfs`] and [`Mount`] are services for a server of crate `rpc`.
 //!
-//! Called by: programs, which bring the calls; calls block on files. RFC 1813 sections 3.3 and 5.2.
-//! No name or link leads out of the directory ([`tree`]). Everything is done as the user who runs
-//! the server: credentials are ignored. MKNOD is not supported.
+//! Called by: programs, which pass the calls; a call may block on files. RFC 1813 sections 3.3 and
+//! 5.2. No name or link leads out of the directory ([`tree`]). The server does everything as the
+//! user who runs it, and ignores credentials. MKNOD is not supported.
 
 mod attributes;
 mod dirs;
@@ -36,11 +36,12 @@ use crate::proto::Status;
 pub struct Secrets {
     /// A random number, a new one for each run.
     pub run: u64,
-    /// The key of handles and cookies, the same in each run: both outlive the server.
+    /// The key of the hashes in handles and cookies. It has to be the same in each run, because
+    /// clients use handles and cookies after a restart.
     pub lasting: KeyedHash,
 }
 
-/// A directory that is served; all services share it.
+/// A directory that is served, and its state, which all services share.
 #[derive(Debug)]
 pub struct Export {
     tree: Tree,
@@ -48,19 +49,19 @@ pub struct Export {
     changes: Changes,
     callers: Callers,
     is_read_only: bool,
-    /// RFC 1813 3.3.7-a: a new one for each run, and after each failure of the disk: clients then
-    /// write data again that may be lost.
+    /// The verifier is new in each run and after each failure of the disk. Clients that see a new
+    /// verifier write data again that may be lost. RFC 1813 3.3.7-a.
     verifier: AtomicU64,
 }
 
-/// Whether a procedure has appended its results; otherwise its status.
+/// `Ok` if a procedure has appended its results; otherwise its status.
 type Reply = Result<(), Status>;
 
 impl Export {
-    /// Serve `dir`. `clock` measures how long a file was not used.
+    /// Serve `dir`. `clock` measures how long files were not used.
     ///
     /// # Errors
-    /// `dir` is no directory that can be opened, or the kernel is older than Linux 5.6.
+    /// `dir` is not a directory that can be opened, or the kernel is older than Linux 5.6.
     pub fn open(
         dir: &Path,
         is_read_only: bool,
@@ -75,8 +76,8 @@ impl Export {
         Ok(Arc::new(Export { tree, listings, changes, callers, is_read_only, verifier }))
     }
 
-    /// Close files that no call has used for a while: files that other programs have removed keep
-    /// their space until then. The program that runs the server calls this about every second, from
+    /// Close files that no call has used for a while. Until then, files that other programs have
+    /// removed keep their space. The program that runs the server calls this about every second, on
     /// a thread that may wait, because freeing the space of a long file takes a while.
     pub fn close_unused(&self) {
         self.tree.close_unused();

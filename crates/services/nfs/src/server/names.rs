@@ -1,9 +1,9 @@
-//! Names: LOOKUP, READLINK, CREATE, MKDIR, SYMLINK, REMOVE, RMDIR, RENAME, LINK (RFC 1813 sections
-//! 3.3.3, 3.3.5, 3.3.8 to 3.3.15).
+//! Names in directories: LOOKUP, READLINK, CREATE, MKDIR, SYMLINK, REMOVE, RMDIR, RENAME, LINK (RFC
+//! 1813 sections 3.3.3, 3.3.5, 3.3.8 to 3.3.15).
 //!
-//! Called by: `server/mod.rs`. New names are single components. Files are made without the bits
-//! that make programs run as somebody else. A change is on the disk before it is answered: each
-//! procedure that changes names ends with fsync(2) of the directory.
+//! Called by: `server/mod.rs`. New names are single path components. Files are made without the
+//! set-user-id and set-group-id bits. A change is on the disk before it is answered: each procedure
+//! that changes names ends with fsync(2) of the directory.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ impl Export {
         Ok(())
     }
 
-    /// The reply to a call that has made a file in a directory, with the directory's new
-    /// attributes.
+    /// Append the results of a call that has made a file in a directory, with the directory's
+    /// attributes before and after.
     fn made(&self, (dir, changed): (&Node, Changed), name: &[u8], out: &mut Vec<u8>) -> Reply {
         fsync_dir(dir)?;
         let (file, attributes) = self.tree.child(dir, name)?;
@@ -74,12 +74,12 @@ impl Export {
         let before = before(&dir);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let new = openat(&dir.fd, name, flags | OFlags::CLOEXEC, mode);
-        // RFC 1813 3.3.8-a, 3.3.8-b: a name that is there already.
+        // RFC 1813 3.3.8-a, 3.3.8-b: what happens if the name exists.
         match (&new, how) {
             (Ok(fd), How::Exclusive(verifier)) => {
                 futimens(fd, &times(*verifier)).map_err(status)?;
             }
-            // Set the mode that was asked for, whatever the umask.
+            // Set the mode that was asked for, because the umask may have removed bits from it.
             (Ok(_), _) => {
                 let (file, _) = self.tree.child(&dir, name)?;
                 let mode = Some(set.mode.unwrap_or(0o644));
@@ -90,7 +90,7 @@ impl Export {
                 if of.kind != Kind::Regular {
                     return Err(Status::Exists);
                 }
-                // For an existing file only the size is set (RFC 1813 section 3.3.8).
+                // If the file exists, only its size is set (RFC 1813 section 3.3.8).
                 let size = SetAttributes { size: set.size, ..SetAttributes::default() };
                 self.set(&self.tree.handle(file)?, &size)?;
             }
@@ -106,10 +106,10 @@ impl Export {
         let changed = self.changed(&dir, before);
         drop(changing);
         if let Ok(fd) = new {
-            // Write the file's attributes to the disk; those of a file of an exclusive CREATE hold
-            // the verifier.
+            // Write the file's attributes to the disk. After an exclusive CREATE they contain the
+            // verifier.
             fsync(&fd).map_err(status)?;
-            // Keep the file open, so that the next WRITE works whatever the mode is.
+            // Keep the file open, so that the next WRITE works with any mode.
             let file = id(&looked_at(&fd, "").map_err(status)?);
             self.tree.keep(file, For::Writing, &Arc::new(fd));
         }
@@ -154,7 +154,7 @@ impl Export {
         self.made((&dir, changed), name, out)
     }
 
-    /// REMOVE and RMDIR.
+    /// Carry out REMOVE and RMDIR.
     pub(super) fn remove(&self, at: &At<'_>, is_dir: bool, out: &mut Vec<u8>) -> Reply {
         self.may_change()?;
         let name = match component(at.name.0)? {
@@ -176,7 +176,7 @@ impl Export {
         Ok(())
     }
 
-    /// A file has lost one of its names.
+    /// Note that a file has lost one of its names.
     fn lost_a_name(&self, file: FileId, of: &Attributes) {
         self.tree.close(file);
         if of.kind == Kind::Directory || of.nlink <= 1 {
@@ -193,12 +193,12 @@ impl Export {
         let (file, _) = self.tree.child(&from, old)?;
         let replaced = self.tree.named(&to, new).ok();
         renameat(&from.fd, old, &to.fd, new).map_err(status)?;
-        // RENAME of a file to another of its own names does nothing: both are still there.
+        // RENAME of a file to another one of its own names does nothing: both names stay.
         self.tree.know(file, to.id, new);
         if let Ok((now, _)) = self.tree.named(&to, new) {
             self.tree.is_now(file, now);
         }
-        // An open file is now in another place than when it was opened.
+        // An open file now has another path than when it was opened.
         self.tree.close(file);
         if let Some((replaced, of)) = replaced.filter(|(replaced, _)| *replaced != file) {
             self.lost_a_name(replaced, &of);
@@ -206,7 +206,8 @@ impl Export {
         let [from_changed, to_changed] =
             [(&from, befores[0]), (&to, befores[1])].map(|(dir, before)| self.changed(dir, before));
         drop(changing);
-        // The new name first, because a client takes it as proof that the data is there.
+        // Sync the directory with the new name first: a client takes the new name as proof that the
+        // data is there.
         fsync_dir(&to)?;
         if from.id != to.id {
             fsync_dir(&from)?;
@@ -235,13 +236,13 @@ impl Export {
         Ok(())
     }
 
-    /// The directory before a change and after it.
+    /// The attributes of a directory before and after a change.
     fn changed(&self, dir: &Node, before: Option<Before>) -> Changed {
         Changed { before, after: self.tree.changed(dir).ok() }
     }
 }
 
-/// Check the name of a directory or link to make: `.` and `..` exist already.
+/// Check the name of a directory or a link to be made: `.` and `..` exist already.
 fn made_name(name: &[u8]) -> Result<&[u8], Status> {
     match component(name)? {
         b"." | b".." => Err(Status::Exists),
@@ -254,17 +255,18 @@ fn fsync_dir(dir: &Node) -> Reply {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(&dir.fd, ".", flags, Mode::empty()) {
         Ok(open) => match fsync(&open) {
-            // The file system has no such call for directories.
+            // The file system does not support fsync(2) of directories.
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             done => done.map_err(status),
         },
-        // A directory that cannot be read cannot be synced: the system writes it later.
+        // The server may not read this directory, so it cannot sync it. The system writes it later.
         Err(_) => Ok(()),
     }
 }
 
-// RFC 1813 section 3.3.8: the verifier may be kept in attributes; it must fit into any time.
-/// The two halves of a verifier, as seconds that every file system can hold.
+// RFC 1813 section 3.3.8: the verifier may be kept in the file's attributes. Any verifier must fit
+// into times.
+/// The two halves of a verifier as seconds, which every file system can store.
 fn words(verifier: [u8; 8]) -> [u32; 2] {
     let whole = u64::from_be_bytes(verifier);
     [(whole >> 32) as u32 & 0x7FFF_FFFF, whole as u32 & 0x7FFF_FFFF]

@@ -1,6 +1,6 @@
-//! [`OnePort`]: answers in place of a port mapper: everything is at one port.
+//! [`OnePort`]: answers in place of a port mapper that NFS and MOUNT are both at one port.
 //!
-//! Called by: servers of crate `rpc`. RFC 1833 section 3: GETPORT of version 2 and nothing else.
+//! Called by: servers of crate `rpc`. RFC 1833 section 3: only GETPORT of version 2.
 
 use core::ops::RangeInclusive;
 
@@ -10,17 +10,17 @@ use rpc::xdr::Encode;
 
 use crate::{mount, proto};
 
-/// Answers that the served versions of NFS and MOUNT are at this port.
+/// Answers that the served versions of NFS and MOUNT are at one port.
 #[derive(Clone, Copy, Debug)]
 pub struct OnePort {
     /// The port.
     pub port: u16,
-    /// Is the port served over UDP, besides TCP?
+    /// Is the port served over UDP as well as TCP?
     pub has_udp: bool,
 }
 
 impl OnePort {
-    /// The port of the program that was asked for; `None` if it is not served.
+    /// The port of the program that the caller asks for; `None` if it is not served.
     fn find(self, asked: &Mapping) -> Option<u16> {
         let served = [(proto::PROGRAM, proto::VERSION), (mount::PROGRAM, mount::VERSION)];
         let is_by = match asked.protocol {

@@ -1,10 +1,11 @@
-//! Searching for a file: where it was last, then in its directory, then everywhere.
+//! Searches for a file: at the place where it was last, then in its directory, then in the whole
+//! tree.
 //!
-//! Called by: `tree.rs`. A search finds files that other programs have renamed, files with a
-//! remaining name of several, and all files after a restart. A search notes all files that it
-//! passes, so that one search is enough for many files. Limits: `SEARCH_ENTRIES`, `SEARCH_AGE`; one
-//! search at a time, and after a long one a pause of the same length. A call in the meantime is
-//! answered with NFS3ERR_JUKEBOX: the client repeats it later.
+//! Called by: `tree.rs`. A search finds files that other programs have renamed, files of which one
+//! of several names was removed, and any file after a restart. It notes all files that it passes,
+//! so that one search suffices for many files. Limits: `SEARCH_ENTRIES`, `SEARCH_AGE`. One search
+//! runs at a time, and after a long one there is a pause of the same length. A call in the meantime
+//! is answered with NFS3ERR_JUKEBOX, and the client repeats it later.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -17,7 +18,7 @@ use super::tree::{BENEATH, Node, Tree, id, locked, looked_at};
 use crate::limits::{DEPTH_MAX, SEARCH_AGE, SEARCH_ENTRIES, SEARCH_SHORT, SEARCH_WAIT};
 use crate::proto::Status;
 
-/// Whether a search runs, and when the next may begin.
+/// Whether a search runs, and when the next search may begin.
 #[derive(Debug)]
 pub(super) struct Search {
     is_running: bool,
@@ -30,7 +31,7 @@ impl Default for Search {
     }
 }
 
-/// The search that runs; it ends when this is dropped, even by a panic.
+/// The search that runs. It ends when this is dropped, even by a panic.
 struct Running<'a>(&'a Tree, Instant);
 
 impl Drop for Running<'_> {
@@ -43,18 +44,18 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A directory that is searched.
+/// A directory in which to search.
 struct Subdir {
     path: Vec<u8>,
     id: FileId,
     depth: usize,
 }
 
-/// The remaining work of a search.
+/// What is left to do in a search.
 struct Walk {
     wanted: FileId,
     is_met: bool,
-    /// Entries that it may still pass.
+    /// How many more entries the search may look at.
     left: usize,
     subdirs: VecDeque<Subdir>,
 }
@@ -66,7 +67,7 @@ impl Walk {
 }
 
 impl Tree {
-    /// Find a file, wherever in the directory it is.
+    /// Find a file, wherever it is in the served directory.
     pub(super) fn find(&self, wanted: FileId) -> Result<Node, Status> {
         if let Some(node) = self.where_it_was(wanted)? {
             return Ok(node);
@@ -75,7 +76,7 @@ impl Tree {
             return Err(Status::Stale);
         }
         let running = self.begin()?;
-        // Another search may have found it.
+        // Another search may have found the file in the meantime.
         if let Some(node) = self.where_it_was(wanted)? {
             return Ok(node);
         }
@@ -91,7 +92,7 @@ impl Tree {
         found.ok_or(Status::Stale)
     }
 
-    /// Begin a search once no other runs.
+    /// Begin a search as soon as no other search runs.
     fn begin(&self) -> Result<Running<'_>, Status> {
         let waited =
             self.searched.wait_timeout_while(locked(&self.search), SEARCH_WAIT.into(), |search| {
@@ -106,7 +107,7 @@ impl Tree {
         Ok(Running(self, now))
     }
 
-    /// Look for a file in the directory in which it was, under all names.
+    /// Look for a file, under any name, in the directory where it was last.
     fn beside(&self, wanted: FileId) -> Result<Option<Node>, Status> {
         let (dir, path) = {
             let mut handles = locked(&self.handles);
@@ -122,7 +123,7 @@ impl Tree {
         self.where_it_was(wanted)
     }
 
-    /// Note everything that is below a directory, within the limits.
+    /// Note all files below a directory, within the limits.
     fn walk(&self, root: Subdir, wanted: FileId, began: Instant) {
         let mut walk = Walk::new(wanted);
         walk.subdirs.push_back(root);
@@ -137,7 +138,7 @@ impl Tree {
     /// Note the files in a directory, and add its subdirectories to the walk.
     fn pass(&self, subdir: &Subdir, walk: &mut Walk) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // A directory that cannot be read, or is gone by now, is passed over.
+        // Skip a directory that cannot be read, or was removed in the meantime.
         let Ok(fd) = openat2(&self.root, &subdir.path[..], flags, Mode::empty(), BENEATH) else {
             return;
         };
@@ -148,7 +149,7 @@ impl Tree {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            // More notes would evict the file again.
+            // If the table is full, more entries would evict the file that was found.
             if walk.is_met && locked(&self.handles).is_full() {
                 walk.left = 0;
             }

@@ -1,4 +1,5 @@
-//! The services: which procedure a call is, its arguments, and the reply if it fails.
+//! The services: which procedure a call is for, the decoding of its arguments, and the reply to a
+//! call that fails.
 //!
 //! Called by: servers of crate `rpc`. RFC 1813 sections 3.3 and 5.2.
 
@@ -34,7 +35,7 @@ impl Service for Nfs {
         if let Err(status) = self.reply(request, out)? {
             out.truncate(at);
             status.encode(out);
-            // No attributes: each part of the results of a failure is optional.
+            // Append no attributes: all optional parts of the results of a failed call are absent.
             (0..absent(request.procedure)).for_each(|_| false.encode(out));
         }
         Ok(())
@@ -47,7 +48,7 @@ impl Service for Nfs {
         bulk: &mut dyn Bulk,
     ) -> Option<Result<(), Refusal>> {
         let export = &*self.0;
-        // Malformed arguments are answered by `call`.
+        // Return `None` for malformed arguments: `call` answers them.
         match request.procedure {
             procedure::READ => {
                 let most = export.data_max(request);
@@ -93,7 +94,8 @@ impl Nfs {
             procedure::CREATE => export.create(&request.decode()?, out),
             procedure::MKDIR => export.mkdir(&request.decode()?, out),
             procedure::SYMLINK => export.symlink(&request.decode()?, out),
-            // Its arguments depend on the type of the node; no node is made.
+            // The arguments of MKNOD depend on the type of the node. They are not decoded, because
+            // no node is made.
             procedure::MKNOD => Err(Status::NotSupported),
             procedure::REMOVE => export.remove(&request.decode()?, false, out),
             procedure::RMDIR => export.remove(&request.decode()?, true, out),
@@ -123,7 +125,7 @@ impl Nfs {
     }
 }
 
-/// The optional parts of the results of a procedure that fails.
+/// How many optional parts the results of a procedure contain if the call fails.
 fn absent(procedure: u32) -> u32 {
     match procedure {
         procedure::GETATTR => 0,
@@ -142,7 +144,7 @@ fn absent(procedure: u32) -> u32 {
     }
 }
 
-/// MOUNT version 3: its one export is `/`; every directory of it can be mounted.
+/// MOUNT version 3. Its only export is `/`; every directory below it can be mounted.
 #[derive(Clone, Debug)]
 pub struct Mount(pub Arc<Export>);
 
@@ -171,7 +173,8 @@ impl Service for Mount {
                     Err(status) => mount::status(status).encode(out),
                 }
             }
-            // The server keeps no list of mounts: it would only repeat claims of clients.
+            // DUMP is empty: the server keeps no list of mounts, which would only repeat claims of
+            // clients.
             p::DUMP => List::<()>::default().encode(out),
             p::UMNT | p::UMNTALL => {}
             p::EXPORT => {
@@ -189,8 +192,9 @@ impl Service for Mount {
 }
 
 impl Export {
-    /// Bytes of data, or of entries, in the results of a call: fewer if the server is to be brief,
-    /// and no more than fit into a packet if the source of the call may be forged.
+    /// How many bytes of data or entries the results of a call may contain. There are fewer if the
+    /// reply is to be brief, and only as many as fit into one packet if the source of the call may
+    /// be forged.
     fn data_max(&self, request: &Request<'_>) -> u32 {
         let over = transfer_max(request.transport);
         let known = match request.transport {
@@ -201,7 +205,7 @@ impl Export {
         known.min(room.max(STRANGERS_TRANSFER))
     }
 
-    /// The handle of a directory, by its path from the root.
+    /// The handle of the directory at a path from the root.
     fn mount(&self, path: &[u8]) -> Result<Handle, Status> {
         if path.len() > PATH_BYTES {
             return Err(Status::NameTooLong);

@@ -1,10 +1,10 @@
 //! The directory that is served: maps handles to open files, and the system's attributes and errors
 //! to those of NFS.
 //!
-//! Called by: the other files of the server. Nothing leaves the directory: every path is opened
-//! from it by openat2(2) with RESOLVE_BENEATH, without symbolic links and without mount points, and
-//! names of clients are single components. A file that is kept open is used only while it is still
-//! where it was opened.
+//! Called by: the other files of the server. No path leads out of the directory: openat2(2) opens
+//! every path from the directory with RESOLVE_BENEATH, and follows no symbolic links and crosses no
+//! mount points. Names from clients must be single path components. An open file is used only while
+//! it is still at the path at which it was opened.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -25,30 +25,31 @@ use super::search::Search;
 use crate::limits::NAME_BYTES;
 use crate::proto::{Attributes, Before, Handle, Kind, Status, Time};
 
-/// Things that must not be on the path to a file.
+/// How openat2(2) resolves a path: it refuses to leave the directory, symbolic links and mount
+/// points.
 pub(super) const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Types of file systems without a disk: tmpfs and ramfs (linux/magic.h).
+/// The types (magic numbers, linux/magic.h) of the file systems without a disk: tmpfs and ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Bits of a mode that chmod(2) may take away, so that nothing could put them back.
+/// The bits of a mode that chmod(2) may clear and that could then not be set again.
 const SET_ID: u32 = 0o6000;
 
 /// A directory, and the state of clients in it.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) root: OwnedFd,
-    /// The mount of the directory; 0 if the system does not tell.
+    /// The mount id of the directory; 0 if the system does not report it.
     mount: u64,
-    /// All of the directory is in a file system without a disk: nothing outside is reached.
+    /// Is the whole directory in a file system without a disk? Mount points in it are not crossed.
     in_memory: bool,
     is_read_only: bool,
     pub(super) handles: Mutex<Handles>,
     open: Mutex<OpenFiles>,
-    /// Held while a mode is changed, also if it is changed only for a moment.
+    /// Held while a mode is changed, even if the mode is changed back at once.
     modes: Mutex<()>,
     pub(super) search: Mutex<Search>,
     pub(super) searched: Condvar,
@@ -57,7 +58,7 @@ pub(super) struct Tree {
 
 /// A file that was found.
 pub(super) struct Node {
-    /// Not open for its data.
+    /// A descriptor that names the file (`O_PATH`), not open for data.
     pub(super) fd: OwnedFd,
     pub(super) id: FileId,
     pub(super) attributes: Attributes,
@@ -68,7 +69,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tree {
-    /// Serve this directory; `secret` is the same in each run.
+    /// Serve a directory. `secret` has to be the same in each run.
     pub(super) fn open(
         dir: &Path,
         is_read_only: bool,
@@ -78,8 +79,7 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, dir, flags, Mode::empty())?;
         let of = looked_at(&root, "")?;
-        // The kernel must know openat2(2), from Linux 5.6 on: that is checked here, not at the
-        // first call.
+        // openat2(2) exists since Linux 5.6. Check that here and not at the first call.
         openat2(&root, ".", flags, Mode::empty(), BENEATH)?;
         let in_memory = IN_MEMORY.contains(&(fstatfs(&root)?.f_type as u64));
         Ok(Tree {
@@ -112,12 +112,12 @@ impl Tree {
         file.ok_or(Status::Stale)
     }
 
-    /// Find the file of a handle, without access to its data.
+    /// Find the file of a handle, without opening it for data.
     pub(super) fn look(&self, handle: &Handle) -> Result<Node, Status> {
         self.find(self.file(handle)?)
     }
 
-    /// The file, if it is where it was found last.
+    /// The file, if it is still where it was found last.
     pub(super) fn where_it_was(&self, wanted: FileId) -> Result<Option<Node>, Status> {
         let (path, now, root) = {
             let mut handles = locked(&self.handles);
@@ -131,7 +131,8 @@ impl Tree {
             Err(error) => return Err(status(error)),
         };
         let of = looked_at(&fd, "").map_err(status)?;
-        // RFC 1813 2.6-a: another file may have taken the name. The root is open: it is itself.
+        // RFC 1813 2.6-a: another file may have taken the name. The root is open, so it cannot be
+        // another one.
         if id(&of) != now && wanted != root {
             return Ok(None);
         }
@@ -144,7 +145,7 @@ impl Tree {
         if node.attributes.kind == Kind::Directory { Ok(node) } else { Err(Status::NotDirectory) }
     }
 
-    /// The file of a name in a directory.
+    /// The file with this name in a directory.
     pub(super) fn named(&self, dir: &Node, name: &[u8]) -> Result<(FileId, Attributes), Status> {
         let of = looked_at(&dir.fd, name).map_err(status)?;
         if !self.is_inside(&of) {
@@ -153,55 +154,56 @@ impl Tree {
         Ok((id(&of), attributes(&of)?))
     }
 
-    /// The file of a name in a directory, which is noted.
+    /// The file with this name in a directory. Its place is noted.
     pub(super) fn child(&self, dir: &Node, name: &[u8]) -> Result<(FileId, Attributes), Status> {
         let (file, attributes) = self.named(dir, name)?;
         self.know(file, dir.id, name);
         Ok((file, attributes))
     }
 
-    /// Is the file in the same mount, so that it is no mount point? RESOLVE_NO_XDEV refuses to open
-    /// one.
+    /// Is the file in the same mount as the directory? If not, it is a mount point, which
+    /// RESOLVE_NO_XDEV refuses to open.
     pub(super) fn is_inside(&self, of: &Statx) -> bool {
         mount(of) == self.mount
     }
 
-    /// Note that a file is in that directory under that name.
+    /// Note that a file is in directory `dir` under the name `name`.
     pub(super) fn know(&self, file: FileId, dir: FileId, name: &[u8]) {
         locked(&self.handles).insert(file, dir, name);
     }
 
-    /// A file was changed, which may have changed its identity in the system.
+    /// The attributes of a file after a change. The change may have given the file another identity
+    /// in the system, which is noted.
     pub(super) fn changed(&self, node: &Node) -> Result<Attributes, Status> {
         let of = looked_at(&node.fd, "").map_err(status)?;
         self.is_now(node.id, id(&of));
         attributes(&of)
     }
 
-    /// The identity of a file in the system has changed.
+    /// Note that the identity of a file in the system has changed.
     pub(super) fn is_now(&self, file: FileId, now: FileId) {
         locked(&self.handles).became(file, now);
     }
 
-    /// The directory in which a directory is.
+    /// The directory that contains the directory `of`.
     pub(super) fn parent(&self, of: &Node) -> Result<(FileId, Attributes), Status> {
         let parent = locked(&self.handles).dir(of.id).ok_or(Status::Stale)?;
         let node = self.find(parent)?;
         Ok((node.id, node.attributes))
     }
 
-    /// Is the data of all files in memory, and nowhere else?
+    /// Is the data of all files in memory only?
     pub(super) fn is_in_memory(&self) -> bool {
         self.in_memory
     }
 
-    /// A regular file that is open already.
+    /// A regular file that is already open.
     pub(super) fn is_open(&self, handle: &Handle, what: For) -> Option<Arc<OwnedFd>> {
         self.kept(self.file(handle).ok()?, what)
     }
 
-    /// An open file that is kept, if it is still where it was when it was opened: it may have been
-    /// moved out of the directory since, or have lost its name.
+    /// An open file, if it still has the path at which it was opened. It may have been moved out of
+    /// the directory since then, or have lost its name.
     fn kept(&self, file: FileId, what: For) -> Option<Arc<OwnedFd>> {
         let kept = locked(&self.open).find(file, what, (self.clock)())?;
         if kept.is_unchecked && place(&kept.open).ok()?[..] != *kept.place {
@@ -211,7 +213,7 @@ impl Tree {
         Some(kept.open)
     }
 
-    /// Keep a file open that was found in the directory, if the system says where it is.
+    /// Keep a file open that was found in the directory, if the system reports its path.
     pub(super) fn keep(&self, file: FileId, what: For, open: &Arc<OwnedFd>) {
         let (Ok(place), Ok(root)) = (place(&**open), place(&self.root)) else { return };
         let below = place.strip_prefix(root.strip_suffix(b"/").unwrap_or(&root));
@@ -222,7 +224,7 @@ impl Tree {
         }
     }
 
-    /// Open a regular file for its data, or find it open.
+    /// Open a regular file for its data, or return it if it is open already.
     pub(super) fn data(&self, handle: &Handle, what: For) -> Result<Arc<OwnedFd>, Status> {
         let file = self.file(handle)?;
         if let Some(found) = self.kept(file, what) {
@@ -238,7 +240,7 @@ impl Tree {
         Ok(fd)
     }
 
-    /// Open a regular file that was found: this very file, even if another one has its name by now.
+    /// Open a regular file that was found: this same file, even if another file has its name now.
     pub(super) fn opened(&self, node: &Node, what: For) -> Result<OwnedFd, Status> {
         let access = match what {
             For::Reading => OFlags::RDONLY,
@@ -256,9 +258,11 @@ impl Tree {
         Ok(fd)
     }
 
-    // RFC 1813 section 4.4: the owner may read and write a file that it has open, whatever its mode
-    // has become. A server does not know what a client has open, so it always lets the owner.
-    /// Open a file of ours whose mode forbids it: change the mode for a moment.
+    // RFC 1813 section 4.4: the owner may read and write a file that a client has open, whatever
+    // the file's mode has become. A server does not know which files a client has open, so it
+    // always lets the owner.
+    /// Open a file whose mode forbids it, but which the server's user owns: change the mode for a
+    /// moment.
     fn opened_by_owner(&self, node: &Node, flags: OFlags) -> Result<OwnedFd, Errno> {
         let _one = locked(&self.modes);
         let of = looked_at(&node.fd, "")?;
@@ -272,14 +276,15 @@ impl Tree {
         let chmod = |mode| chmodat(CWD, &path, Mode::from_raw_mode(mode), AtFlags::empty());
         chmod(wide).map_err(|_| Errno::ACCESS)?;
         let opened = openat(CWD, &path, flags, Mode::empty());
-        // Change it back, unless another program has set another mode in between.
+        // Change the mode back, unless another program has changed it in between.
         if looked_at(&node.fd, "").is_ok_and(|of| u32::from(of.stx_mode) & 0o7777 == wide) {
             chmod(mode)?;
         }
         opened
     }
 
-    /// Set the mode of a file: by /proc, because fchmod(2) needs an open file.
+    /// Set the mode of a file by its path in /proc, because fchmod(2) needs a file that is open for
+    /// data.
     pub(super) fn set_mode(&self, node: &Node, mode: u32) -> Result<(), Status> {
         let _one = locked(&self.modes);
         let mode = Mode::from_raw_mode(mode);
@@ -292,24 +297,24 @@ impl Tree {
         drop(unused);
     }
 
-    /// A file has lost a name.
+    /// Close a file here that has lost a name.
     pub(super) fn close(&self, file: FileId) {
         let closed = locked(&self.open).close(file);
         drop(closed);
     }
 
-    /// A file has lost its last name.
+    /// Forget a file that has lost its last name.
     pub(super) fn forget(&self, file: FileId) {
         locked(&self.handles).forget(file, (self.clock)());
     }
 }
 
-/// A path to an open file, whatever names it has.
+/// A path (in /proc) to the file of a descriptor, independent of the file's names.
 pub(super) fn itself(fd: impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
-/// The path of an open file in the system.
+/// The path of an open file, as the system reports it.
 fn place(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
     Ok(readlinkat(CWD, itself(fd), Vec::new())?.into_bytes())
 }
@@ -319,7 +324,7 @@ pub(super) fn before(node: &Node) -> Option<Before> {
     seen_before(&node.fd)
 }
 
-/// [`before`] of an open file.
+/// [`before`] for an open file.
 pub(super) fn seen_before(fd: impl AsFd) -> Option<Before> {
     let of = attributes(&looked_at(fd, "").ok()?).ok()?;
     Some(Before { size: of.size, mtime: of.mtime, ctime: of.ctime })
@@ -343,19 +348,19 @@ pub(super) fn component(name: &[u8]) -> Result<&[u8], Status> {
     }
 }
 
-/// The system's attributes of a name in a directory, or of the directory itself if the name is
-/// empty.
+/// The system's attributes of the file with this name in a directory, or of the directory itself if
+/// the name is empty.
 pub(super) fn looked_at(dir: impl AsFd, name: impl rustix::path::Arg) -> Result<Statx, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     statx(dir, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
 }
 
-/// The mount of a file, or 0.
+/// The mount id of a file; 0 if the system does not report it.
 fn mount(of: &Statx) -> u64 {
     if of.stx_mask & StatxFlags::MNT_ID.bits() != 0 { of.stx_mnt_id } else { 0 }
 }
 
-/// The identity of the file.
+/// The identity of a file.
 pub(super) fn id(of: &Statx) -> FileId {
     let device = u64::from(of.stx_dev_major) << 32 | u64::from(of.stx_dev_minor);
     let has_birth = of.stx_mask & StatxFlags::BTIME.bits() != 0;
@@ -395,13 +400,13 @@ pub(super) fn attributes(of: &Statx) -> Result<Attributes, Status> {
     })
 }
 
-/// Earlier times than 1970 count as 1970, later ones than 2106 as 2106.
+/// A time for NFS. Times before 1970 become 1970, times after 2106 become 2106.
 fn time(of: StatxTimestamp) -> Time {
     let seconds = of.tv_sec.clamp(0, u32::MAX.into()) as u32;
     Time { seconds, nanoseconds: of.tv_nsec }
 }
 
-/// The status for an error of the system.
+/// The NFS status for an error of the system.
 pub(super) fn status(error: Errno) -> Status {
     match error {
         Errno::PERM => Status::NotOwner,
@@ -412,7 +417,7 @@ pub(super) fn status(error: Errno) -> Status {
         Errno::XDEV => Status::CrossDevice,
         Errno::NOTDIR => Status::NotDirectory,
         Errno::ISDIR => Status::IsDirectory,
-        // A symbolic link where none may be.
+        // There is a symbolic link where none may be.
         Errno::INVAL | Errno::LOOP => Status::Invalid,
         Errno::FBIG => Status::TooBig,
         Errno::NOSPC => Status::NoSpace,
@@ -423,7 +428,7 @@ pub(super) fn status(error: Errno) -> Status {
         Errno::DQUOT => Status::Quota,
         Errno::STALE => Status::Stale,
         Errno::OPNOTSUPP => Status::NotSupported,
-        // Descriptors or memory are short: the client tries again later.
+        // Descriptors or memory are short, so the client should try again later.
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Status::Jukebox,
         _ => Status::Io,
     }

@@ -1,5 +1,5 @@
-//! A call that is carried out at once has the same results as one that may wait, wherever the data
-//! goes.
+//! A call that is carried out at once has the same results as a call that may wait, whether its
+//! data is copied or stays in buffers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::mount;
 use crate::proto::{At, Handle, Stable, Write, WriteHead, procedure};
 use crate::server::{Export, Mount, Nfs};
 
-/// A directory in memory, where nothing waits.
+/// A directory in a file system in memory, where no call waits.
 struct InMemory {
     dir: PathBuf,
     export: Arc<Export>,
@@ -45,19 +45,19 @@ impl InMemory {
         Request { version: 3, procedure: number, args, more, from, transport, credential, room }
     }
 
-    /// Results of a call that may wait.
+    /// The results of a call that may wait.
     fn call(&mut self, number: u32, args: &[u8]) -> Vec<u8> {
         let mut results = Vec::new();
         self.nfs.call(&InMemory::request(number, args, &[]), &mut results).expect("results");
         results
     }
 
-    /// Results of a call that must not wait, if there are any.
+    /// The results of a call that must not wait; `None` if it would have to wait.
     fn at_once(&mut self, number: u32, args: &[u8], bulk: &mut dyn Bulk) -> Option<Vec<u8>> {
         self.in_pieces(number, args, &[], bulk)
     }
 
-    /// The same with arguments in pieces.
+    /// Like [`InMemory::at_once`], with the arguments in several pieces.
     fn in_pieces(
         &mut self,
         number: u32,
@@ -71,7 +71,7 @@ impl InMemory {
         Some(results)
     }
 
-    /// The handle of a file in it, which a READ has opened.
+    /// The handle of a file in the directory. A READ has opened the file.
     fn file(&mut self, name: &[u8]) -> Handle {
         let (mut path, mut mounted, mut args) = (Vec::new(), Vec::new(), Vec::new());
         Opaque(b"/").encode(&mut path);
@@ -97,7 +97,7 @@ fn read(file: Handle, offset: u64, count: u32) -> Vec<u8> {
     args
 }
 
-/// Pieces of `room` bytes, `pieces` at most, the first with the head in front.
+/// At most `pieces` buffers of `room` bytes each. The first one leaves room for the head.
 struct Pieces {
     room: usize,
     left: usize,
@@ -107,7 +107,7 @@ struct Pieces {
 
 impl Bulk for Pieces {
     fn fill(&mut self, head: usize, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<usize> {
-        assert!(self.head == 0 || self.head == head, "the head has grown");
+        assert!(self.head == 0 || self.head == head, "the head has another length than before");
         self.head = head;
         self.left = self.left.checked_sub(1)?;
         let mut piece = vec![0xAA; self.room];
@@ -125,7 +125,7 @@ impl Bulk for Pieces {
     }
 }
 
-// RFC 1813 3.3.6-a.
+// RFC 1813 3.3.6-a: The results of READ say whether the file ends behind the data.
 #[test]
 fn a_read_has_the_same_results_wherever_its_data_goes() {
     let mut memory = InMemory::new("read");
@@ -151,7 +151,7 @@ fn a_read_has_the_same_results_wherever_its_data_goes() {
     assert!(was_lent > 20, "{was_lent}");
 }
 
-// RFC 1813 3.3.7-a.
+// RFC 1813 3.3.7-a: The verifier of WRITE and COMMIT is the same while the server runs.
 #[test]
 fn a_write_has_the_same_results_and_leaves_the_same_file() {
     let mut memory = InMemory::new("write");
@@ -169,18 +169,18 @@ fn a_write_has_the_same_results_and_leaves_the_same_file() {
                 .encode(&mut args);
             args
         });
-        // Until a first WRITE the file is not open for writing.
+        // The file is not open for writing before the first WRITE.
         let waits = memory.call(procedure::WRITE, &args[0]);
         memory.call(procedure::WRITE, &args[1]);
         let at_once = memory.at_once(procedure::WRITE, &args[1], &mut NoBulk).expect("results");
-        // Inode and times differ.
+        // The results differ in inodes and times.
         assert_eq!(at_once.len(), waits.len());
         assert_eq!(at_once[..4], waits[..4]);
         assert_eq!(at_once[at_once.len() - 16..], waits[waits.len() - 16..]);
     }
     let found = ["waits", "at once"].map(|name| fs::read(memory.dir.join(name)).expect("there"));
     assert!(found[0] == found[1] && found[0].len() == (1 << 20) + 1);
-    // A WRITE that has to be on the disk may wait.
+    // A WRITE whose data has to be on the disk may wait, so it is not carried out at once.
     let (count, data) = (1, Opaque(b"x"));
     let mut args = Vec::new();
     let head = WriteHead { file: files[1], offset: 0, count, stable: Stable::FileSync };
@@ -213,7 +213,7 @@ fn a_write_in_pieces_leaves_the_same_file() {
         for cuts in [vec![80], vec![100, 101], vec![90, 20_000, 20_000, 70_000], vec![60, 1 << 20]]
         {
             let both = files.map(|file| args(file, offset, count, &data[..bytes]));
-            // Until a first WRITE the file is not open for writing.
+            // The file is not open for writing before the first WRITE.
             memory.call(procedure::WRITE, &both[1][..]);
             let waits = memory.call(procedure::WRITE, &both[0]);
             let (mut rest, mut pieces, mut at) = (&both[1][..], Vec::new(), 0);
@@ -225,10 +225,10 @@ fn a_write_in_pieces_leaves_the_same_file() {
             pieces.push(rest);
             let (head, more) = (pieces[0], &pieces[1..]);
             let done = memory.in_pieces(procedure::WRITE, head, more, &mut NoBulk);
-            // A call whose head is not in one piece is not carried out here.
+            // A call whose head is not in one piece is not carried out at once.
             if head.len() >= both[1].len().min(80) {
                 let done = done.expect("results");
-                // Inode and times differ.
+                // The results differ in inodes and times.
                 assert_eq!(done[..4], waits[..4]);
                 assert_eq!(done[done.len() - 16..], waits[waits.len() - 16..]);
             }
@@ -237,7 +237,8 @@ fn a_write_in_pieces_leaves_the_same_file() {
     }
     let found = names.map(|name| fs::read(memory.dir.join(name)).expect("there"));
     assert!(found[0] == found[1] && found[0].len() > 1 << 20);
-    // A count larger than the data, even within the padding; and other bytes behind the data.
+    // Calls with a count larger than the data, even if only by the padding, and with other bytes
+    // after the data.
     let call = args(files[1], 0, 6, &data[..5]);
     assert_eq!(memory.in_pieces(procedure::WRITE, &call, &[], &mut NoBulk), None);
     let call = args(files[1], 0, 4, &data[..4]);
@@ -246,7 +247,7 @@ fn a_write_in_pieces_leaves_the_same_file() {
     assert_eq!(memory.in_pieces(procedure::READ, &read, &[b"more"], &mut NoBulk), None);
 }
 
-/// How many files that were removed are open in this process.
+/// How many removed files this process still has open.
 fn removed_but_open(memory: &InMemory) -> usize {
     let (dir, open) = (&memory.dir, fs::read_dir("/proc/self/fd").expect("it is mounted"));
     let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -264,7 +265,7 @@ fn a_file_that_others_remove_keeps_its_space_for_seconds_only() {
     assert_eq!(removed_but_open(&memory), 1);
     NOW.fetch_add(OPEN_FILE_AGE.as_nanos(), Ordering::SeqCst);
     memory.export.close_unused();
-    assert_eq!(removed_but_open(&memory), 1, "it may still be in use");
+    assert_eq!(removed_but_open(&memory), 1, "the removed file was closed too early");
     NOW.fetch_add(1, Ordering::SeqCst);
     memory.export.close_unused();
     assert_eq!(removed_but_open(&memory), 0);

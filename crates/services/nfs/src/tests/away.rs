@@ -1,4 +1,4 @@
-//! The server is away for a while, or a reply is lost. Time is virtual.
+//! The server does not answer for a while, or a reply is lost. Time is virtual.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use super::{Rig, pattern, serving};
 use crate::client::{Error, Nfs, Notice, Unfinished, get_tree, put_tree};
 use crate::limits::RECORD_BYTES;
 
-/// A server that can be away.
+/// A server that can be made unreachable.
 #[derive(Clone)]
 struct Far(Arc<Inside>);
 
@@ -25,7 +25,7 @@ struct Inside {
     servers: Mutex<Arc<Servers>>,
     connections: Mutex<Vec<AbortHandle>>,
     is_away: AtomicBool,
-    /// The next connection ends before its first reply.
+    /// The next connection ends before its first reply is delivered.
     loses: AtomicBool,
     notices: Mutex<Vec<String>>,
 }
@@ -54,7 +54,7 @@ impl Far {
         if !self.0.loses.swap(false, Ordering::SeqCst) {
             return Ok(near);
         }
-        // Calls pass, the first reply does not.
+        // Calls are delivered, the first reply is not.
         let (client, middle) = duplex(1 << 18);
         tokio::spawn(async move {
             let ((mut calls, _keep), (mut replies, mut to)) = (split(middle), split(near));
@@ -81,13 +81,13 @@ impl Far {
         })
     }
 
-    /// All connections end.
+    /// Make the server unreachable: all its connections end.
     fn leave(&self) {
         self.0.is_away.store(true, Ordering::SeqCst);
         self.0.connections.lock().expect("no panic").drain(..).for_each(|c| c.abort());
     }
 
-    /// The server comes back, as a program that was restarted.
+    /// Bring the server back, like a program that was restarted.
     fn come_back(&self, rig: &Rig) {
         *self.0.servers.lock().expect("no panic") = serving(&rig.tree(), false);
         self.0.is_away.store(false, Ordering::SeqCst);
@@ -166,7 +166,7 @@ async fn what_was_done_though_its_reply_was_lost_is_done() {
     let rig = Rig::new();
     let (_, root) = rig.nfs().await;
     let far = Far::new(&rig);
-    // Each client has a connection of its own.
+    // Each client has its own connection.
     let lossy = || {
         far.0.loses.store(true, Ordering::SeqCst);
         far.nfs()
@@ -178,7 +178,7 @@ async fn what_was_done_though_its_reply_was_lost_is_done() {
     lossy().symlink(&root, b"l", b"x").await.expect("it is made");
     lossy().rename(&root, b"f", b"g").await.expect("it is named");
     lossy().remove(&root, b"g").await.expect("it is removed");
-    // A call that fails by itself still fails.
+    // A call that would fail without a lost reply fails here too.
     for nfs in [far.nfs(), far.nfs()] {
         assert!(nfs.create(&root, b"l", 0o644).await.is_err());
         assert!(nfs.remove(&root, b"none").await.is_err());
@@ -213,7 +213,7 @@ async fn what_is_no_file_is_passed_over_and_named() {
     assert_eq!(fs::read(rig.dir.join("back/a/f")).expect("it is there"), b"data");
     let said = far.notices();
     assert!(said.len() == 2 && said.iter().all(|line| line.ends_with("a/fifo")), "{said:?}");
-    // A FIFO that the user names is an error.
+    // If the user names a FIFO, that is an error.
     let alone = put_tree(&nfs, &from.join("a/fifo"), (root, b"x"), &Unfinished::new(7)).await;
     assert!(matches!(alone, Err(Error::Special(_))), "{alone:?}");
 }

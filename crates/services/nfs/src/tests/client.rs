@@ -1,4 +1,4 @@
-//! Files and trees, copied both ways.
+//! Files and trees, copied to the server and from it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +8,7 @@ use super::{Rig, pattern};
 use crate::client::{Copied, Error, Reader, Unfinished, exports, get_tree, mount, put_tree};
 use crate::proto::{Kind, Status};
 
-/// All files below a directory: their names and contents.
+/// The names and contents of all files below a directory.
 fn contents(of: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut stack = vec![of.to_path_buf()];
@@ -53,7 +53,7 @@ async fn a_tree_is_the_same_after_it_was_copied_to_the_server_and_back() {
     sample(&from);
     let bytes = 1_000_003 + 262_144 + 4_097 + 1;
     let expected = Copied { files: 5, dirs: 4, links: 2, others: 0, bytes };
-    // The second time over existing files.
+    // The second copy replaces the files of the first one.
     for _ in 0..2 {
         let put = put_tree(&nfs, &from, (root, b"copy"), &Unfinished::new(7))
             .await
@@ -81,7 +81,7 @@ async fn small_reads_and_files_that_grow_or_shrink_are_read_to_their_end() {
         while let Some(chunk) = reader.next().await.expect("data") {
             got.extend_from_slice(chunk.data());
         }
-        assert!(got == data, "with size {size}");
+        assert!(got == data, "the data read with size {size} differs");
     }
 }
 
@@ -126,7 +126,7 @@ async fn a_copy_that_fails_leaves_nothing_that_looks_whole() {
     fs::write(rig.tree().join("f/inside"), "x").expect("room");
     let from = rig.dir.join("file");
     fs::write(&from, pattern(300_000)).expect("room");
-    // A directory has the name: the last step fails.
+    // A directory has the name already, so the last step, RENAME, fails.
     let failed = put_tree(&nfs, &from, (root, b"f"), &Unfinished::new(7)).await;
     assert!(matches!(failed, Err(Error::Status(Status::IsDirectory))), "{failed:?}");
     let names: Vec<_> = contents(&rig.tree()).into_iter().map(|(name, _)| name).collect();

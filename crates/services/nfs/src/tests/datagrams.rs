@@ -1,4 +1,4 @@
-//! Over datagrams: how many bytes are in flight at a time. Time is virtual.
+//! NFS over datagrams: how many bytes are in flight at a time. Time is virtual.
 
 use core::net::SocketAddr;
 use std::fs;
@@ -17,18 +17,18 @@ use crate::client::{Nfs, Reader, Writer, mount};
 use crate::limits::DATAGRAM_IN_FLIGHT_BYTES;
 use crate::proto::procedure;
 
-/// Datagrams that were sent to the server and not answered: how many now, and at most.
+/// How many datagrams were sent to the server and not answered yet: now, and at most.
 #[derive(Default)]
 struct Flying {
     now: AtomicUsize,
     most: AtomicUsize,
 }
 
-/// One end of a path in memory.
+/// One end of a path for datagrams, in memory.
 struct End {
     to: mpsc::UnboundedSender<Vec<u8>>,
     from: Mutex<mpsc::UnboundedReceiver<Vec<u8>>>,
-    /// Set at the client's end.
+    /// The count of datagrams in flight, at the client's end only.
     flying: Option<Arc<Flying>>,
 }
 
@@ -57,7 +57,7 @@ impl Datagrams for End {
     }
 }
 
-/// A client of a program, and its datagrams in flight.
+/// An RPC client of a program, and the count of its datagrams in flight.
 fn client(rig: &Rig, program: u32) -> (Client, Arc<Flying>) {
     let (to_server, at_server) = mpsc::unbounded_channel();
     let (to_client, at_client) = mpsc::unbounded_channel();
@@ -72,7 +72,8 @@ fn client(rig: &Rig, program: u32) -> (Client, Arc<Flying>) {
 #[tokio::test(start_paused = true)]
 async fn no_more_is_on_its_way_than_the_buffer_of_a_socket_takes() {
     let rig = Rig::new();
-    // Over a stream, by which the address is known: strangers get less.
+    // MOUNT over a stream, so that the server knows the address: other addresses get shorter
+    // replies.
     let root = mount(&rig.client(crate::mount::PROGRAM), b"/").await.expect("an export");
     let data = pattern(3_000_001);
     for transfer in [1_024, 8_192, 32_768] {
@@ -98,7 +99,7 @@ async fn no_more_is_on_its_way_than_the_buffer_of_a_socket_takes() {
     }
 }
 
-/// READs and listings over UDP for an address that may be forged.
+/// READs and listings over UDP, for an address that may be forged.
 #[tokio::test(start_paused = true)]
 async fn a_stranger_gets_no_more_than_a_packet() {
     let rig = Rig::new();
@@ -116,7 +117,7 @@ async fn a_stranger_gets_no_more_than_a_packet() {
         let results = asking.call_raw(*number, &Raw(args)).await.expect("results");
         assert!(results.len() <= 1_400, "procedure {number}: {}", results.len());
     }
-    // The whole file is read all the same.
+    // The client still reads the whole file.
     let nfs = Nfs::over_datagrams(asking.clone());
     let mut reader = Reader::new(&nfs, file, 40_000);
     let mut got = Vec::new();
@@ -125,7 +126,7 @@ async fn a_stranger_gets_no_more_than_a_packet() {
     }
     assert!(got == pattern(40_000));
     assert_eq!(nfs.list(&root).await.expect("a list").len(), 101);
-    // After a MOUNT over TCP the address is known to be the caller's.
+    // After a MOUNT over TCP the server knows that the address is the caller's.
     mount(&rig.client(crate::mount::PROGRAM), b"/").await.expect("an export");
     for (number, args) in &calls {
         let results = asking.call_raw(*number, &Raw(args)).await.expect("results");
@@ -133,7 +134,7 @@ async fn a_stranger_gets_no_more_than_a_packet() {
     }
 }
 
-/// Arguments that are encoded already.
+/// Arguments that are already encoded.
 pub(super) struct Raw<'a>(pub(super) &'a [u8]);
 
 impl Encode for Raw<'_> {

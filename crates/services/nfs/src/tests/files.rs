@@ -1,4 +1,4 @@
-//! The effects of the procedures on files, call by call.
+//! The effects of each procedure on files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -23,7 +23,7 @@ pub(super) fn at(dir: Handle, name: &[u8]) -> At<'_> {
     At { dir, name: Opaque(name) }
 }
 
-/// One call: its status, and the bytes behind it.
+/// Make one call. Returns its status, and the bytes after the status.
 pub(super) async fn call<A: Encode>(rig: &Rig, number: u32, args: &A) -> (Status, Vec<u8>) {
     let client = rig.client(crate::proto::PROGRAM);
     let results = client.call_raw(number, args).await.expect("results");
@@ -35,7 +35,8 @@ pub(super) async fn status<A: Encode>(rig: &Rig, number: u32, args: &A) -> Statu
     call(rig, number, args).await.0
 }
 
-// RFC 1813 3.3.6-a, 3.3.7-a.
+// RFC 1813 3.3.6-a, 3.3.7-a: The results of READ say whether the file ends behind the data. The
+// verifier of WRITE and COMMIT is the same while the server runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_are_where_they_belong_and_as_safe_as_asked_for() {
     let rig = Rig::new();
@@ -73,7 +74,8 @@ async fn a_read_and_a_write_have_a_megabyte() {
     assert!(chunk.data() == data && chunk.eof);
 }
 
-// RFC 1813 3.3.8-a, 3.3.8-b.
+// RFC 1813 3.3.8-a, 3.3.8-b: An EXCLUSIVE CREATE that comes again succeeds; one with another
+// verifier is NFS3ERR_EXIST. GUARDED fails if there is a file of the name; UNCHECKED sets its size.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_made_as_they_are_asked_for() {
     let rig = Rig::new();
@@ -86,7 +88,8 @@ async fn files_are_made_as_they_are_asked_for() {
     assert_eq!(made, Status::Ok);
     let made: Made = Decoder::whole(&results).expect("results");
     assert_eq!(made.attributes.expect("they are known").size, 2);
-    // The same call twice is one call; another's is refused.
+    // A CREATE that is repeated with the same verifier succeeds; one with another verifier is
+    // refused.
     for (verifier, expected) in [(7, Status::Ok), (7, Status::Ok), (8, Status::Exists)] {
         let how = How::Exclusive([verifier; 8]);
         assert_eq!(status(&rig, number, &(at(root, b"new"), how)).await, expected);
@@ -107,7 +110,7 @@ async fn names_are_changed_linked_and_removed() {
     assert_eq!(nfs.getattr(&file).await.expect("attributes").nlink, 2);
     nfs.remove(&root, b"a").await.expect("it is removed");
     assert_eq!(fs::read(rig.tree().join("dir/b")).expect("it is there"), b"data");
-    // The handle is still valid after its file got another name, also in another directory.
+    // The handle stays valid when its file gets another name, also one in another directory.
     let moved = (at(dir, b"b"), at(root, b"c"));
     assert_eq!(status(&rig, procedure::RENAME, &moved).await, Status::Ok);
     assert_eq!(nfs.read(&file, 0, 10).await.expect("data").data(), b"data");
@@ -124,8 +127,8 @@ async fn names_are_changed_linked_and_removed() {
     assert!(matches!(gone, Err(Error::Status(Status::Stale))), "{gone:?}");
 }
 
-/// A disk on which every fsync(2) fails: only calls that do not wait for the disk are answered with
-/// success.
+/// Every fsync(2) fails, as with a broken disk. Only calls that do not wait for the disk are
+/// answered with success.
 // RFC 1813 4.7-a.
 #[test]
 fn a_change_of_names_is_on_the_disk_when_it_is_answered() {
@@ -140,7 +143,7 @@ fn a_change_of_names_is_on_the_disk_when_it_is_answered() {
     failing.join().expect("no panic");
 }
 
-/// For this thread and those that it starts.
+/// Makes fsync(2) fail for this thread and the threads that it starts.
 fn fsync_fails() {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
     let arch = TargetArch::try_from(std::env::consts::ARCH).expect("one that has filters");
@@ -156,7 +159,7 @@ async fn changes_on_a_failing_disk(rig: &Rig) {
     let (file, _) = nfs.lookup(&root, b"old").await.expect("it is there");
     let (dir, _) = nfs.lookup(&root, b"dir").await.expect("it is there");
     let set = SetAttributes::default();
-    // A file that exists already, so that nothing of it has to be written.
+    // The file exists already, so CREATE has to write nothing of it.
     let create = (at(root, b"old"), How::Unchecked(set));
     assert_eq!(status(rig, procedure::CREATE, &create).await, Status::Io);
     let mkdir = (at(root, b"new"), set);
@@ -168,7 +171,7 @@ async fn changes_on_a_failing_disk(rig: &Rig) {
     assert_eq!(status(rig, procedure::RENAME, &rename).await, Status::Io);
     assert_eq!(status(rig, procedure::REMOVE, &at(dir, b"link")).await, Status::Io);
     assert_eq!(status(rig, procedure::RMDIR, &at(dir, b"empty")).await, Status::Io);
-    // The system has all the changes.
+    // The system has made all the changes, although the calls failed.
     let names = |path: &str| {
         let entries = fs::read_dir(rig.tree().join(path)).expect("a directory");
         let names = entries.map(|entry| entry.expect("a name").file_name());
@@ -179,7 +182,8 @@ async fn changes_on_a_failing_disk(rig: &Rig) {
     assert_eq!([names("."), names("dir")], ["dir new symlink", "moved"]);
 }
 
-// RFC 1813 3.3.2-a.
+// RFC 1813 3.3.2-a: SETATTR whose guard is not the ctime of the file changes nothing:
+// NFS3ERR_NOT_SYNC.
 #[tokio::test(flavor = "multi_thread")]
 async fn attributes_are_set_and_guarded() {
     let rig = Rig::new();
@@ -251,7 +255,7 @@ async fn links_are_read_and_not_followed() {
     assert_eq!(text, Ok(Bytes(vec![1])));
 }
 
-/// A whole record of a call of WRITE.
+/// The whole record of a WRITE call.
 fn record_of_write(file: Handle, data: &[u8]) -> Vec<u8> {
     let mut args = Vec::new();
     let (count, data) = (data.len() as u32, Opaque(data));
@@ -304,7 +308,7 @@ async fn a_copy_that_is_cut_leaves_the_old_file_and_what_it_began_can_be_removed
             async move { put_tree(&nfs, &from, (root, b"f"), &unfinished).await.map(drop) },
         )
     };
-    // Drop it as soon as it has begun, or after its end, if it was quicker.
+    // Drop the copy as soon as it has begun; it may also have ended by then.
     while there() < 2 && !copying.is_finished() {
         tokio::task::yield_now().await;
     }

@@ -1,5 +1,5 @@
-//! A handle stands for a file for the life of the file: under other names, after a restart of the
-//! server, and never outside of the directory.
+//! A handle stands for one file as long as the file exists: under other names, after a restart of
+//! the server, but never outside the directory.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ async fn a_handle_is_the_file_whatever_others_call_it() {
     let rename = |from: &str, to: &str| {
         fs::rename(rig.tree().join(from), rig.tree().join(to)).expect("it is there");
     };
-    // Its name, its directory, the directory above, and all of them.
+    // Rename the file, its directory, the directory above, and all of them.
     for (from, to) in [
         ("a/b/f", "a/b/g"),
         ("a/b", "a/c"),
@@ -39,7 +39,8 @@ async fn a_handle_is_the_file_whatever_others_call_it() {
         assert_eq!(nfs.read(&file, 0, 10).await.expect(to).data(), b"data");
         assert_eq!(nfs.getattr(&dir).await.expect(to).kind, crate::proto::Kind::Directory);
     }
-    // Another name of it has the same handle, and is found when the first is gone.
+    // Another name of the file has the same handle, and the file is found by it when the first name
+    // is gone.
     fs::hard_link(rig.tree().join("elsewhere/h"), rig.tree().join("d/other")).expect("room");
     assert_eq!(nfs.walk(&root, b"d/other").await.expect("it is there").0, file);
     fs::remove_file(rig.tree().join("d/other")).expect("it is there");
@@ -73,8 +74,8 @@ async fn handles_outlive_the_server() {
     assert!(is_stale(&nfs, &gone).await, "another file");
 }
 
-/// A file that was written a moment ago is open. It is moved out of the directory, by itself and
-/// with the directory that it is in.
+/// A file that was written a moment ago is still open. It is moved out of the served directory,
+/// once by itself and once with its directory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_was_moved_out_is_reached_no_more() {
     let rig = Rig::new();
@@ -98,7 +99,7 @@ async fn a_file_that_was_moved_out_is_reached_no_more() {
         let read = nfs.read(&file, 0, 10).await;
         assert!(matches!(read, Err(Error::Status(Status::Stale))), "{moved}: {read:?}");
         assert!(matches!(nfs.commit(&file).await, Err(Error::Status(Status::Stale))));
-        // It comes back under another name, and the handle finds it there.
+        // The file comes back under another name, and its handle finds it there.
         fs::rename(&to, rig.tree().join("back")).expect("it is there");
         let back =
             Path::new("back").join(Path::new(at).strip_prefix(moved_name(moved)).expect("in"));
@@ -114,7 +115,7 @@ fn moved_name(moved: &str) -> &str {
     moved.rsplit('/').next().unwrap_or(moved)
 }
 
-/// RFC 1813 section 2.6: the attributes of a file before a call and after it.
+/// RFC 1813 section 2.6: results contain the attributes of a file before the call and after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_before_a_change_is_told() {
     use crate::proto::{Before, Changed, How, Made, SetAttributes, Written};
@@ -184,7 +185,7 @@ async fn what_was_before_a_change_is_told() {
     assert_eq!(changed, Changed { before: Some(seen(before)), after: Some(before) });
 }
 
-/// More files than the table takes: each of them is found.
+/// There are more files than the table holds; each of them is found.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_in_a_crowd_is_found_after_a_restart() {
     let mut rig = Rig::new();

@@ -1,5 +1,5 @@
-//! Calls that no client makes: names that lead elsewhere, invalid handles, arguments that are cut
-//! off.
+//! Calls that our client never makes: with names that lead out of the tree, invalid handles, and
+//! truncated arguments.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -71,16 +71,16 @@ async fn nothing_outside_of_the_directory_is_reached_by_links() {
     let dir = nfs.mkdir(&root, b"dir", 0o755).await.expect("it is made");
     let file = nfs.create(&dir, b"f", 0o644).await.expect("it is made");
     assert_eq!(nfs.getattr(&file).await.expect("attributes").size, 0);
-    // The directory of a handle becomes a link that leads out of the tree.
+    // Replace the directory of the handle by a link that leads out of the tree.
     fs::rename(rig.tree().join("dir"), rig.tree().join("was")).expect("room");
     symlink("../outside", rig.tree().join("dir")).expect("room");
-    // The files are found where they were moved to.
+    // The files are found at the place to which they were moved.
     assert_eq!(nfs.lookup(&dir, b"f").await.expect("it is there").0, file);
     assert_eq!(nfs.read(&file, 0, 100).await.expect("data").data(), b"");
     let (link, _) = nfs.lookup(&root, b"dir").await.expect("the link itself");
     let at = At { dir: link, name: Opaque(b"f") };
     assert_eq!(status(&rig, procedure::LOOKUP, &at).await, Status::NotDirectory);
-    // A link to a file does not count as a file.
+    // A symbolic link to a file is not treated as a file.
     symlink("../secret", rig.tree().join("s")).expect("room");
     let (link, _) = nfs.lookup(&root, b"s").await.expect("the link itself");
     let written = nfs.write(&link, 0, b"x", Stable::Unstable).await;
@@ -107,7 +107,7 @@ async fn a_fifo_does_not_hold_a_server_up() {
     assert!(matches!(written, Err(Error::Status(Status::Invalid))), "{written:?}");
 }
 
-// RFC 1813 2.6-a.
+// RFC 1813 2.6-a: The handle of a file that is gone is answered with NFS3ERR_STALE.
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_that_are_none_are_refused() {
     let rig = Rig::new();
@@ -132,7 +132,7 @@ async fn handles_that_are_none_are_refused() {
         assert_eq!(status(&rig, procedure::GETATTR, &handle).await, expected, "{handle:?}");
         assert_eq!(status(&rig, procedure::READ, &(handle, 0_u64, 1_u32)).await, expected);
     }
-    // Another file has the name now, and the handle is not that file's.
+    // Another file has the name now; the handle is not valid for it.
     fs::remove_file(rig.tree().join("f")).expect("it was there");
     fs::write(rig.tree().join("f"), "new").expect("room");
     assert_eq!(status(&rig, procedure::GETATTR, &file).await, Status::Stale);
@@ -153,8 +153,8 @@ async fn arguments_that_are_cut_off_or_claim_too_much_are_garbage_and_allocate_n
         }
         let refused = client.call_raw(number, &()).await;
         assert!(matches!(refused, Err(CallError::GarbageArguments)), "{number} {refused:?}");
-        // A handle, and lengths of 4 GB behind it; to READDIR they are a cookie, a verifier and a
-        // count.
+        // A handle, followed by lengths of 4 GB. READDIR reads these bytes as a cookie, a verifier
+        // and a count.
         let args = (root, (u32::MAX, u32::MAX, u32::MAX, u32::MAX), u32::MAX);
         if !matches!(number, procedure::ACCESS | procedure::READDIR) {
             let refused = client.call_raw(number, &args).await;
@@ -164,7 +164,7 @@ async fn arguments_that_are_cut_off_or_claim_too_much_are_garbage_and_allocate_n
     let claims = (root, 0_u64, (5_u32, 0_u32, u32::MAX));
     let refused = client.call_raw(procedure::WRITE, &claims).await;
     assert!(matches!(refused, Err(CallError::GarbageArguments)), "{refused:?}");
-    // More bytes are to be written than there are.
+    // The call asks to write more bytes than it contains.
     let short = (root, 0_u64, (50_u32, 0_u32, Opaque(b"12345")));
     assert_eq!(status(&rig, procedure::WRITE, &short).await, Status::Invalid);
     let refused = client.call_raw(22, &()).await;
@@ -175,7 +175,8 @@ async fn arguments_that_are_cut_off_or_claim_too_much_are_garbage_and_allocate_n
     }
 }
 
-// RFC 1813 3.3.16-a.
+// RFC 1813 3.3.16-a: READDIR has no more bytes than the caller allows; if not one entry fits,
+// NFS3ERR_TOOSMALL.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_with_no_room_or_a_cookie_of_nobody_are_refused() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! Entries are neither lost nor listed twice while others come and go.
+//! Names are neither missed nor listed twice while other names are made and removed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,7 +9,8 @@ use super::Rig;
 use super::files::call;
 use crate::proto::{Attributes, Handle, Status, procedure};
 
-/// Names and cookies behind a cookie, as many as 1,000 bytes hold, and whether that is the end.
+/// The names and cookies that follow a cookie, as many as 1,000 bytes hold, and whether the
+/// directory ends there.
 async fn next(rig: &Rig, dir: Handle, cookie: u64) -> (Vec<(Vec<u8>, u64)>, bool) {
     let (status, results) = call(rig, procedure::READDIR, &(dir, cookie, (0_u64, 1_000_u32))).await;
     assert_eq!(status, Status::Ok);
@@ -60,7 +61,7 @@ async fn what_is_there_all_the_time_is_listed_once() {
         if is_end {
             break;
         }
-        // Others make and remove files, and the server restarts.
+        // Other files are made and removed, and the server restarts.
         round += 1;
         fs::write(rig.tree().join(format!("new{round}")), "").expect("room");
         let _ = fs::remove_file(rig.tree().join(format!("new{}", round / 2)));

@@ -1,4 +1,4 @@
-//! The messages are those of crate `nfs3_types`, both ways.
+//! Our messages are the same as those of crate `nfs3_types`, in both directions.
 
 use nfs3_types::nfs3 as theirs;
 use nfs3_types::xdr_codec::{Opaque as TheirOpaque, Pack, Unpack};
@@ -55,7 +55,7 @@ fn arguments_are_the_same_bytes() {
     assert_eq!(Decoder::whole::<SetAttributes>(&packed(&args)), Ok(set));
 }
 
-/// The results of a call, decoded by the other crate; no bytes may be left.
+/// The results of a call, decoded by `nfs3_types`, which must leave no bytes.
 async fn understood<T: Unpack>(rig: &Rig, number: u32, args: &impl Encode) -> T {
     let client = rig.client(crate::proto::PROGRAM);
     let results = client.call_raw(number, args).await.expect("results");
@@ -88,7 +88,7 @@ async fn results_are_understood() {
     let info: theirs::FSINFO3res = understood(&rig, procedure::FSINFO, &root).await;
     assert_eq!(info.unwrap().rtmax, 1 << 20);
     let none = At { dir: root, name: Opaque(b"none") };
-    // Failures contain the optional parts, all of them absent.
+    // The results of a failed call contain their optional parts as absent.
     let found: theirs::LOOKUP3res = understood(&rig, procedure::LOOKUP, &none).await;
     assert!(matches!(found, theirs::Nfs3Result::Err((theirs::nfsstat3::NFS3ERR_NOENT, _))));
     let renamed: theirs::RENAME3res = understood(&rig, procedure::RENAME, &(none, none)).await;

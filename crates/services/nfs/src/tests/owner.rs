@@ -1,5 +1,5 @@
 //! RFC 1813 section 4.4: the owner of a file may read and write it whatever its mode. The server
-//! here is not root, even if the tests are.
+//! does not run as root here, even if the tests do.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -11,10 +11,10 @@ use super::Rig;
 use crate::client::{Error, Nfs};
 use crate::proto::{Handle, SetAttributes, Stable, Status};
 
-/// Nobody's number.
+/// The user and group number of nobody.
 const NOBODY: u32 = 65_534;
 
-/// Run this as a user who is not root, with a directory of that user.
+/// Run `work` as the user nobody, with a directory that belongs to that user.
 fn as_nobody(work: impl AsyncFnOnce(&Rig, Nfs, Handle) + Send + 'static, is_read_only: bool) {
     let done = std::thread::spawn(move || {
         let rig = Rig::with(is_read_only);
@@ -32,8 +32,8 @@ fn as_nobody(work: impl AsyncFnOnce(&Rig, Nfs, Handle) + Send + 'static, is_read
             set_thread_res_uid(uid, uid, uid).expect("root may");
         }
         fs::set_permissions(rig.tree().join("secret"), PermissionsExt::from_mode(0o000))
-            .expect("ours");
-        // Its threads are as this one.
+            .expect("our stack connects");
+        // The runtime's threads run as the same user as this thread.
         let runtime = tokio::runtime::Runtime::new().expect("threads");
         runtime.block_on(async {
             let (nfs, root) = rig.nfs().await;
@@ -61,9 +61,9 @@ fn the_owner_may_read_and_write_whatever_the_mode() {
                 assert_eq!(nfs.read(&file, 0, 10).await.expect(&name).data(), b"data");
                 let cut = SetAttributes { size: Some(2), ..SetAttributes::default() };
                 nfs.setattr(&file, &cut).await.expect(&name);
-                assert_eq!(mode(rig, &name), bits, "it is as it was");
+                assert_eq!(mode(rig, &name), bits, "the mode was not restored");
             }
-            // A file that existed before the server started is not open in it.
+            // A file that existed before the server started is not open in the server.
             let (file, _) = nfs.lookup(&root, b"secret").await.expect("it is there");
             nfs.write(&file, 4, b" too", Stable::Unstable).await.expect("it is written");
             assert_eq!(nfs.read(&file, 0, 10).await.expect("data").data(), b"ours too");

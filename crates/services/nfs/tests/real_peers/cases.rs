@@ -1,4 +1,4 @@
-//! The cases.
+//! The test cases.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,8 +47,8 @@ fn libnfs() {
     printed("nfs-cp", &[&url("d0/e0/f 0"), own]);
     assert!(fs::read(own).expect("it is there") == fs::read(&big).expect("it is there"));
     printed("nfs-cp", &[own, &url("d1/copy")]);
-    // For a file in the root libnfs takes the empty path as the export, mounts it, asks for the
-    // exports, and gives up, whatever the server answers: the path needs one more name.
+    // For a file in the root, libnfs takes the empty path as the export, mounts it, asks for the
+    // exports, and gives up whatever the server answers. So the path contains one more name.
     fs::write(served.join("f"), "in the root").expect("room");
     assert_eq!(printed("nfs-cat", &[&url("./f")]), b"in the root");
     let alone = format!("{}&auto-traverse-mounts=0", url("f"));
@@ -58,7 +58,7 @@ fn libnfs() {
     );
 }
 
-/// There and back over a transport.
+/// Copy a tree to the server and back over one transport.
 fn there_and_back(ports: [u16; 2], export: &Path, folder: &Folder, by_udp: bool) {
     let (own, back) = (folder.join("own"), folder.join(if by_udp { "back-udp" } else { "back" }));
     tree(&own, 100, if by_udp { 1_000_000 } else { 20_000_000 });
@@ -104,7 +104,7 @@ fn fragments() {
     let serving = serving(&served);
     assert!(ip("link set lo mtu 1500"));
     let mut tcpdump = Command::new("tcpdump");
-    // A fragment: more follow, or it is not the first.
+    // Capture fragments only: more fragments follow, or the offset is not 0.
     tcpdump.args(["-i", "lo", "--immediate-mode", "-U", "-w"]).arg(folder.join("capture"));
     tcpdump.arg("ip[6:2] & 0x3fff != 0").stderr(Stdio::piped()).stdout(Stdio::piped());
     let tcpdump = Running(tcpdump.spawn().expect("it starts"));
@@ -120,7 +120,7 @@ fn fragments() {
     assert_eq!(fs::read(served.join("f")).expect("it is there"), [7; 8_192]);
 }
 
-/// A file system that is mounted, gone with this.
+/// A mounted file system, which is unmounted when this is dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -153,7 +153,7 @@ fn full_disk() {
     drop(serving);
 }
 
-/// A disk that claims 64 MB and has room for 16: the system accepts writes, and fails when they
+/// A disk that claims 64 MB but has room for 16 MB. The system accepts writes, and fails when they
 /// have to go to the disk.
 fn failed_disk() {
     let folder = Folder::new("failed");
@@ -177,7 +177,7 @@ fn failed_disk() {
         for name in [b"f", b"d", b"s"] {
             files.push(nfs.create(&root, name, 0o644).await.expect("it is on the disk"));
         }
-        // Fill the space below the disk.
+        // Fill the space on which the disk is stored.
         let _ = fs::write(below.join("fill"), vec![0; 16 << 20]);
         let file = files[0];
         let data = vec![7; 1_000_000];
@@ -187,7 +187,8 @@ fn failed_disk() {
         let is_failed =
             |error: &Error| matches!(error, Error::Status(Status::NoSpace | Status::Io));
         assert!(committed.as_ref().is_err_and(is_failed), "{committed:?}");
-        // For another client that has written to the file, the system does not fail again.
+        // If another client has written to the file, the system does not report the failure to it
+        // again.
         let again = nfs.commit(&file).await;
         assert!(again.as_ref().map_or_else(is_failed, |now| *now != verifier), "{again:?}");
         for (file, stable) in files[1..].iter().zip([Stable::DataSync, Stable::FileSync]) {
@@ -195,11 +196,11 @@ fn failed_disk() {
             assert!(written.as_ref().is_err_and(is_failed), "{stable:?} {written:?}");
         }
     });
-    // It ends before the disk does.
+    // The server has to end before the disk is removed.
     drop(serving);
 }
 
-/// overlayfs over a directory that `fill` fills, and a server of it.
+/// Mounts overlayfs over a directory that `fill` fills, and serves it.
 fn overlay(name: &str, fill: impl FnOnce(&Path)) -> (Folder, PathBuf, Mounted, Runtime) {
     let folder = Folder::new(name);
     let [low, up, work, served] = ["low", "up", "work", "served"].map(|name| folder.join(name));

@@ -1,5 +1,5 @@
-//! Server and client over the kernel's sockets, with libnfs's tools and nfs-ganesha as peers, each
-//! case in a network namespace of its own.
+//! Our server and client over the kernel's sockets, with libnfs's tools and nfs-ganesha as peers.
+//! Each case runs in a network namespace of its own.
 
 use std::process::ExitCode;
 

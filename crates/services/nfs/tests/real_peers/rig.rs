@@ -1,4 +1,4 @@
-//! A server of ours, nfs-ganesha, clients of both, and trees of files.
+//! Our server, nfs-ganesha, clients of both, and trees of test files.
 
 use std::fs;
 use std::future::Future;
@@ -43,11 +43,11 @@ impl Drop for Folder {
     }
 }
 
-/// Where a server's NFS and MOUNT are.
+/// The ports of our server's NFS and MOUNT.
 pub(crate) const OURS: [u16; 2] = [2_049, 2_049];
 pub(crate) const GANESHA: [u16; 2] = [2_049, 20_048];
 
-/// A runtime whose threads are in the namespace of the case, with a server of `dir` in it.
+/// A runtime whose threads are in the case's namespace, and which runs a server of `dir`.
 pub(crate) fn serving(dir: &Path) -> Runtime {
     assert!(ip("link set lo up"));
     let runtime = runtime();
@@ -84,7 +84,7 @@ pub(crate) fn runtime() -> Runtime {
         .expect("threads")
 }
 
-/// Debian's rpcbind and nfs-ganesha, which serves `dir`, once it answers.
+/// Starts Debian's rpcbind and nfs-ganesha, which serves `dir`, and waits until they answer.
 pub(crate) fn ganesha(folder: &Folder, dir: &Path) -> [Running; 2] {
     assert!(ip("link set lo up"));
     let rpcbind = Command::new("rpcbind").args(["-f", "-i"]).stderr(Stdio::null()).spawn();
@@ -113,7 +113,7 @@ fn connects(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
 }
 
-/// A client, and the root of an export.
+/// A client, and the handle of the root of an export.
 pub(crate) async fn mounted([nfs, mnt]: [u16; 2], export: &Path, by_udp: bool) -> (Nfs, Handle) {
     let mounts = client(mounting::PROGRAM, mnt, by_udp).await;
     let root = mount(&mounts, export.as_os_str().as_encoded_bytes()).await.expect("it is mounted");
@@ -134,13 +134,13 @@ pub(crate) async fn client(program: u32, port: u16, by_udp: bool) -> Client {
     Client::over_streams(config, 77, move || Stream::connect(to))
 }
 
-/// Run something on a runtime; a case that hangs fails.
+/// Run a future on a runtime. A case that hangs fails.
 pub(crate) fn within<T>(runtime: &Runtime, what: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     runtime.block_on(async { tokio::time::timeout(limit, what).await.expect("it ends in time") })
 }
 
-/// A tree of this many files, the largest of which has `largest` bytes.
+/// Makes a tree of `files` files, the largest of which has `largest` bytes.
 pub(crate) fn tree(at: &Path, files: usize, largest: usize) {
     for n in 0..files {
         let dir = at.join(format!("d{}", n % 7)).join(format!("e{}", n % 3));
@@ -151,7 +151,7 @@ pub(crate) fn tree(at: &Path, files: usize, largest: usize) {
     }
 }
 
-/// Are two trees the same, as diff(1) sees them?
+/// Does diff(1) find no difference between two trees?
 pub(crate) fn are_same(one: &Path, other: &Path) {
     let diff = Command::new("diff").arg("-r").arg(one).arg(other).output().expect("it starts");
     assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));

@@ -1,10 +1,10 @@
-//! Calls over datagrams: time-outs that follow the round trip, exponential backoff with jitter, and
-//! a window of calls that halves when one times out.
+//! Calls over datagrams. Time-outs follow the round trip, with exponential backoff and jitter. The
+//! window limits the calls in flight; it halves when a call times out.
 //!
-//! Called by: `blocking.rs`. RFC 5531 section 5 leaves retransmission to the client; the estimator
-//! is that of RFC 6298 sections 2 and 3, the backoff and the window follow RFC 8085 section 3.1. A
-//! repeated call has the same xid, by which servers recognise it. Drops: `RpcMalformed`,
-//! `RpcNotAsked`.
+//! Called by: `blocking.rs`. RFC 5531 section 5 leaves retransmission to the client. The round-trip
+//! estimator is that of RFC 6298 sections 2 and 3; the backoff and the window follow RFC 8085
+//! section 3.1. A repeated call has the same xid, by which servers recognise it. Drops:
+//! `RpcMalformed`, `RpcNotAsked`.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ use crate::limits::{DATAGRAM_BYTES, RTO_INITIAL, RTO_MAX, RTO_MIN, WINDOW_INITIA
 use crate::message::Reply;
 use crate::xdr::Encode;
 
-/// A call: its datagram is sent again as it is.
+/// A call that waits for its reply. Its datagram is kept, to be sent again unchanged.
 #[derive(Debug)]
 struct Waiting {
     datagram: Vec<u8>,
     gives_up: Instant,
-    /// When it was sent last, and when it will be sent again; NEVER while it waits for the window.
+    /// When it was sent last, and when it will be sent again: NEVER while it waits for the window.
     sent: Instant,
     again: Instant,
     tries: u32,
@@ -33,7 +33,7 @@ pub struct DatagramCounts {
     pub calls: u64,
     /// Calls that were sent again.
     pub retransmits: u64,
-    /// Times that the window was halved.
+    /// How often the window was halved.
     pub halved: u64,
 }
 
@@ -43,18 +43,19 @@ pub struct DatagramClient {
     config: Config,
     template: Vec<u8>,
     slots: Slots<Waiting>,
-    /// Calls that were not sent yet, in their order.
+    /// The calls that were not sent yet, in order.
     queue: VecDeque<u32>,
     flying: usize,
-    /// The window, in 1/256 of a call.
+    /// The window, in units of 1/256 of a call.
     window: usize,
-    /// The window is not reduced before this time: at most once in a round trip.
+    /// The window is not halved before this time, so that it is halved at most once in a round
+    /// trip.
     reduced_until: Instant,
     srtt: Option<(Duration, Duration)>,
     rto: Duration,
     random: KeyedHash,
     drawn: u64,
-    /// A buffer that no call uses.
+    /// A buffer that is not in use.
     spare: Vec<u8>,
     counts: DatagramCounts,
     drops: Drops,
@@ -63,8 +64,8 @@ pub struct DatagramClient {
 const UNIT: usize = 256;
 
 impl DatagramClient {
-    /// A client whose xids and jitter come from `secret`, fresh for each client: an attacker who
-    /// cannot guess an xid cannot forge a reply.
+    /// A client. Its xids and jitter are derived from `secret`, which must be new for each client:
+    /// an attacker who cannot guess an xid cannot forge a reply.
     pub fn new(config: Config, secret: KeyedHash) -> DatagramClient {
         DatagramClient {
             template: config.template(),
@@ -84,7 +85,8 @@ impl DatagramClient {
         }
     }
 
-    /// Encode a call; [`DatagramClient::next_datagram`] returns it when the window allows.
+    /// Encode a call. [`DatagramClient::next_datagram`] returns its datagram when the window
+    /// allows.
     ///
     /// # Errors Too many calls wait, or the call does not fit into a datagram.
     pub fn call<A: Encode + ?Sized>(
@@ -117,7 +119,8 @@ impl DatagramClient {
         self.random.hash([self.drawn])
     }
 
-    /// The next datagram to send now: a call that is due again, or a new one within the window.
+    /// The next datagram to send now: of a call that is due to be repeated, or of a new call within
+    /// the window.
     pub fn next_datagram(&mut self, now: Instant) -> Option<&[u8]> {
         let due = self.slots.iter().find(|(_, c)| c.again <= now && c.gives_up > now);
         let xid = match due.map(|(xid, _)| xid) {
@@ -134,8 +137,8 @@ impl DatagramClient {
             },
             None => return None,
         };
-        // Up to a quarter of jitter, so that clients which lost calls together do not repeat them
-        // together.
+        // Add jitter of up to a quarter, so that clients whose calls were lost at the same time do
+        // not all repeat them at the same time.
         let jitter = self.draw() % 256;
         let rto = self.rto;
         let call = self.slots.get(xid)?;
@@ -149,7 +152,7 @@ impl DatagramClient {
         self.slots.get(xid).map(|call| call.datagram.as_slice())
     }
 
-    /// Halve the window, once in a round trip.
+    /// Halve the window, at most once in a round trip.
     fn timed_out(&mut self, now: Instant) {
         if now < self.reduced_until {
             return;
@@ -159,7 +162,8 @@ impl DatagramClient {
         self.counts.halved += 1;
     }
 
-    /// A datagram of the server: its results, if it is the reply to a call that waits.
+    /// Handle a datagram from the server. Returns the results if it is the reply to a call that
+    /// waits.
     pub fn on_datagram<'a>(&mut self, datagram: &'a [u8], now: Instant) -> Option<Replied<'a>> {
         let Ok(reply) = Reply::parse(datagram) else {
             self.drops.count(DropReason::RpcMalformed);
@@ -172,7 +176,8 @@ impl DatagramClient {
         };
         self.flying -= 1;
         if call.tries == 1 {
-            // Karn's rule: the reply to a repeated call may be for any of its tries.
+            // Karn's rule: only calls that were sent once are measured, because the reply to a
+            // repeated call may be for any of its tries.
             self.measured(now.since(call.sent));
         }
         let most = self.slots.most() * UNIT;
@@ -181,7 +186,7 @@ impl DatagramClient {
         Some((CallId(reply.xid), results(reply.outcome)))
     }
 
-    /// RFC 6298 sections 2.2 and 2.3.
+    /// Update the estimate of the round trip (RFC 6298 sections 2.2 and 2.3).
     fn measured(&mut self, rtt: Duration) {
         let (srtt, var) = match self.srtt {
             None => (rtt, rtt.div(2)),
@@ -191,11 +196,13 @@ impl DatagramClient {
             }
         };
         self.srtt = Some((srtt, var));
-        // A path whose round trip does not vary gets this much on top (G of RFC 6298).
+        // The time-out exceeds the round trip by this at least (G in RFC 6298), even if the round
+        // trip never varies.
         self.rto = (srtt + var.saturating_mul(4).max(RTO_MIN)).min(RTO_MAX);
     }
 
-    /// When something has to be sent, sent again or given up.
+    /// When [`DatagramClient::next_datagram`] or [`DatagramClient::next_expired`] has to be called
+    /// again.
     pub fn deadline(&self) -> Instant {
         if !self.queue.is_empty() && self.flying < (self.window / UNIT).max(1) {
             return Instant::ZERO;
@@ -204,7 +211,7 @@ impl DatagramClient {
         self.slots.iter().map(|(_, call)| first(call)).min().unwrap_or(Instant::NEVER)
     }
 
-    /// A call whose time is up, which is forgotten.
+    /// Take a call whose time is over. It is forgotten.
     pub fn next_expired(&mut self, now: Instant) -> Option<CallId> {
         let (xid, _) = self.slots.iter().find(|(_, call)| call.gives_up <= now)?;
         let call = self.slots.remove(xid)?;
@@ -213,22 +220,22 @@ impl DatagramClient {
         Some(CallId(xid))
     }
 
-    /// Calls that wait for their reply, or for the window.
+    /// How many calls wait for their reply, or for the window.
     pub fn waiting(&self) -> usize {
         self.slots.len()
     }
 
-    /// Calls that the window allows on their way.
+    /// How many calls the window allows in flight.
     pub fn window(&self) -> usize {
         self.window / UNIT
     }
 
-    /// The time-out of the first try.
+    /// The time until a call is repeated for the first time.
     pub fn rto(&self) -> Duration {
         self.rto
     }
 
-    /// The counters.
+    /// The client's counters.
     pub fn counts(&self) -> DatagramCounts {
         self.counts
     }

@@ -1,7 +1,8 @@
 //! Clients: the state of calls that wait for their replies, over streams and over datagrams.
 //!
-//! Called by: `blocking.rs`, `tasks`, and other code with a transport. RFC 5531 section 9. A call
-//! is a [`CallId`] until its reply, its time-out or the end of its connection.
+//! Called by: `blocking.rs`, `tasks`, and other code with a transport. RFC 5531 section 9. A
+//! [`CallId`] stands for a call until its reply has come, it has timed out or its connection has
+//! ended.
 
 mod datagram;
 mod stream;
@@ -17,11 +18,11 @@ use crate::message::{CALL, Outcome, RPC_VERSION};
 use crate::record::RecordError;
 use crate::xdr::{DecodeError, Encode, put_u32};
 
-/// Bytes between the start of a call and its number of the procedure.
+/// Where the procedure number is in a call, in bytes from the start.
 const PROCEDURE_AT: usize = 20;
 
-/// The program that a client calls, and the sizes and limits that it uses. The sizes are those of
-/// `clnttcp_create` and `clntudp_bufcreate`.
+/// The program that a client calls, and the client's sizes and limits. The default sizes are those
+/// of `clnttcp_create` and `clntudp_bufcreate`.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The program.
@@ -30,14 +31,14 @@ pub struct Config {
     pub version: u32,
     /// The credential of the caller.
     pub credential: Credential,
-    /// Bytes of calls that gather before they are written (`sendsz`); a call is written whole, and
-    /// by one write, whatever its size.
+    /// How many bytes of calls are collected before they are written (`sendsz`). One call is always
+    /// written whole and by one write, whatever its size.
     pub send_bytes: usize,
-    /// Bytes that are read at a time (`recvsz`).
+    /// How many bytes are read at a time (`recvsz`).
     pub receive_bytes: usize,
-    /// Bytes of the longest call and the longest reply over a stream.
+    /// The most bytes of a call and of a reply over a stream.
     pub record_max: usize,
-    /// Calls that may wait for replies.
+    /// How many calls may wait for replies at a time.
     pub calls: usize,
     /// How long a call may take.
     pub timeout: Duration,
@@ -58,7 +59,8 @@ impl Config {
         }
     }
 
-    /// Everything of a call in front of its arguments; xid and procedure are patched in.
+    /// The bytes of a call in front of its arguments. The xid and the procedure are filled in for
+    /// each call.
     fn template(&self) -> Vec<u8> {
         let mut template = Vec::new();
         [0, CALL, RPC_VERSION, self.program, self.version, 0]
@@ -86,12 +88,12 @@ fn put_call<A: Encode + ?Sized>(
     args.encode(out);
 }
 
-// The table of calls that wait: the low bits of an xid are the call's slot, the other bits differ
-// each time, so that a late reply matches no call.
+// The table of calls that wait. The low bits of an xid are the index of the call's slot. The other
+// bits differ each time, so that a late reply matches no call.
 //
 // Limit: `CALLS_MAX`.
 
-/// A call of one client.
+/// Identifies a call of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub(crate) u32);
 
@@ -101,7 +103,7 @@ struct Slot<T> {
     call: Option<T>,
 }
 
-/// A table of calls, with a `T` for each.
+/// A table of calls, which holds a `T` for each call.
 #[derive(Debug)]
 struct Slots<T> {
     slots: Vec<Slot<T>>,
@@ -111,25 +113,26 @@ struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// A table for `calls` calls at a time.
+    /// A table for at most `calls` calls at a time.
     fn new(calls: usize) -> Slots<T> {
         let calls = calls.clamp(1, CALLS_MAX);
-        // One index more than there are calls: that of calls without a reply.
+        // There is one index more than calls: the one for calls without a reply.
         let bits = (calls + 1).next_power_of_two().trailing_zeros();
         Slots { slots: Vec::new(), free: Vec::new(), calls, bits }
     }
 
-    /// Calls that wait.
+    /// How many calls wait.
     fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// The limit.
+    /// How many calls may wait.
     fn most(&self) -> usize {
         self.calls
     }
 
-    /// Remember a call; `upper` has the upper bits of its xid. Returns the xid, if there is room.
+    /// Add a call; the upper bits of its xid come from `upper`. Returns the xid; `None` if the
+    /// table is full.
     #[inline]
     fn insert(&mut self, upper: u32, call: T) -> Option<u32> {
         let index = match self.free.pop() {
@@ -145,7 +148,7 @@ impl<T> Slots<T> {
         Some(xid)
     }
 
-    /// An xid that no call ever waits with.
+    /// An xid that no call ever waits for.
     fn unused(&self, upper: u32) -> u32 {
         (upper << self.bits) | ((1 << self.bits) - 1)
     }
@@ -203,19 +206,19 @@ pub enum CallError {
     /// The results are not those of the procedure.
     #[error("the results are not of the expected type")]
     GarbageResults(#[from] DecodeError),
-    /// No reply within the time of the call. It may have been carried out.
+    /// No reply came within the call's time. The call may have been carried out.
     #[error("no reply in time: does the server run, and is there a route to it?")]
     TimedOut,
     /// The connection ended before the reply. The call may have been carried out.
     #[error("the connection ended before the reply; the call may have been carried out")]
     Disconnected,
-    /// The call is longer than the transport or the limit.
+    /// The call is longer than the transport or the limit allows.
     #[error("the call has {0} bytes, at most {1} are possible: send less, or use TCP")]
     TooLong(usize, usize),
     /// As many calls wait as the limit allows.
     #[error("{0} calls wait for replies already: wait for one, or raise the limit")]
     TooManyCalls(usize),
-    /// The stream cannot go on.
+    /// The stream cannot be read any further.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The transport failed.

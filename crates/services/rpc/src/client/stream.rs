@@ -1,8 +1,8 @@
 //! Calls over a stream: many at a time, in records; one-way calls (batching, RFC 5531 section 10);
-//! the end of a connection.
+//! what happens when a connection ends.
 //!
-//! Called by: `blocking.rs`. A call is encoded once, into the buffer that is written. Drops:
-//! `RpcNotAsked`, `RpcMalformed`, `RpcRecord`.
+//! Called by: `blocking.rs`. A call is encoded once, directly into the buffer from which it is
+//! written. Drops: `RpcNotAsked`, `RpcMalformed`, `RpcRecord`.
 
 use core::ops::Range;
 
@@ -15,10 +15,10 @@ use crate::record::Record;
 use crate::record::{self, RecordReader};
 use crate::xdr::{Encode, padded, put_u32};
 
-/// A call that has its reply: its results, or the error that the server returned.
+/// A call that has got its reply: its results, or the error that the server returned.
 pub type Replied<'a> = (CallId, Result<&'a [u8], CallError>);
 
-/// The same, with a buffer of its own.
+/// The same as [`Replied`], with the results in a buffer of their own.
 #[cfg(feature = "tokio")]
 pub(crate) type Taken = (CallId, Result<Record, CallError>);
 
@@ -27,7 +27,7 @@ pub(crate) type Taken = (CallId, Result<Record, CallError>);
 pub struct StreamClient {
     config: Config,
     template: Vec<u8>,
-    /// When each call that waits is given up.
+    /// The table of calls that wait, with the time at which each call is given up.
     slots: Slots<Instant>,
     next_xid: u32,
     out: Vec<u8>,
@@ -37,8 +37,8 @@ pub struct StreamClient {
 }
 
 impl StreamClient {
-    /// A client that numbers its calls from `first_xid` on, which should be random: a server may
-    /// remember the calls of the last run.
+    /// A client whose xids count from `first_xid` on. It should be random, because a server may
+    /// remember the calls of the program's last run.
     pub fn new(config: Config, first_xid: u32) -> StreamClient {
         StreamClient {
             template: config.template(),
@@ -71,7 +71,7 @@ impl StreamClient {
     }
 
     /// Encode a call whose last argument is an opaque of `bytes` bytes, without these bytes.
-    /// Returns the call, and the place in the output where they belong.
+    /// Returns the call, and the place in the output where the bytes belong.
     ///
     /// # Errors
     /// As for [`StreamClient::call`].
@@ -93,7 +93,7 @@ impl StreamClient {
         }
     }
 
-    /// Begin a call that waits; returns its xid.
+    /// Add a call that waits to the table. Returns its xid.
     #[inline]
     fn next_call(&mut self, now: Instant) -> Result<u32, CallError> {
         self.next_xid = self.next_xid.wrapping_add(1);
@@ -102,18 +102,18 @@ impl StreamClient {
         self.slots.insert(self.next_xid, gives_up).ok_or(CallError::TooManyCalls(most))
     }
 
-    /// Encode a call to which the server sends no reply, or one that is ignored.
+    /// Encode a call to which the server sends no reply, or whose reply is ignored.
     ///
     /// # Errors The call is too long.
     pub fn batch<A: Encode + ?Sized>(&mut self, procedure: u32, args: &A) -> Result<(), CallError> {
         self.next_xid = self.next_xid.wrapping_add(1);
-        // A reply that comes all the same matches no call: no slot has such an index.
+        // If a reply comes anyway, it matches no call, because no slot has this index.
         let xid = self.slots.unused(self.next_xid);
         self.put(xid, procedure, args, None).map(drop)
     }
 
-    /// Append a call and, behind its arguments, the length and padding of an opaque; returns the
-    /// place of the opaque's bytes.
+    /// Append a call and, after its arguments, the length and padding of an opaque. Returns the
+    /// place where the opaque's bytes belong.
     #[inline]
     fn put<A: Encode + ?Sized>(
         &mut self,
@@ -140,25 +140,25 @@ impl StreamClient {
         Ok(place)
     }
 
-    /// Bytes to be written, of all calls since the last time.
+    /// The bytes to be written: all calls since the last write.
     #[inline]
     pub fn output(&self) -> &[u8] {
         &self.out[self.written..]
     }
 
-    /// Move the bytes to be written into `into`, which is empty: they count as written.
+    /// Move the bytes to be written into `into`, which must be empty. They count as written then.
     #[cfg(feature = "tokio")]
     pub(crate) fn take_output(&mut self, into: &mut Vec<u8>) {
         debug_assert!(into.is_empty() && self.written == 0, "a driver writes one way or the other");
         core::mem::swap(&mut self.out, into);
     }
 
-    /// Do enough bytes wait that they should be written before more calls are made?
+    /// Do so many bytes wait that they should be written before more calls are made?
     pub fn should_write(&self) -> bool {
         self.out.len() - self.written >= self.config.send_bytes
     }
 
-    /// `bytes` bytes of the output were written.
+    /// Note that `bytes` bytes of the output were written.
     #[inline]
     pub fn written(&mut self, bytes: usize) {
         self.written = (self.written + bytes).min(self.out.len());
@@ -168,13 +168,13 @@ impl StreamClient {
         }
     }
 
-    /// Where bytes from the stream go.
+    /// The room into which the program reads bytes from the stream.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         self.records.room()
     }
 
-    /// `bytes` bytes were read into the room.
+    /// Note that `bytes` bytes were read into the room.
     #[inline]
     pub fn filled(&mut self, bytes: usize) {
         self.records.filled(bytes);
@@ -191,9 +191,9 @@ impl StreamClient {
         Ok(Some((id, results(reply.outcome))))
     }
 
-    /// [`StreamClient::next_reply`], but the results have a buffer of their own. Long results keep
-    /// the buffer into which they were read, and the next bytes go into the buffer that `spare`
-    /// returns.
+    /// Like [`StreamClient::next_reply`], but the results are in a buffer of their own. Long
+    /// results keep the buffer into which they were read; later bytes go into the buffer that
+    /// `spare` returns.
     ///
     /// # Errors
     /// As for [`StreamClient::next_reply`].
@@ -204,13 +204,13 @@ impl StreamClient {
     ) -> Result<Option<Taken>, CallError> {
         let Some((id, range)) = self.next_answered()? else { return Ok(None) };
         let reply = Reply::parse(self.records.bytes(range.clone()))?;
-        // Results are the end of their record.
+        // The results are at the end of their record.
         let bytes = results(reply.outcome).map(<[u8]>::len);
         let record = self.records.take(range, spare());
         Ok(Some((id, bytes.map(|bytes| record.last(bytes)))))
     }
 
-    /// The next call that has its reply, and the place of the reply.
+    /// The next call that has got its reply, and the place of the reply in the buffer.
     #[inline]
     fn next_answered(&mut self) -> Result<Option<(CallId, Range<usize>)>, CallError> {
         loop {
@@ -235,12 +235,12 @@ impl StreamClient {
         }
     }
 
-    /// When the first call is given up.
+    /// When the first of the calls is given up.
     pub fn deadline(&self) -> Instant {
         self.slots.iter().map(|(_, &at)| at).min().unwrap_or(Instant::NEVER)
     }
 
-    /// A call whose time is up, which is forgotten.
+    /// Take a call whose time is over. It is forgotten.
     pub fn next_expired(&mut self, now: Instant) -> Option<CallId> {
         let (xid, _) = self.slots.iter().find(|&(_, &at)| at <= now)?;
         self.slots.remove(xid);
@@ -248,7 +248,7 @@ impl StreamClient {
     }
 
     /// The connection has ended: forget all calls, and return them. They fail with
-    /// [`CallError::Disconnected`]: they may or may not have been carried out, so the program has
+    /// [`CallError::Disconnected`]. Each may or may not have been carried out, so the program has
     /// to decide whether to call again.
     pub fn disconnected(&mut self) -> Vec<CallId> {
         let calls: Vec<CallId> = self.slots.iter().map(|(xid, _)| CallId(xid)).collect();
@@ -261,7 +261,7 @@ impl StreamClient {
         calls
     }
 
-    /// Calls that wait for their reply.
+    /// How many calls wait for their reply.
     pub fn waiting(&self) -> usize {
         self.slots.len()
     }

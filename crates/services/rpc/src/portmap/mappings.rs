@@ -1,7 +1,7 @@
 //! The table of the port mapper.
 //!
-//! Called by: `service.rs`. Limits: `MAPPINGS_MAX`, `STRING_MAX`. A mapping that root made (from a
-//! port below 1024) is removed and replaced by root alone.
+//! Called by: `service.rs`. Limits: `MAPPINGS_MAX`, `STRING_MAX`. Only root may remove or replace a
+//! mapping that root has made (that is, a caller with a port below 1024).
 
 use super::{LOCAL, Rpcb, is_path, network, socket_address};
 use crate::limits::{MAPPINGS_MAX, STRING_MAX};
@@ -11,16 +11,16 @@ pub(super) const SUPERUSER: &str = "superuser";
 /// The owner of other mappings.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// Why a mapping is not set or removed. The caller is answered with a plain false.
+/// Why a mapping was not set or removed. The caller's answer is only "false".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
-    /// There is another mapping for it.
+    /// The version has another mapping on this transport.
     #[error("the version has an address on this transport already: remove that first")]
     Taken,
     /// The network id or the address is invalid.
     #[error("the network id or the address is none of udp, tcp, udp6, tcp6 and local")]
     NoAddress,
-    /// There are as many as the limit allows.
+    /// There are as many mappings as the limit allows.
     #[error("there are {MAPPINGS_MAX} mappings, the most that are kept: remove some")]
     Full,
     /// Only root may do it.
@@ -53,14 +53,14 @@ impl Mappings {
     /// Add a mapping.
     ///
     /// # Errors
-    /// Why it is not added.
+    /// The mapping was not added.
     pub fn set(&mut self, mapping: &Rpcb, by_root: bool) -> Result<(), SetError> {
         check(mapping, by_root)?;
         let is_there = |m: &Rpcb| {
             (m.program, m.version, &m.netid) == (mapping.program, mapping.version, &mapping.netid)
         };
         if let Some(there) = self.0.iter().find(|m| is_there(m)) {
-            // As in other port mappers, setting an existing mapping again is no error.
+            // As in other port mappers, setting the same mapping again is not an error.
             return if there.address == mapping.address { Ok(()) } else { Err(SetError::Taken) };
         }
         if self.0.len() >= MAPPINGS_MAX {
@@ -71,11 +71,11 @@ impl Mappings {
         Ok(())
     }
 
-    /// Remove the mappings of a version on a transport, or on all if `netid` is empty. True if
-    /// there were some.
+    /// Remove the mappings of a version on a transport, or on all transports if `netid` is empty.
+    /// True if there were such mappings.
     ///
     /// # Errors
-    /// One of them is root's.
+    /// One of the mappings is root's.
     pub fn unset(
         &mut self,
         program: u32,
@@ -94,14 +94,15 @@ impl Mappings {
         Ok(self.0.len() < before)
     }
 
-    /// The mapping of that version on a transport, or else of any version unless `exact`.
+    /// The mapping of that version on a transport. If there is none, that of any other version,
+    /// unless `exact`.
     pub fn find(&self, program: u32, version: u32, netid: &str, exact: bool) -> Option<&Rpcb> {
         let of = |m: &&Rpcb| m.program == program && m.netid == netid;
         let same = self.0.iter().filter(of).find(|m| m.version == version);
         same.or_else(|| self.0.iter().find(of).filter(|_| !exact))
     }
 
-    /// All, in the order in which they were set.
+    /// All mappings, in the order in which they were set.
     pub fn all(&self) -> &[Rpcb] {
         &self.0
     }

@@ -1,8 +1,8 @@
 //! The port mapper, which keeps the addresses where programs listen (RFC 1833): version 2 (`PMAP`),
 //! versions 3 and 4 (`RPCBIND`).
 //!
-//! Called by: servers that are port mappers, and clients that look a program up.
-//! [`PortMapper`] is the service. Ports of version 2 are addresses of versions 3 and 4 over IPv4.
+//! Called by: servers that are port mappers, and clients that look up a program. [`PortMapper`] is
+//! the service. A port in version 2 is an address over IPv4 in versions 3 and 4.
 
 mod mappings;
 mod service;
@@ -17,9 +17,9 @@ pub use statistics::{Lookups, RemoteCalls, Statistics};
 use crate::limits::PATH_MAX;
 use crate::xdr::{Bytes, List};
 
-/// The program.
+/// The number of the RPC program.
 pub const PROGRAM: u32 = 100_000;
-/// Its port, of UDP and TCP.
+/// Its port, for UDP and TCP.
 pub const PORT: u16 = 111;
 /// IPPROTO_TCP, in version 2.
 pub const TCP: u32 = 6;
@@ -32,25 +32,25 @@ pub mod procedure {
     pub const SET: u32 = 1;
     /// Remove the mappings of a version of a program.
     pub const UNSET: u32 = 2;
-    /// The port (2) or the address (3, 4) of a version of a program.
+    /// Get the port (version 2) or the address (versions 3 and 4) of a version of a program.
     pub const GET: u32 = 3;
-    /// All mappings.
+    /// List all mappings.
     pub const DUMP: u32 = 4;
     /// Call a program through the port mapper (PMAPPROC_CALLIT, RPCBPROC_BCAST).
     pub const CALLIT: u32 = 5;
-    /// The time of day (3, 4).
+    /// Get the time of day (versions 3 and 4).
     pub const GETTIME: u32 = 6;
-    /// Convert a universal address to the address of a socket (3, 4).
+    /// Convert a universal address to a socket address (versions 3 and 4).
     pub const UADDR2TADDR: u32 = 7;
-    /// The conversion in the other direction (3, 4).
+    /// Convert a socket address to a universal address (versions 3 and 4).
     pub const TADDR2UADDR: u32 = 8;
-    /// Like GET, for that version and no other (4).
+    /// Like GET, but only for exactly that version (version 4).
     pub const GETVERSADDR: u32 = 9;
-    /// Like CALLIT, with errors (4).
+    /// Like CALLIT, but errors are returned (version 4).
     pub const INDIRECT: u32 = 10;
-    /// All addresses of that version, of the protocol family over which the call comes (4).
+    /// List all addresses of a version in the protocol family over which the call came (version 4).
     pub const GETADDRLIST: u32 = 11;
-    /// The counters of the port mapper (4).
+    /// Get the counters of the port mapper (version 4).
     pub const GETSTAT: u32 = 12;
 }
 
@@ -64,7 +64,7 @@ crate::xdr! {
         pub version: u32,
         /// [`TCP`] or [`UDP`].
         pub protocol: u32,
-        /// The port where it listens.
+        /// The port on which the program listens.
         pub port: u32,
     }
 
@@ -77,9 +77,9 @@ crate::xdr! {
         pub version: u32,
         /// The network id: `udp`, `tcp`, `udp6`, `tcp6`.
         pub netid: String,
-        /// The universal address: `192.0.2.1.0.111`.
+        /// The universal address, for example `192.0.2.1.0.111`.
         pub address: String,
-        /// The owner, who has set it.
+        /// The owner: who has set the mapping.
         pub owner: String,
     }
 
@@ -99,13 +99,13 @@ crate::xdr! {
     }
 }
 
-/// Semantics of a transport: without connections.
+/// Semantics of a transport: datagrams, without connections.
 pub const DATAGRAMS: u32 = 1;
-/// Semantics of a transport: streams whose end is graceful.
+/// Semantics of a transport: streams that are closed gracefully.
 pub const STREAMS: u32 = 3;
-/// The network id of sockets of this machine, whose universal addresses are paths.
+/// The network id of Unix sockets, whose universal addresses are paths.
 pub const LOCAL: &str = "local";
-/// The socket where programs of this machine look for the port mapper first.
+/// The Unix socket at which programs of this machine first look for the port mapper.
 pub const SOCKET: &str = "/run/rpcbind.sock";
 
 /// The results of DUMP of version 2.
@@ -115,13 +115,14 @@ pub type RpcbList = List<Rpcb>;
 /// The results of GETADDRLIST.
 pub type EntryList = List<Entry>;
 
-/// The universal address of a socket (RFC 5665 section 5.2.3): the port is two numbers behind it.
+/// The universal address of a socket (RFC 5665 section 5.2.3): the IP address, and after it the
+/// port as two numbers.
 pub fn universal_address(address: SocketAddr) -> String {
     let port = address.port();
     format!("{}.{}.{}", address.ip(), port >> 8, port & 255)
 }
 
-/// The socket of a universal address, if it is one.
+/// The socket address of a universal address; `None` if the text is not one.
 pub fn socket_address(text: &str) -> Option<SocketAddr> {
     let (rest, low) = text.rsplit_once('.')?;
     let (ip, high) = rest.rsplit_once('.')?;
@@ -130,12 +131,12 @@ pub fn socket_address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, port))
 }
 
-/// Is it the universal address of a socket of this machine: an absolute path?
+/// Is the text the universal address of a Unix socket, which is an absolute path?
 pub(crate) fn is_path(text: &str) -> bool {
     text.starts_with('/') && text.len() <= PATH_MAX && !text.contains('\0')
 }
 
-/// The protocol and the unspecified address of a network id of IP.
+/// The protocol number and the unspecified address of a network id over IP.
 pub fn network(netid: &str) -> Option<(u32, IpAddr)> {
     Some(match netid {
         "udp" => (UDP, Ipv4Addr::UNSPECIFIED.into()),
@@ -155,25 +156,25 @@ fn netid_of(protocol: u32) -> Option<&'static str> {
     }
 }
 
-// Addresses of sockets as the C library has them in memory, from and to universal addresses
+// Socket addresses as the C library has them in memory, converted from and to universal addresses
 // (UADDR2TADDR and TADDR2UADDR, RFC 1833 section 2.2.1; `struct netbuf`), and properties of the
 // network ids.
 //
-// The family is in this machine's byte order, because its readers expect that: the procedures are
-// for programs that leave the conversion to the port mapper.
+// The family is in this machine's byte order, because readers expect that: the two procedures are
+// for programs that let the port mapper do the conversion.
 
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
-/// The number of Linux.
+/// Linux's number for AF_INET6.
 const AF_INET6: u16 = 10;
 /// Bytes of `sockaddr_in` and `sockaddr_in6`.
 const INET_BYTES: usize = 16;
 const INET6_BYTES: usize = 28;
 
-/// The maximum length of the buffer, and its bytes.
+/// A `struct netbuf`: the maximum length of the buffer, and its bytes.
 type Netbuf = (u32, Bytes);
 
-/// The `sockaddr` of a universal address; empty if it is none.
+/// The `sockaddr` of a universal address; empty if the text is not one.
 fn to_sockaddr(address: &str) -> Netbuf {
     let mut bytes = Vec::new();
     match socket_address(address) {
@@ -200,7 +201,7 @@ fn to_sockaddr(address: &str) -> Netbuf {
     (bytes.len() as u32, Bytes(bytes))
 }
 
-/// The universal address of a `sockaddr`; empty if it is none.
+/// The universal address of a `sockaddr`; empty if the bytes are not one.
 fn from_sockaddr(bytes: &[u8]) -> String {
     let Some((family, rest)) = bytes.split_first_chunk::<2>() else { return String::new() };
     let at = match (u16::from_ne_bytes(*family), rest.split_first_chunk::<2>()) {
@@ -229,7 +230,7 @@ fn family(netid: &str) -> Option<&'static str> {
     }
 }
 
-/// A mapping for GETADDRLIST, with the address at which the caller reaches it.
+/// A mapping as an entry of GETADDRLIST, with the address at which the caller reaches the program.
 fn entry(mapping: &Rpcb, address: String) -> Entry {
     let protocol = network(&mapping.netid).map(|(protocol, _)| protocol);
     let is_udp = protocol == Some(UDP);

@@ -1,9 +1,9 @@
 //! [`PortMapper`]: the service of RFC 1833, versions 2 to 4.
 //!
-//! Called by: `server/mod.rs`. It cannot be used as an amplifier: CALLIT, BCAST and INDIRECT, which
-//! forward calls, are not carried out. Over datagrams the lists of mappings, addresses and counters
-//! go only to loopback addresses; other hosts get them over a stream. Only callers by loopback or
-//! by this machine's socket may set and remove mappings.
+//! Called by: `server/mod.rs`. The service cannot be used as an amplifier. It does not carry out
+//! CALLIT, BCAST and INDIRECT, which forward calls. Over datagrams it sends the lists of mappings,
+//! addresses and counters only to loopback addresses; other hosts get them over a stream. Only
+//! callers that come by loopback or by a Unix socket may set and remove mappings.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ops::RangeInclusive;
@@ -21,13 +21,13 @@ use crate::xdr::{Bytes, Encode, List};
 pub struct PortMapper {
     mappings: Mappings,
     since_1970: fn() -> u32,
-    /// The counters of versions 2, 3 and 4.
+    /// The counters for versions 2, 3 and 4.
     statistics: [Statistics; 3],
 }
 
 impl PortMapper {
-    /// A port mapper whose table has an entry for itself, for each network id on which it listens.
-    /// `since_1970` is the time of day in seconds, for GETTIME.
+    /// A port mapper whose table contains an entry for itself for each network id on which it
+    /// listens. `since_1970` returns the time of day in seconds since 1970, for GETTIME.
     pub fn new(netids: &[&str], since_1970: fn() -> u32) -> PortMapper {
         let mut mappings = Mappings::default();
         for netid in netids {
@@ -43,7 +43,7 @@ impl PortMapper {
         PortMapper { mappings, since_1970, statistics: Default::default() }
     }
 
-    /// The port mapper also listens at a socket of this machine with this path.
+    /// Note in the table that the port mapper also listens at a Unix socket with this path.
     pub fn at_socket(mut self, path: &str) -> PortMapper {
         for version in [4, 3] {
             let (netid, address, owner) = (LOCAL.to_owned(), path.to_owned(), SUPERUSER.to_owned());
@@ -53,12 +53,12 @@ impl PortMapper {
         self
     }
 
-    /// Its table.
+    /// The table of mappings.
     pub fn mappings(&self) -> &Mappings {
         &self.mappings
     }
 
-    /// Version 2.
+    /// Carry out a call of version 2.
     fn version_2(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         match request.procedure {
             procedure::SET => {
@@ -108,7 +108,7 @@ impl PortMapper {
         Ok(())
     }
 
-    /// Versions 3 and 4.
+    /// Carry out a call of versions 3 and 4.
     fn version_3(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         match request.procedure {
             procedure::SET => {
@@ -141,7 +141,7 @@ impl PortMapper {
         Ok(())
     }
 
-    /// The procedures that only version 4 has.
+    /// Carry out a procedure that only version 4 has.
     fn version_4(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         match request.procedure {
             procedure::GETVERSADDR => self.address(request, true, out)?,
@@ -169,8 +169,8 @@ impl PortMapper {
         Ok(())
     }
 
-    /// The address of a program, on the transport over which it is asked for; empty if there is
-    /// none.
+    /// The address of a program on the transport over which the caller asks for it; empty if there
+    /// is none.
     fn address(
         &mut self,
         request: &Request<'_>,
@@ -178,8 +178,8 @@ impl PortMapper {
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let m: Rpcb = request.decode()?;
-        // RFC 1833 section 2.2.1: the network id of the arguments is ignored. But it is used if it
-        // is known, because callers such as rpcinfo ask over one transport about another.
+        // RFC 1833 section 2.2.1: the network id in the arguments is ignored. We use it if it is
+        // known, because callers such as rpcinfo use one transport to ask about another.
         let is_known = super::family(&m.netid).is_some();
         let netid = if is_known { m.netid.as_str() } else { default_netid(request) };
         let found = self.mappings.find(m.program, m.version, netid, exact);
@@ -189,7 +189,7 @@ impl PortMapper {
         Ok(())
     }
 
-    /// The counters of the version that is called.
+    /// The counters of the version that the request calls.
     fn of_version(&mut self, request: &Request<'_>) -> &mut Statistics {
         &mut self.statistics[(request.version.clamp(2, 4) - 2) as usize]
     }
@@ -208,7 +208,7 @@ impl PortMapper {
     }
 }
 
-/// The transport over which the call came.
+/// The network id of the transport over which the call came.
 fn default_netid(request: &Request<'_>) -> &'static str {
     let is_v4 = request.from.ip().to_canonical().is_ipv4();
     match (request.transport, is_v4) {
@@ -220,9 +220,9 @@ fn default_netid(request: &Request<'_>) -> &'static str {
     }
 }
 
-/// An address of a mapping as the caller can reach it: an unspecified address is replaced by the
-/// one at which the caller reaches the port mapper, if the arguments contain it, or by loopback if
-/// the caller is on this machine.
+/// The address of a mapping as the caller can reach it. An unspecified address is replaced: by the
+/// address at which the caller reaches the port mapper, if the arguments contain it, or by loopback
+/// if the caller is on this machine.
 fn reachable(address: &str, called: &str, request: &Request<'_>) -> String {
     let (mapped, called) = (socket_address(address), socket_address(called));
     let here = |mapped: &SocketAddr| {
@@ -253,8 +253,8 @@ fn is_root(request: &Request<'_>) -> bool {
     request.from.port() < 1024
 }
 
-/// May the caller get a list? A long reply to a short datagram with a forged source would be an
-/// amplification.
+/// Check whether the caller may get a list. A long reply to a short datagram with a forged source
+/// would be an amplification.
 fn may_dump(request: &Request<'_>) -> Result<(), Refusal> {
     match request.transport {
         Transport::Datagram if !is_local(request) => Err(Refusal::Silence),
@@ -262,7 +262,7 @@ fn may_dump(request: &Request<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// RFC 1833 3.2-b: an indirect call that is not carried out gets no reply over UDP.
+/// RFC 1833 3.2-b: an indirect call is not carried out, and gets no reply over UDP.
 fn sends_on(request: &Request<'_>) -> Refusal {
     match request.transport {
         Transport::Datagram => Refusal::Silence,

@@ -5,20 +5,20 @@
 use crate::limits::LOOKUPS_MAX;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, List};
 
-/// Procedures that are counted, from 0 on (RPCBSTAT_HIGHPROC).
+/// Number of procedures that are counted, from procedure 0 on (RPCBSTAT_HIGHPROC).
 const PROCEDURES: usize = 13;
 
 crate::xdr! {
-    /// Look-ups of a version of a program on a transport (`rpcbs_addrlist`).
+    /// How often a version of a program was looked up on a transport (`rpcbs_addrlist`).
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Lookups {
         /// The program.
         pub program: u32,
         /// Its version.
         pub version: u32,
-        /// How many found an address.
+        /// How many look-ups found an address.
         pub found: i32,
-        /// How many did not.
+        /// How many look-ups found none.
         pub missed: i32,
         /// The network id.
         pub netid: String,
@@ -33,19 +33,19 @@ crate::xdr! {
         pub version: u32,
         /// The procedure.
         pub procedure: u32,
-        /// How many were answered.
+        /// How many calls were answered.
         pub answered: i32,
-        /// How many were not.
+        /// How many calls were not answered.
         pub failed: i32,
-        /// Whether they came by INDIRECT.
+        /// Whether the calls came by INDIRECT.
         pub indirect: i32,
         /// The network id.
         pub netid: String,
     }
 }
 
-/// The counters of one version of the port mapper. Calls of procedure 0 are not counted: the server
-/// answers them.
+/// The counters of one version of the port mapper. Calls of procedure 0 are not counted, because
+/// [`crate::server::Server`] answers them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Calls of each procedure.
@@ -56,19 +56,19 @@ pub struct Statistics {
     pub unset: u32,
     /// Look-ups.
     pub lookups: List<Lookups>,
-    /// Calls that were forwarded: this port mapper forwards none.
+    /// Calls that were forwarded: always empty, because this port mapper forwards none.
     pub remote: List<RemoteCalls>,
 }
 
 impl Statistics {
-    /// A call of this procedure.
+    /// Count a call of this procedure.
     pub(super) fn call(&mut self, procedure: u32) {
         if let Some(count) = self.calls.get_mut(procedure as usize) {
             *count = count.wrapping_add(1);
         }
     }
 
-    /// A version of a program was looked up on a transport.
+    /// Count a look-up of a version of a program on a transport.
     pub(super) fn look_up(&mut self, program: u32, version: u32, netid: &str, is_found: bool) {
         let all = &mut self.lookups.0;
         let is_it =

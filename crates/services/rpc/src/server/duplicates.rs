@@ -1,8 +1,8 @@
-//! The duplicate-request cache: recent replies, for calls that are repeated because their reply was
+//! The duplicate-request cache: recent replies, for calls that clients repeat because a reply was
 //! lost.
 //!
-//! Called by: `server/mod.rs` and `tasks`, for datagrams. Source: C. Juszczak, "Improving the
-//! Performance and Correctness of an NFS Server", 1989. Limits: `DUPLICATES_MAX`,
+//! Called by: `server/mod.rs` and `tasks`, for calls over datagrams. Source: C. Juszczak,
+//! "Improving the Performance and Correctness of an NFS Server", 1989. Limits: `DUPLICATES_MAX`,
 //! `DUPLICATE_BYTES`, `DUPLICATE_AGE`.
 
 use core::net::{IpAddr, SocketAddr};
@@ -12,11 +12,11 @@ use base::{Instant, KeyedHash};
 
 use crate::limits::{DUPLICATE_AGE, DUPLICATE_BYTES, DUPLICATES_MAX};
 
-/// The key of a call in the cache: two keyed hashes of the caller and the whole call, so that
-/// another call with the same xid has another key.
+/// The key of a call in the cache: two keyed hashes of the caller's address and the whole call, so
+/// that another call with the same xid has another key.
 pub(crate) type Key = (u64, u64);
 
-/// Bytes of a call that are hashed at once.
+/// How many bytes of a call are hashed at a time.
 const BLOCK: usize = 128;
 
 #[derive(Debug)]
@@ -53,7 +53,8 @@ impl Duplicates {
         let (high, low) = ((ip >> 64) as u64, ip as u64);
         let length = datagram.len() as u64;
         let start = self.hash.hash([high, low, u64::from(from.port()), length]);
-        // The last block is filled up with zeros; the hashed length distinguishes them from data.
+        // The last block is filled with zeros. The length is hashed too, so that these zeros differ
+        // from data.
         let (blocks, rest) = datagram.as_chunks::<BLOCK>();
         let mut last = [0; BLOCK];
         last[..rest.len()].copy_from_slice(rest);
@@ -76,7 +77,7 @@ impl Duplicates {
         Some(&kept.reply)
     }
 
-    /// Keep a reply; the oldest make room for it.
+    /// Keep a reply. The oldest replies are evicted to make room.
     pub(crate) fn insert(&mut self, key: Key, reply: &[u8], now: Instant) {
         while let Some(oldest) = self.order.front() {
             let kept = self.replies.get(oldest);
@@ -128,7 +129,7 @@ mod tests {
         let from = "192.0.2.1:1".parse().expect("an address");
         let zeros = [0; 3 * BLOCK];
         let mut keys: Vec<Key> = (0..=zeros.len()).map(|n| cache.key(&zeros[..n], from)).collect();
-        // And calls that differ only in the last byte.
+        // Add calls that differ in the last byte only.
         keys.extend((1..=zeros.len()).map(|n| {
             let mut call = zeros[..n].to_vec();
             call[n - 1] = 1;

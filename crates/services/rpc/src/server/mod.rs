@@ -1,8 +1,9 @@
-//! Servers: find the program of a call, and make the reply.
+//! Servers: find the program that a call is for, and make the reply.
 //!
-//! Called by: `blocking.rs`, `tasks`, and other code with a transport. RFC 5531 section 9. A call
-//! over a stream comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which
-//! answers a repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
+//! Called by: `blocking.rs`, `tasks`, and other code with a transport. RFC 5531 section 9. Calls
+//! over a stream come through a [`Session`], calls over datagrams through
+//! [`Server::answer_datagram`], which answers a repeated call from its cache. Drops:
+//! `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
 
 mod duplicates;
 mod session;
@@ -18,14 +19,14 @@ use crate::limits::{DATAGRAM_BYTES, PROGRAMS_MAX};
 use crate::message::{BadCall, Call, Outcome, Reply};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode};
 
-/// How a call came.
+/// The transport by which a call came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// By datagrams: the source may be forged.
+    /// By datagrams: the source address may be forged.
     Datagram,
     /// By a stream.
     Stream,
-    /// By a socket of this machine ([`Session::local`]): the source is loopback, with a port below
+    /// By a Unix socket ([`Session::local`]). The source is a loopback address, with a port below
     /// 1024 if the caller is root.
     Local,
 }
@@ -33,39 +34,39 @@ pub enum Transport {
 /// A received message.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
-    /// The message, without a record mark, or its beginning.
+    /// The message, or its beginning, without a record mark.
     pub bytes: &'a [u8],
-    /// The rest of it, in pieces: only for [`Server::answer_at_once`].
+    /// The rest of the message, in pieces: only for [`Server::answer_at_once`].
     pub more: &'a [&'a [u8]],
-    /// Its source.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// How it came.
+    /// The transport by which it came.
     pub transport: Transport,
-    /// Bytes that its reply may have.
+    /// The most bytes of the reply.
     pub reply_max: usize,
-    /// Bytes of results that a service should not exceed if it has the choice.
+    /// The most bytes of results, if the service can choose to return fewer.
     pub room: usize,
 }
 
-/// A call as a service gets it.
+/// A call as it is passed to a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// One of the service's versions.
+    /// The version, one of those that the service has.
     pub version: u32,
-    /// Any procedure but 0, which the server answers.
+    /// The procedure: any one but 0, which the server answers itself.
     pub procedure: u32,
     /// The arguments, or their beginning.
     pub args: &'a [u8],
-    /// The rest of them, in pieces: only for [`Service::call_at_once`].
+    /// The rest of the arguments, in pieces: only for [`Service::call_at_once`].
     pub more: &'a [&'a [u8]],
-    /// Its source.
+    /// The caller's address.
     pub from: SocketAddr,
-    /// How it came.
+    /// The transport by which the call came.
     pub transport: Transport,
     /// The caller's claim about its user.
     pub credential: OpaqueAuth<'a>,
-    /// Bytes that the reply should not exceed if the service has the choice: memory for replies is
-    /// short while clients do not read theirs.
+    /// How many bytes the results should have at most, if the service can choose. It is small when
+    /// memory for replies is short because clients do not read theirs.
     pub room: usize,
 }
 
@@ -73,7 +74,7 @@ impl<'a> Request<'a> {
     /// Decode the arguments as the type that the procedure takes.
     ///
     /// # Errors
-    /// They are of another type, have bytes behind them, or are in pieces.
+    /// The arguments are of another type, bytes follow them, or they are in pieces.
     pub fn decode<T: Decode<'a>>(&self) -> Result<T, Refusal> {
         if !self.more.is_empty() {
             return Err(Refusal::GarbageArguments);
@@ -84,7 +85,7 @@ impl<'a> Request<'a> {
     /// The AUTH_SYS credential.
     ///
     /// # Errors
-    /// The credential is another one, or broken: the answer to the caller.
+    /// The credential is of another flavor, or malformed. The error is the answer to the caller.
     pub fn auth_sys(&self) -> Result<AuthSys, Refusal> {
         if self.credential.flavor != AUTH_SYS {
             return Err(Refusal::Auth(AuthError::TooWeak));
@@ -115,7 +116,7 @@ impl From<DecodeError> for Refusal {
     }
 }
 
-/// Versions of a program.
+/// A service: one or several versions of a program.
 pub trait Service {
     /// The number of the program.
     fn program(&self) -> u32;
@@ -124,12 +125,12 @@ pub trait Service {
     /// Carry out a call and append its results.
     ///
     /// # Errors
-    /// The answer to the caller instead; appended results are removed.
+    /// The answer to the caller instead of results. Results that were appended are removed.
     fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal>;
-    /// [`Service::call`] for a thread that must not wait, for a disk for example. `None`: the call
-    /// might wait, and will be made again, with its arguments in one piece; appended results are
-    /// removed. The end of the results may be in `bulk`; after that nothing may be appended to
-    /// `results`.
+    /// Like [`Service::call`], on a thread that must not wait, for example for a disk. `None`: the
+    /// call might have to wait. It will be made again, with its arguments in one piece, and results
+    /// that were appended are removed. The end of the results may be in `bulk`; once it is, nothing
+    /// may be appended to `results`.
     fn call_at_once(
         &mut self,
         _request: &Request<'_>,
@@ -138,20 +139,20 @@ pub trait Service {
     ) -> Option<Result<(), Refusal>> {
         None
     }
-    /// May a repeated call of this procedure be carried out again? If so, its reply is not kept,
+    /// May a repeated call of this procedure be carried out again? If so, its reply is not cached,
     /// which leaves room for other replies.
     fn is_idempotent(&self, _procedure: u32) -> bool {
         false
     }
 }
 
-/// May a service wait? If it may not, there are perhaps buffers for the end of its results.
+/// May a service wait? If not, there may be buffers for the end of its results.
 enum Waiting<'a> {
     Allowed,
     Forbidden(&'a mut dyn Bulk),
 }
 
-/// The outcome of a call without results.
+/// What a call has instead of results.
 enum Instead {
     Outcome(Outcome<'static>),
     Silence,
@@ -168,7 +169,7 @@ impl Waiting<'_> {
     }
 }
 
-/// Programs, and the cache of recent replies.
+/// A server: services, and the cache of recent replies.
 pub struct Server {
     services: Vec<Box<dyn Service + Send>>,
     duplicates: Duplicates,
@@ -177,28 +178,28 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without programs. `secret` is the key of a hash table: others must not know it.
+    /// A server without services. `secret` is the key of a hash table, which nobody else may know.
     pub fn new(secret: KeyedHash) -> Server {
         let duplicates = Duplicates::new(secret);
         Server { services: Vec::new(), duplicates, answered: 0, drops: Drops::default() }
     }
 
-    /// Add versions of a program.
+    /// Add a service: one or several versions of a program.
     ///
     /// # Panics
-    /// If there are too many.
+    /// There are too many services.
     pub fn add(&mut self, service: impl Service + Send + 'static) {
-        assert!(self.services.len() < PROGRAMS_MAX, "{PROGRAMS_MAX} programs are the most");
+        assert!(self.services.len() < PROGRAMS_MAX, "a server has {PROGRAMS_MAX} programs at most");
         self.services.push(Box::new(service));
     }
 
-    /// Append the reply to a message; true if there is a reply.
+    /// Append the reply to a message. Returns true if there is a reply.
     pub fn answer(&mut self, incoming: &Incoming<'_>, out: &mut Vec<u8>) -> bool {
         self.reply(incoming, Waiting::Allowed, out).unwrap_or(false)
     }
 
-    /// [`Server::answer`] for a thread that must not wait; the end of the reply may be in `bulk`.
-    /// `None`: the call might wait, and nothing was appended.
+    /// Like [`Server::answer`], on a thread that must not wait. The end of the reply may be in
+    /// `bulk`. `None`: the call might have to wait, and nothing was appended.
     pub fn answer_at_once(
         &mut self,
         incoming: &Incoming<'_>,
@@ -264,7 +265,8 @@ impl Server {
             return Err(Instead::Outcome(self.absent(call.program)));
         };
         if call.procedure == 0 {
-            // By convention procedure 0 does nothing, with any arguments (RFC 5531 section 12.1).
+            // By convention procedure 0 does nothing, whatever its arguments (RFC 5531 section
+            // 12.1).
             return Ok(());
         }
         let (version, procedure, args) = (call.version, call.procedure, call.args);
@@ -288,7 +290,8 @@ impl Server {
         })
     }
 
-    /// RFC 5531 9-b, 9-c: no such program, or none of that version.
+    /// RFC 5531 9-b, 9-c: the answer to a call of a program, or of a version, that the server does
+    /// not have.
     fn absent(&self, program: u32) -> Outcome<'static> {
         let versions =
             || self.services.iter().filter(|s| s.program() == program).map(|s| s.versions());
@@ -300,8 +303,8 @@ impl Server {
         }
     }
 
-    /// Append the reply to a datagram; true if there is a reply. A call that comes again from the
-    /// same port with the same xid gets the same reply, and is not carried out again.
+    /// Append the reply to a datagram. Returns true if there is a reply. If the same call comes
+    /// again from the same port, it gets the same reply, and is not carried out again.
     pub fn answer_datagram(
         &mut self,
         datagram: &[u8],
@@ -326,8 +329,8 @@ impl Server {
         true
     }
 
-    /// Must the reply to this call be kept? Null calls change nothing; refusals are made again, and
-    /// idempotent calls are carried out again.
+    /// Must the reply to this call be cached? It need not be for null calls, which change nothing,
+    /// for refusals, which are made again, and for idempotent calls, which are carried out again.
     pub(crate) fn must_keep(&self, message: &[u8]) -> bool {
         let Ok(call) = Call::parse(message) else { return false };
         call.procedure != 0
@@ -338,12 +341,12 @@ impl Server {
             })
     }
 
-    /// Calls that were answered, not counting answers from the cache.
+    /// How many calls were answered, without answers from the cache.
     pub fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// Repeated calls that the cache has answered.
+    /// How many repeated calls were answered from the cache.
     pub fn repeated(&self) -> u64 {
         self.duplicates.found()
     }
@@ -354,24 +357,24 @@ impl Server {
     }
 }
 
-// [`Bulk`]: buffers for the end of results, which is long data; it is not copied again.
+// [`Bulk`]: buffers for long data at the end of results, which is not copied again.
 //
-// `tasks` fills the buffers of a stack's stream.
+// Module `tasks` uses the buffers of a stack's stream for this.
 
 /// Buffers for long data.
 pub trait Bulk {
-    /// Let `fill` write into the next free memory and return the number of bytes that it wrote,
-    /// which this returns too. In front of the first buffer there will be `head` bytes, all of the
-    /// reply so far, which must not grow any more. `None`: there is no memory, and the bytes filled
-    /// so far are of no use.
+    /// Let `fill` write into the next free memory, and return the number of bytes that it wrote.
+    /// `head` bytes are left free in front of the first buffer: they are for the reply so far,
+    /// which must not grow any more. `None`: there is no memory, and the bytes filled so far must
+    /// not be used.
     fn fill(&mut self, head: usize, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<usize>;
-    /// Bytes that were filled.
+    /// How many bytes were filled.
     fn bytes(&self) -> usize;
-    /// Give everything back.
+    /// Give all buffers back.
     fn clear(&mut self);
 }
 
-/// No buffers: services append all of their results.
+/// An implementation without buffers: services append all of their results.
 #[derive(Clone, Copy, Debug)]
 pub struct NoBulk;
 

@@ -1,5 +1,5 @@
-//! [`Session`]: one connection to a server. Calls are carried out in their order, and their replies
-//! gather in one buffer, which is written at once.
+//! [`Session`]: one connection to a server. Calls are carried out in order. Their replies are
+//! collected in one buffer, which is written at once.
 //!
 //! Called by: `blocking.rs`. RFC 5531 section 11. Limits: `RECORD_BYTES` or the caller's,
 //! `REPLY_BYTES`, `HALF_RECORD`, `IDLE`. Drops: `RpcRecord`.
@@ -15,10 +15,10 @@ use crate::record::{self, RecordError, RecordReader};
 /// Why a server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// A record breaks a limit.
+    /// A record exceeds a limit.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The peer sends something that is no call.
+    /// The peer sends something that is not a call.
     #[error("the peer sends data that is no RPC call")]
     Malformed,
 }
@@ -32,13 +32,13 @@ pub struct Session {
     record_max: usize,
     out: Vec<u8>,
     written: usize,
-    /// When the last record was complete, or the incomplete one began.
+    /// When the last record was completed, or the incomplete one began.
     since: Instant,
     is_half: bool,
 }
 
 impl Session {
-    /// A connection of `from`, with records of `record_max` bytes at most.
+    /// A connection from the address `from`, with records of `record_max` bytes at most.
     pub fn new(from: SocketAddr, record_max: usize, now: Instant) -> Session {
         let records = RecordReader::new(BUFFER_UNIT, record_max);
         let (out, written, is_half) = (Vec::new(), 0, false);
@@ -46,7 +46,7 @@ impl Session {
         Session { from, transport, records, record_max, out, written, since: now, is_half }
     }
 
-    /// A connection over a socket of this machine, from root or from another user.
+    /// A connection over a Unix socket, from root or from another user.
     pub fn local(is_root: bool, record_max: usize, now: Instant) -> Session {
         let port = if is_root { 1 } else { u16::MAX };
         let from = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -58,10 +58,10 @@ impl Session {
         self.records.room()
     }
 
-    /// `bytes` bytes were read: carry out the calls among them.
+    /// Note that `bytes` bytes were read into the room, and carry out the calls among them.
     ///
     /// # Errors
-    /// End the connection, after the rest of the output.
+    /// End the connection after the rest of the output is written.
     pub fn filled(
         &mut self,
         bytes: usize,
@@ -75,7 +75,7 @@ impl Session {
     /// Carry out calls that were read while the output was full.
     ///
     /// # Errors
-    /// End the connection, after the rest of the output.
+    /// End the connection after the rest of the output is written.
     pub fn go_on(&mut self, server: &mut Server, now: Instant) -> Result<(), SessionError> {
         let mut has_carried_out = false;
         while !self.is_full() {
@@ -103,19 +103,19 @@ impl Session {
                 }
             }
         }
-        // The time that calls took to be carried out does not count against the peer.
+        // The time in which calls were carried out does not count as the peer's.
         if self.records.is_inside() && !self.is_half && !has_carried_out {
             (self.since, self.is_half) = (now, true);
         }
         Ok(())
     }
 
-    /// Bytes to write.
+    /// The bytes to write.
     pub fn output(&self) -> &[u8] {
         &self.out[self.written..]
     }
 
-    /// `bytes` bytes of the output were written.
+    /// Note that `bytes` bytes of the output were written.
     pub fn written(&mut self, bytes: usize) {
         self.written = (self.written + bytes).min(self.out.len());
         if self.written == self.out.len() {
@@ -129,7 +129,7 @@ impl Session {
         self.out.len() - self.written >= REPLY_BYTES.min(4 * self.record_max)
     }
 
-    /// When the connection should be ended, because it is idle or a record takes too long.
+    /// When the connection should be ended because it is idle, or because a record takes too long.
     pub fn deadline(&self) -> Instant {
         self.since + if self.is_half { HALF_RECORD } else { IDLE }
     }

@@ -1,7 +1,7 @@
-//! [`Client`]: the handle of a task that has the connection, or the socket; [`Results`].
+//! [`Client`]: the handle of a task that owns the connection or the socket; [`Results`].
 //!
-//! Called by: programs. Limits: `Config::calls` for calls that wait for their replies; further
-//! calls are sent after them.
+//! Called by: programs. `Config::calls` limits the calls that wait for their replies; further calls
+//! are sent after those.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -19,16 +19,16 @@ use crate::client::{CallError, Config};
 use crate::record::Record;
 use crate::xdr::{Decode, Decoder, Encode, Opaque};
 
-/// A call for the task.
+/// A call that a handle passes to the task.
 pub(super) struct Asked {
     pub(super) procedure: u32,
     pub(super) args: Encoded,
-    /// The last of the arguments.
+    /// The last argument, if it is long data.
     pub(super) data: Option<Data>,
     pub(super) reply: Answer,
 }
 
-/// All arguments, for transports that take a call in one piece.
+/// All arguments together, for transports that take a call in one piece.
 impl Encode for Asked {
     fn encode(&self, out: &mut Vec<u8>) {
         self.args.encode(out);
@@ -39,7 +39,7 @@ impl Encode for Asked {
 /// The channel for the results of a call.
 pub(super) type Answer = oneshot::Sender<Result<Record, CallError>>;
 
-/// The results of a call as bytes. The buffer is used again when they are dropped.
+/// The results of a call as bytes. When they are dropped, their buffer is used again.
 #[derive(Debug)]
 pub struct Results {
     record: Record,
@@ -60,7 +60,7 @@ impl Drop for Results {
     }
 }
 
-/// Arguments that are encoded already.
+/// Arguments that are already encoded.
 pub(super) struct Encoded(pub(super) Vec<u8>);
 
 impl Encode for Encoded {
@@ -69,11 +69,12 @@ impl Encode for Encoded {
     }
 }
 
-/// Calls that wait between the handles and the task; the task itself holds [`Config::calls`].
+/// How many calls may wait between the handles and the task. The task itself holds
+/// [`Config::calls`].
 const QUEUE: usize = 16;
 
-/// A client of one version of a program. Clones share its connection; the task ends when all of
-/// them are gone.
+/// A client of one version of a program. Clones share its connection. The task ends when all clones
+/// are dropped.
 #[derive(Clone, Debug)]
 pub struct Client {
     asked: mpsc::Sender<Asked>,
@@ -81,11 +82,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client over streams that `connect` makes: one for the first call, another one when that
-    /// has ended. Xids count from `first_xid` on, which should be random.
+    /// A client over streams. `connect` makes a stream for the first call, and another one when a
+    /// stream has ended. Xids count from `first_xid` on, which should be random.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// If it is called outside a tokio runtime.
     pub fn over_streams<C, F, S>(config: Config, first_xid: u32, connect: C) -> Client
     where
         C: FnMut() -> F + Send + 'static,
@@ -98,11 +99,11 @@ impl Client {
         Client { asked, spares }
     }
 
-    /// A client over datagrams to `server`. Replies from other addresses are ignored. `secret` as
-    /// for [`crate::client::DatagramClient::new`].
+    /// A client over datagrams to `server`. Replies from other addresses are ignored. `secret` is
+    /// as for [`crate::client::DatagramClient::new`].
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// If it is called outside a tokio runtime.
     pub fn over_datagrams<D: Datagrams>(
         config: Config,
         secret: KeyedHash,
@@ -117,7 +118,7 @@ impl Client {
     /// Call a procedure and wait for its results.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn call<A: Encode + ?Sized, R: for<'a> Decode<'a>>(
         &self,
         procedure: u32,
@@ -126,10 +127,10 @@ impl Client {
         Ok(Decoder::whole(&self.call_raw(procedure, args).await?)?)
     }
 
-    /// Call a procedure; its results as bytes, for types that borrow from them.
+    /// Call a procedure. Returns its results as bytes, for types that borrow from them.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn call_raw<A: Encode + ?Sized>(
         &self,
         procedure: u32,
@@ -138,11 +139,11 @@ impl Client {
         self.ask(procedure, args, None).await
     }
 
-    /// [`Client::call_raw`] of a procedure whose last argument is an opaque of any length, which is
-    /// not copied over streams; `args` are those before it.
+    /// Like [`Client::call_raw`], for a procedure whose last argument is an opaque of any length;
+    /// `args` are the arguments before it. Over streams the opaque is not copied.
     ///
     /// # Errors
-    /// There are no results.
+    /// The call failed; there are no results.
     pub async fn call_with_data<A: Encode + ?Sized>(
         &self,
         procedure: u32,
@@ -162,7 +163,7 @@ impl Client {
         args.encode(&mut encoded);
         let (reply, replied) = oneshot::channel();
         let asked = Asked { procedure, args: Encoded(encoded), data, reply };
-        // The task lives as long as a handle, unless the runtime ends.
+        // The task lives as long as there is a handle, unless the runtime ends.
         self.asked.send(asked).await.map_err(|_| CallError::Disconnected)?;
         let record = replied.await.map_err(|_| CallError::Disconnected)??;
         Ok(Results { record, spares: self.spares.clone() })
@@ -173,7 +174,7 @@ impl Client {
         self.spares.take()
     }
 
-    /// A buffer that is no longer used, for later data or results.
+    /// Take back a buffer that is no longer used, for later data or results.
     pub fn recycle(&self, buffer: Vec<u8>) {
         self.spares.put(buffer);
     }

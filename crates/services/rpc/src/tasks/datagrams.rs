@@ -1,8 +1,8 @@
-//! Servers over datagrams: a repeated call gets the same reply again; one that is still being
-//! carried out gets none.
+//! Servers over datagrams: a repeated call gets the same reply again. If the first call is still
+//! being carried out, the repeated one gets no reply.
 //!
-//! Called by: programs. Limits: those of the cache of duplicates; as many calls at a time as there
-//! are servers; further calls wait in the socket's buffer. Drops: `RpcInProgress`.
+//! Called by: programs. Limits: those of the duplicate cache; as many calls at a time as there are
+//! servers. Further calls stay in the socket's buffer. Drops: `RpcInProgress`.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -19,14 +19,15 @@ use super::server::{Message, Servers};
 use crate::limits::DATAGRAM_BYTES;
 use crate::server::{Duplicates, NoBulk, Transport};
 
-/// A socket for datagrams.
+/// A datagram socket.
 pub trait Datagrams: Send + Sync + 'static {
     /// Send a datagram.
     ///
     /// # Errors
     /// The errors of the socket.
     fn send(&self, datagram: &[u8], to: SocketAddr) -> impl Future<Output = io::Result<()>> + Send;
-    /// Receive a datagram; returns its source too. The future may be dropped without a loss.
+    /// Receive a datagram. Returns its length and source. If the future is dropped, no datagram is
+    /// lost.
     ///
     /// # Errors
     /// The errors of the socket.
@@ -46,10 +47,10 @@ impl Datagrams for tokio::net::UdpSocket {
     }
 }
 
-/// Serve the calls that come to a socket, `calls` at a time. `secret` is the key of a hash table.
+/// Serve the calls that arrive at a socket, `calls` at a time. `secret` is the key of a hash table.
 ///
 /// # Errors
-/// The errors of the socket, except errors that an ICMP message reports.
+/// The errors of the socket, except those that an ICMP message caused.
 pub async fn serve_datagrams<D: Datagrams>(
     servers: Arc<Servers>,
     socket: D,
@@ -72,7 +73,8 @@ pub async fn serve_datagrams<D: Datagrams>(
                 let call = room[..bytes].to_vec();
                 let key = duplicates.key(&call, from);
                 if let Some(reply) = duplicates.find(key, clock.now()) {
-                    // A reply that cannot be sent is like a lost one: the caller asks again.
+                    // If the reply cannot be sent, that is like a lost reply: the caller repeats
+                    // its call.
                     let _ = socket.send(reply, from).await;
                 } else if let Entry::Vacant(place) = in_progress.entry(key) {
                     let servers = servers.clone();
@@ -94,7 +96,7 @@ pub async fn serve_datagrams<D: Datagrams>(
             Some(done) = jobs.join_next(), if !jobs.is_empty() => {
                 let (key, from, keep, reply) = match done {
                     Ok(done) => done,
-                    // A service panicked: the call has no reply, and may come again.
+                    // A service panicked. The call has no reply, and the caller may repeat it.
                     Err(panicked) => {
                         in_progress.retain(|_, job| *job != panicked.id());
                         continue;

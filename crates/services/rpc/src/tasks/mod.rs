@@ -1,9 +1,9 @@
-//! Clients and servers as tokio tasks, over any stream that is `AsyncRead` and `AsyncWrite`, and
-//! any socket for datagrams: the system's, or those of a stack of ours.
+//! Clients and servers as tokio tasks, over any stream that implements `AsyncRead` and
+//! `AsyncWrite`, and any datagram socket: the system's, or those of a stack of ours.
 //!
-//! Called by: programs. [`Client`] is a handle that may be cloned: many calls are in flight, and a
-//! connection that has ended is made again by the next call. [`Servers`] carries out calls, as many
-//! at a time as it has servers; [`listen`] and [`serve_datagrams`] pass calls to them. Time is
+//! Called by: programs. [`Client`] is a handle that may be cloned. Many calls may be in flight; if
+//! a connection has ended, the next call makes another one. [`Servers`] carries out as many calls
+//! at a time as it has servers; [`listen`] and [`serve_datagrams`] pass calls to it. Time is
 //! tokio's.
 //!
 //! ```
@@ -76,11 +76,11 @@ use crate::limits::{
     BRIEF_BYTES, BRIEF_REPLIES_BYTES, BUFFER_UNIT, CALLS_BYTES, REPLIES_BYTES, SPARE_BYTES,
 };
 
-/// Tokio's time as the time of clients and servers.
+/// Converts tokio's time to the time of clients and servers.
 #[derive(Clone, Copy, Debug)]
 struct Clock(Monotone);
 
-/// No task sleeps longer than this without a look at its deadline, which keeps sums in range.
+/// A task checks its deadline after this time at the latest, which keeps sums of times in range.
 const SLEEP_MAX: core::time::Duration = core::time::Duration::from_secs(3_600);
 
 impl Clock {
@@ -92,7 +92,7 @@ impl Clock {
         Instant::from_nanos(self.0.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// The same time as tokio's, or in an hour if that is before.
+    /// The time `time` as tokio's; in an hour if `time` is later than that.
     fn at(self, time: Instant) -> Monotone {
         let within: core::time::Duration = time.since(self.now()).into();
         Monotone::now() + within.min(SLEEP_MAX)
@@ -100,11 +100,11 @@ impl Clock {
 }
 
 // [`Spares`]: buffers of calls and replies that are used again. To return the memory of each call
-// of 256 KB to the system and get it again would cost more than the copies into it.
+// of 256 KB to the system, and to get it again, would cost more than copying the data.
 //
-// Limit: `SPARE_BYTES`; more are freed.
+// Limit: `SPARE_BYTES`; further buffers are freed.
 
-/// Unused buffers, and the bytes that they have room for.
+/// The unused buffers, and the sum of their capacities in bytes.
 #[derive(Debug, Default)]
 struct Spares(Mutex<(Vec<Vec<u8>>, usize)>);
 
@@ -120,7 +120,7 @@ impl Spares {
         buffer
     }
 
-    /// A buffer with its old content, which is there to be overwritten.
+    /// A buffer with its old content, to be overwritten.
     fn take_full(&self) -> Vec<u8> {
         let (buffers, bytes) = &mut *self.inside();
         let buffer = buffers.pop().unwrap_or_default();
@@ -128,7 +128,8 @@ impl Spares {
         buffer
     }
 
-    /// Keep a buffer that is no longer used. Small ones are freed: they are made again as quickly.
+    /// Keep a buffer that is no longer used. Small buffers are freed, because allocating one is as
+    /// fast.
     fn put(&self, buffer: Vec<u8>) {
         let (buffers, bytes) = &mut *self.inside();
         let sum = *bytes + buffer.capacity();
@@ -139,15 +140,15 @@ impl Spares {
     }
 }
 
-// [`Rooms`]: memory for calls and replies, one budget for all connections of a server.
+// [`Rooms`]: the budgets of memory for calls and replies, shared by all connections of a server.
 //
-// Each connection limits its calls, not their bytes: hundreds of connections, each with sixteen
-// unread replies of a megabyte, would need gigabytes. A client that reads its replies is always
-// answered: unread replies of others make its replies brief, and with up to 256 connections no call
-// waits for another client to read. Limits: `REPLIES_BYTES`, `BRIEF_BYTES`, `BRIEF_REPLIES_BYTES`,
-// `CALLS_BYTES`.
+// Each connection limits the number of its calls, not their bytes. Hundreds of connections, each
+// with sixteen unread replies of a megabyte, would need gigabytes. A client that reads its replies
+// is always answered: if other clients do not read theirs, its replies become brief, and with up to
+// 256 connections no call waits for another client to read. Limits: `REPLIES_BYTES`, `BRIEF_BYTES`,
+// `BRIEF_REPLIES_BYTES`, `CALLS_BYTES`.
 
-/// The remaining budgets.
+/// What is left of the budgets.
 struct Rooms {
     replies: Arc<Semaphore>,
     briefs: Arc<Semaphore>,
@@ -155,15 +156,15 @@ struct Rooms {
     brief: AtomicU64,
 }
 
-/// The right to the memory of a reply, until it is written.
+/// The right to the memory of a reply, until the reply is written.
 struct Room {
     permit: OwnedSemaphorePermit,
-    /// Bytes that the reply should not exceed.
+    /// How many bytes the reply should have at most.
     bytes: usize,
 }
 
 impl Room {
-    /// The reply takes `bytes` bytes: give back the rest of the budget.
+    /// The reply has `bytes` bytes: give back the rest of the reserved memory.
     fn fit(mut self, bytes: usize) -> Room {
         let over = self.permit.num_permits().saturating_sub(bytes);
         drop(self.permit.split(over));
@@ -184,21 +185,21 @@ impl Default for Rooms {
 }
 
 impl Rooms {
-    /// Room for a reply of any length, if there is enough.
+    /// Reserve memory for a reply of any length, if there is enough.
     fn any(&self, reply_max: usize) -> Option<Room> {
         let bytes = reply_max.min(REPLIES_BYTES);
         let permit = self.replies.clone().try_acquire_many_owned(bytes as u32).ok()?;
         Some(Room { permit, bytes: reply_max })
     }
 
-    /// Room for a brief reply. This waits only if there are more than 256 connections.
+    /// Reserve memory for a brief reply. This waits only if there are more than 256 connections.
     async fn brief(&self, reply_max: usize) -> Option<Room> {
         let permit = self.briefs.clone().acquire_many_owned(BRIEF_BYTES as u32).await.ok()?;
         self.brief.fetch_add(1, Ordering::Relaxed);
         Some(Room { permit, bytes: reply_max.min(BRIEF_BYTES) })
     }
 
-    /// Room for a call that waits for a server; none is needed for a short one.
+    /// Reserve memory for a call that waits for a free server. A short call needs none.
     async fn call(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         if bytes < BUFFER_UNIT {
             return None;
@@ -206,7 +207,7 @@ impl Rooms {
         self.calls.clone().acquire_many_owned(bytes.min(CALLS_BYTES) as u32).await.ok()
     }
 
-    /// How many replies were to be brief.
+    /// How many replies had to be brief.
     fn briefs(&self) -> u64 {
         self.brief.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! [`Outgoing`]: bytes of calls that are written next, with data between them that is not copied.
+//! [`Outgoing`]: bytes of calls that are to be written, and data between them that is not copied.
 //!
 //! Called by: `over_streams.rs`.
 
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The last argument of a call, an opaque, in memory that is shared until it is written.
+/// The last argument of a call, an opaque. Its memory is shared until it is written.
 #[derive(Clone, Debug)]
 pub struct Data {
     bytes: Arc<Vec<u8>>,
@@ -15,17 +15,20 @@ pub struct Data {
 }
 
 impl Data {
-    /// The bytes of `bytes` in `range`.
+    /// The part `range` of `bytes`.
     ///
     /// # Panics
-    /// If there are fewer bytes.
+    /// If `bytes` is shorter than that.
     pub fn new(bytes: Arc<Vec<u8>>, range: Range<usize>) -> Data {
-        assert!(range.start <= range.end && range.end <= bytes.len(), "data that is not there");
+        assert!(
+            range.start <= range.end && range.end <= bytes.len(),
+            "the range exceeds the bytes"
+        );
         Data { bytes, range }
     }
 }
 
-/// A copy.
+/// Copies the bytes.
 impl<T: AsRef<[u8]> + ?Sized> From<&T> for Data {
     fn from(bytes: &T) -> Data {
         let bytes = bytes.as_ref().to_vec();
@@ -41,17 +44,17 @@ impl Deref for Data {
     }
 }
 
-/// The most parts of one write.
+/// The most parts that one write takes.
 const PARTS: usize = 16;
 
-/// Bytes and data to be written.
+/// Bytes of calls and their data, to be written.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// Calls without their data.
+    /// The bytes of calls without their data.
     pub(super) bytes: Vec<u8>,
-    /// Data, and the place in `bytes` in front of which it belongs.
+    /// The data, each with its place: it is written in front of this position of `bytes`.
     pub(super) data: VecDeque<(usize, Data)>,
-    /// How much of the bytes, and of the first data, was written.
+    /// How many of the bytes, and of the first data's bytes, were written.
     written: usize,
     data_written: usize,
 }
@@ -61,13 +64,13 @@ impl Outgoing {
         self.written == self.bytes.len() && self.data.is_empty()
     }
 
-    /// Forget everything: all of it was written.
+    /// Drop everything, because all of it was written.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.written = 0;
     }
 
-    /// The next parts; none of them is empty.
+    /// The next parts to write, and their number; none of them is empty.
     pub(super) fn parts(&self) -> ([IoSlice<'_>; PARTS], usize) {
         let (mut parts, mut count) = ([IoSlice::new(&[]); PARTS], 0);
         let mut add = |part| {
@@ -88,7 +91,7 @@ impl Outgoing {
         (parts, count)
     }
 
-    /// `bytes` bytes of the parts were written.
+    /// Note that `bytes` bytes of the parts were written.
     pub(super) fn advance(&mut self, mut bytes: usize) {
         while bytes > 0 {
             let until = self.data.front().map_or(self.bytes.len(), |(place, _)| *place);

@@ -1,4 +1,5 @@
-//! The task of a client over datagrams: sends calls within the window, and again when they are due.
+//! The task of a client over datagrams: sends calls as the window allows, and again when they are
+//! due.
 //!
 //! Called by: `client.rs`. Limits: `Config::calls`, `Config::timeout`, those of `DatagramClient`.
 
@@ -14,7 +15,7 @@ use super::{Clock, Datagrams};
 use crate::client::{CallError, CallId, Config, DatagramClient};
 use crate::limits::DATAGRAM_BYTES;
 
-/// Serve the handles until all are gone.
+/// Carry out the calls of the handles until all handles are dropped.
 pub(super) async fn run<D: Datagrams>(
     config: Config,
     secret: KeyedHash,
@@ -33,7 +34,7 @@ pub(super) async fn run<D: Datagrams>(
             waiting.remove(&id).map(|reply| reply.send(Err(CallError::TimedOut)));
         }
         while let Some(datagram) = client.next_datagram(now) {
-            // A datagram that cannot be sent is like a lost one: it is sent again.
+            // If a datagram cannot be sent, that is like a lost datagram: it is sent again.
             let _ = socket.send(datagram, server).await;
         }
         let due = clock.at(client.deadline());
@@ -46,7 +47,8 @@ pub(super) async fn run<D: Datagrams>(
                 None => is_over = true,
             },
             received = socket.receive(&mut room) => {
-                // The error comes from an ICMP message: the call's time-out leads to the same.
+                // An ICMP message caused the error. It needs no action, because the call will time
+                // out.
                 let Ok((bytes, from)) = received else { continue };
                 if plain(from) != plain(server) {
                     continue;
@@ -62,7 +64,8 @@ pub(super) async fn run<D: Datagrams>(
     }
 }
 
-/// An address in the form for comparisons: IPv4 may be given as IPv6, and scopes may be missing.
+/// An address in a form that can be compared: IPv4-mapped IPv6 addresses become IPv4, and scopes
+/// are removed.
 fn plain(address: SocketAddr) -> (IpAddr, u16) {
     (address.ip().to_canonical(), address.port())
 }

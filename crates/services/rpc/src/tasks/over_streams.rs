@@ -1,8 +1,9 @@
-//! The task of a client over streams: connects when there is a call, writes calls, reads replies.
+//! The task of a client over streams: connects when there is a call, writes calls and reads
+//! replies.
 //!
-//! Called by: `client.rs`. Calls that come together leave by one write. Long data is written from
-//! the caller's memory without a copy, and stays in the buffer into which it was read. Limits:
-//! `CONNECT_TIMEOUT`, `Config::calls`, `Config::timeout`.
+//! Called by: `client.rs`. Calls that come at the same time are written by one write. Long data is
+//! written from the caller's memory without a copy, and received data stays in the buffer into
+//! which it was read. Limits: `CONNECT_TIMEOUT`, `Config::calls`, `Config::timeout`.
 
 use core::future::{Future, pending};
 use std::collections::{HashMap, VecDeque};
@@ -22,14 +23,14 @@ use crate::limits::CONNECT_TIMEOUT;
 struct Task {
     client: StreamClient,
     waiting: HashMap<CallId, Answer>,
-    /// Data of calls whose other bytes are in `client`, with its places among these.
+    /// The data of calls whose other bytes are in `client`, and its places among those bytes.
     data: VecDeque<(usize, Data)>,
     calls: usize,
     clock: Clock,
     spares: Arc<Spares>,
 }
 
-/// Serve the handles until all are gone.
+/// Carry out the calls of the handles until all handles are dropped.
 pub(super) async fn run<C, F, S>(
     config: Config,
     first_xid: u32,
@@ -57,7 +58,7 @@ pub(super) async fn run<C, F, S>(
                 task.ended(why);
             }
             Err(error) => {
-                // Fail the calls behind it too: each of them would wait as long.
+                // Fail the calls after this one too, because each of them would wait as long.
                 while let Ok(call) = asked.try_recv() {
                     let _ = call.reply.send(Err(io::Error::from(error.kind()).into()));
                 }
@@ -91,7 +92,7 @@ impl Task {
         self.spares.put(call.args.0);
     }
 
-    /// The calls that wait get no replies; the first of them gets the reason.
+    /// Fail all calls that wait. The first one gets the reason.
     fn ended(&mut self, why: CallError) {
         let mut why = Some(why);
         self.client.disconnected();
@@ -101,7 +102,7 @@ impl Task {
         }
     }
 
-    /// Serve one connection until it ends or all handles are gone; returns why.
+    /// Use one connection until it ends or all handles are dropped. Returns the reason.
     async fn connection<S>(&mut self, stream: S, asked: &mut mpsc::Receiver<Asked>) -> CallError
     where
         S: AsyncRead + AsyncWrite,
@@ -152,7 +153,8 @@ impl Task {
                     Err(error) => return lost(error),
                 },
                 () = sleep_until(due) => {
-                    // If one call gets no reply, the others behind it would wait as long.
+                    // If one call gets no reply, the calls after it would wait as long, so the
+                    // connection is ended.
                     if let Some(id) = self.client.next_expired(self.clock.now()) {
                         self.waiting.remove(&id).map(|reply| reply.send(Err(CallError::TimedOut)));
                         return CallError::Disconnected;
@@ -165,7 +167,7 @@ impl Task {
         }
     }
 
-    /// Hand out the replies that came.
+    /// Pass on the replies that have arrived.
     fn replies(&mut self) -> Result<(), CallError> {
         while let Some((id, results)) = self.client.take_reply(|| self.spares.take_full())? {
             if let Some(reply) = self.waiting.remove(&id) {

@@ -1,9 +1,9 @@
-//! [`Servers`]: servers that carry out calls, each one call at a time.
+//! [`Servers`]: a pool of servers, each of which carries out one call at a time.
 //!
-//! Called by: `streams.rs`, `datagrams.rs`. A call waits while all servers are taken, and so does
+//! Called by: `streams.rs`, `datagrams.rs`. While all servers are busy a call waits, and so does
 //! its connection: that is the back-pressure. Calls that might block run on tokio's threads for
-//! blocking. Calls whose service knows that they need not wait are carried out at once, so that
-//! their reply is written while it is still in the cache.
+//! blocking. If its service knows that a call need not wait, the call is carried out at once, so
+//! that its reply is written while it is still in the cache.
 
 use core::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,33 +16,33 @@ use crate::limits::ARRIVED_BYTES;
 use crate::record::{self, Record};
 use crate::server::{Bulk, Incoming, Server, Transport};
 
-/// Servers of the same programs. State that they share is in their services.
+/// A pool of servers with the same programs. State that the servers share is in their services.
 pub struct Servers {
     idle: Mutex<Vec<Server>>,
     free: Arc<Semaphore>,
     may_block: bool,
     beside: Mutex<Drops>,
-    /// Buffers of calls, and of replies.
+    /// Unused buffers for calls and replies.
     pub(super) records: Spares,
     pub(super) replies: Spares,
-    /// Bytes of calls that may still be left in the buffers that they arrived in.
+    /// How many more bytes of calls may be left in the buffers in which they arrived.
     pub(super) arrived: Arc<Semaphore>,
-    /// Memory of calls and replies.
+    /// The budgets of memory for calls and replies.
     pub(super) rooms: Rooms,
 }
 
-/// Totals of the servers that are idle; the busy ones are not counted.
+/// Sums over the servers that are idle; busy servers are not counted.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Calls that were answered.
     pub answered: u64,
-    /// Replies that were to be brief, because clients did not read theirs.
+    /// Replies that had to be brief because clients did not read theirs.
     pub brief: u64,
     /// Dropped messages, by reason.
     pub drops: Vec<(DropReason, u64)>,
 }
 
-/// A server that is taken; it is given back when this is dropped, even by a panic.
+/// A server taken from the pool. It goes back when this is dropped, even by a panic.
 struct Taken {
     server: Option<Server>,
     servers: Arc<Servers>,
@@ -56,14 +56,14 @@ impl Drop for Taken {
 }
 
 impl Servers {
-    /// `calls` servers, made by `make`: this many calls are carried out at a time. They must not
-    /// block; for those that do there is [`Servers::blocking`].
+    /// A pool of `calls` servers, which `make` makes: this many calls are carried out at a time.
+    /// The calls must not block; for calls that do, there is [`Servers::blocking`].
     pub fn new(calls: usize, make: impl FnMut() -> Server) -> Arc<Servers> {
         Servers::made(calls, false, make)
     }
 
-    /// [`Servers::new`] for servers whose calls may block, on files for example: the calls run on
-    /// tokio's threads for blocking.
+    /// Like [`Servers::new`], for servers whose calls may block, for example on files. The calls
+    /// run on tokio's threads for blocking.
     pub fn blocking(calls: usize, make: impl FnMut() -> Server) -> Arc<Servers> {
         Servers::made(calls, true, make)
     }
@@ -82,12 +82,12 @@ impl Servers {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Count a drop that no server has seen.
+    /// Count a drop of a message that was not passed to a server.
     pub(super) fn count(&self, reason: DropReason) {
         self.beside.lock().unwrap_or_else(PoisonError::into_inner).count(reason);
     }
 
-    /// The totals.
+    /// The sums over the idle servers.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         let mut add = |drops: &Drops| {
@@ -111,15 +111,15 @@ impl Servers {
         self.idle().first().is_none_or(|server| server.must_keep(message))
     }
 
-    /// A server that is idle, and room for a reply.
+    /// Take an idle server, and reserve memory for a reply.
     fn taken(self: &Arc<Servers>, permit: OwnedSemaphorePermit) -> Taken {
         let server = self.idle().pop();
         Taken { server, servers: self.clone(), _permit: permit }
     }
 
-    /// [`Servers::answer`] without waiting, for servers that may block: `None` if all are taken, or
-    /// if this call might wait for a file. `more` has the bytes behind the message; the end of the
-    /// reply may be in `bulk`.
+    /// Like [`Servers::answer`], without waiting, for servers that may block. `None` if all servers
+    /// are busy, or if this call might wait for a file. `more` contains the bytes after `message`;
+    /// the end of the reply may be in `bulk`.
     pub(super) fn answer_at_once(
         self: &Arc<Servers>,
         message: &Message,
@@ -152,7 +152,7 @@ impl Servers {
         }
     }
 
-    /// The reply to a message, if there is one: for a stream with its record mark.
+    /// The reply to a message, if there is one. Over a stream it begins with its record mark.
     pub(super) async fn answer(self: &Arc<Servers>, message: Message) -> Option<Answer> {
         let mut permit = self.free.clone().acquire_owned().await.ok()?;
         let room = match message.transport {
@@ -160,7 +160,7 @@ impl Servers {
             Transport::Stream | Transport::Local => match self.rooms.any(message.reply_max) {
                 Some(room) => Some(room),
                 None => {
-                    // Free the server for others while this call waits.
+                    // Give the server back for other calls while this call waits.
                     drop(permit);
                     let room = self.rooms.brief(message.reply_max).await?;
                     permit = self.free.clone().acquire_owned().await.ok()?;
@@ -183,18 +183,18 @@ impl Servers {
     }
 }
 
-/// A reply, and the right to its memory.
+/// A reply, and the right to the memory that it occupies.
 pub(super) struct Answer {
     pub(super) bytes: Vec<u8>,
     pub(super) room: Option<Room>,
 }
 
-/// A message for which a server makes a reply.
+/// A message to which a server makes a reply.
 pub(super) struct Message {
     pub(super) record: Record,
     pub(super) from: SocketAddr,
     pub(super) transport: Transport,
-    /// Bytes that its reply may have.
+    /// The most bytes of the reply.
     pub(super) reply_max: usize,
 }
 
@@ -206,7 +206,7 @@ impl Message {
     }
 }
 
-/// Where the reply begins.
+/// Begin a reply in `out`. Returns where it begins.
 fn begin(transport: Transport, out: &mut Vec<u8>) -> usize {
     match transport {
         Transport::Stream | Transport::Local => record::begin(out),
@@ -214,7 +214,7 @@ fn begin(transport: Transport, out: &mut Vec<u8>) -> usize {
     }
 }
 
-/// Complete the reply; `elsewhere` bytes of it are in other buffers.
+/// Complete a reply. `elsewhere` of its bytes are in other buffers.
 fn end(transport: Transport, out: &mut [u8], at: usize, elsewhere: usize) {
     if transport != Transport::Datagram {
         record::mark(out, at, out.len() - at + elsewhere);

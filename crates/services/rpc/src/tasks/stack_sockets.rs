@@ -1,5 +1,5 @@
-//! Sockets of a stack of ours for servers and clients: datagrams, and streams that lend their
-//! buffers for the data of calls and replies.
+//! Sockets of a stack of ours, for servers and clients: datagram sockets, and streams that lend
+//! their buffers for the data of calls and replies.
 //!
 //! Called by: programs, with feature `net`.
 
@@ -21,7 +21,7 @@ impl Datagrams for net::UdpSocket {
     }
 }
 
-/// A stream of a stack of ours, which lends its buffers.
+/// A stream of a stack of ours that lends its buffers.
 #[derive(Debug)]
 pub struct Lending(pub net::TcpStream);
 
@@ -42,7 +42,7 @@ impl Lender for net::TcpStream {
     type Arrived = net::Received;
 
     fn lend(&self) -> Option<net::Loan> {
-        // Without a buffer data is copied, as it is for other streams.
+        // If there is no buffer, data is copied as for other streams.
         self.loan().ok()
     }
 

@@ -1,5 +1,5 @@
-//! Connections to servers: calls are read while there is room for their replies, and carried out at
-//! the same time.
+//! Connections to servers. Calls are read while there is memory for their replies, and several
+//! calls are carried out at the same time.
 //!
 //! Called by: programs. Limits: [`Limits`], `HALF_RECORD`, `IDLE`. Drops: `RpcConnections`.
 
@@ -30,24 +30,25 @@ use crate::server::Transport;
 /// The limits of a server over streams.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time; more are closed.
+    /// How many connections may be open at a time; further ones are closed.
     pub connections: usize,
-    /// Calls of one connection that are carried out, or whose replies are not written yet.
+    /// How many calls of one connection may be carried out, or have replies that are not written
+    /// yet.
     pub calls: usize,
-    /// Bytes of a record, either way.
+    /// The most bytes of a record, received or sent.
     pub record_max: usize,
-    /// How calls that need not wait are carried out.
+    /// What happens to calls that need not wait.
     pub at_once: AtOnce,
 }
 
-/// The treatment of a call that need not wait, as its service says.
+/// What happens to a call of which its service knows that it need not wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtOnce {
-    /// Like all others: the pool carries it out.
+    /// It is treated like all others: the pool carries it out.
     Never,
-    /// The call is carried out where it was read.
+    /// It is carried out on the task that has read it.
     Copied,
-    /// The call is carried out where it was read, and long data stays in buffers of the stream, if
+    /// It is carried out on the task that has read it. Long data stays in buffers of the stream, if
     /// the stream lends any.
     #[default]
     Lent,
@@ -61,16 +62,17 @@ impl Default for Limits {
     }
 }
 
-/// How long a server waits when it cannot accept: descriptors may be free again.
+/// How long a server waits when it cannot accept a connection; descriptors may be free again after
+/// that.
 const PAUSE: core::time::Duration = core::time::Duration::from_millis(50);
-/// How many times in a row it may fail: ten seconds.
+/// How many times in a row accepting may fail. With the pauses that takes ten seconds.
 const FAILURES_MAX: u32 = 200;
 
-/// Serve the connections that `accept` returns. Dropping the future ends them all.
+/// Serve the connections that `accept` returns. If the future is dropped, all connections end.
 ///
 /// # Errors
-/// The errors of `accept`, if they go on for ten seconds: errors for a shorter time are often
-/// caused by a peer, or by a lack of descriptors.
+/// The error of `accept`, if it fails for ten seconds. Shorter failures are often caused by a peer,
+/// or by a lack of descriptors.
 pub async fn listen<A, F, C>(servers: Arc<Servers>, mut accept: A, limits: Limits) -> io::Result<()>
 where
     A: FnMut() -> F,
@@ -101,7 +103,7 @@ where
     }
 }
 
-/// A connection for [`listen`]: any stream, or one that lends buffers.
+/// A connection that [`listen`] serves: any stream, or one that lends buffers.
 pub trait Connection: Send + 'static {
     /// Serve the connection until it ends, as [`serve_stream`].
     fn serve(
@@ -141,7 +143,8 @@ pub async fn serve_stream<S: AsyncRead + AsyncWrite>(
     serve_lending(servers, split(stream), &LendsNothing, from, limits).await
 }
 
-/// [`serve_stream`] for a reader, a writer, and a lender of the buffers that the peer gets.
+/// Like [`serve_stream`], with a separate reader and writer, and with a lender of the buffers that
+/// are sent to the peer.
 ///
 /// # Errors
 /// As for [`serve_stream`].
@@ -158,7 +161,7 @@ pub async fn serve_lending<L: Lender>(
     Ok(())
 }
 
-/// Read calls and let servers carry them out.
+/// Read calls, and let servers carry them out.
 async fn calls<L: Lender>(
     servers: &Arc<Servers>,
     reader: impl AsyncRead + Unpin,
@@ -182,7 +185,7 @@ async fn calls<L: Lender>(
             let (transport, reply_max) = (Transport::Stream, limits.record_max);
             let mut message = Message { record, from, transport, reply_max };
             if limits.at_once != AtOnce::Never {
-                // Wait until the last long reply was written: this reply then uses the same memory,
+                // Wait until the last long reply is written. Then this reply uses the same memory,
                 // which is in the cache.
                 let written = at_once.clone().acquire_owned().await.map_err(io::Error::other)?;
                 let done = carried_out(servers, &message, &arriving.end(), lender);
@@ -191,7 +194,8 @@ async fn calls<L: Lender>(
                     arriving.forget();
                     if let Some((body, room)) = body {
                         let permit = if body.is_long() { written } else { permit };
-                        // The channel has room for as many replies as there are permits.
+                        // The channel has room for as many replies as there are permits, so this
+                        // does not wait.
                         let _ = replies.send(Reply { body, permit, room }).await;
                     }
                     continue;
@@ -204,7 +208,7 @@ async fn calls<L: Lender>(
                 let answer = servers.answer(message).await;
                 drop(call);
                 if let Some(Answer { bytes, room }) = answer {
-                    // As above.
+                    // This does not wait either.
                     let _ = replies.send(Reply { body: Body::Bytes(bytes), permit, room }).await;
                 }
             });
@@ -220,15 +224,16 @@ async fn calls<L: Lender>(
         }
     }
     drop(replies);
-    // The peer sends no more; its calls are still carried out.
+    // The peer sends no more calls. Those that it has sent are still carried out.
     while jobs.join_next().await.is_some() {}
     Ok(())
 }
 
-/// A reply, and its room in the budget.
+/// A reply, and its reserved memory.
 type Ready<B> = (Body<B>, Option<Room>);
 
-/// Carry out a call that need not wait; returns its reply, if there is one. `None`: it might wait.
+/// Carry out a call that need not wait. Returns its reply, if it has one. `None`: the call might
+/// have to wait.
 fn carried_out<L: Lender>(
     servers: &Arc<Servers>,
     message: &Message,

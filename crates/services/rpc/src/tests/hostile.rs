@@ -1,4 +1,4 @@
-//! Calls that are not what a server expects, and the replies that RFC 5531 wants.
+//! Calls that a server does not expect, and the replies that RFC 5531 requires.
 
 use super::{PROGRAM, peer, server};
 use crate::auth::{AuthError, OpaqueAuth};
@@ -39,7 +39,10 @@ fn answer(message: &[u8]) -> Option<Outcome<'static>> {
     })
 }
 
-// RFC 5531 9-a, 9-b, 9-c.
+// RFC 5531 9-a, 9-b, 9-c: A call of another version of RPC is answered with RPC_MISMATCH and the
+// versions that are there. A call of a program that is not there is answered with PROG_UNAVAIL. A
+// call of a version that is not there is answered with PROG_MISMATCH, the lowest and the highest
+// version.
 #[test]
 fn each_kind_of_wrong_call_gets_its_reply() {
     assert_eq!(answer(&call(PROGRAM, 3, 0, b"1234")), Some(Outcome::Success(&[])));

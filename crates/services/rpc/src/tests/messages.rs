@@ -1,4 +1,4 @@
-//! Messages, compared with another library.
+//! Our messages, compared with those of crate `onc_rpc`.
 
 use onc_rpc::auth::{AuthFlavor, AuthUnixParams};
 use onc_rpc::{AcceptedReply, AcceptedStatus, CallBody, MessageType, ReplyBody, RpcMessage};
@@ -18,7 +18,7 @@ fn record_of(message: &impl Encode) -> Vec<u8> {
 }
 
 proptest! {
-    // A call is laid out as another library lays it out.
+    // A call has the same bytes as a call of `onc_rpc`.
     #[test]
     fn a_call_is_that_of_onc_rpc(
         numbers: [u32; 5], stamp: u32, uid: u32, machine in "[a-z]{0,40}",
@@ -75,7 +75,7 @@ proptest! {
     }
 }
 
-// RFC 5531 8.2-a: a body of 400 bytes is taken, one of 401 is not.
+// RFC 5531 8.2-a: a body of 400 bytes is accepted, one of 401 bytes is not.
 #[test]
 fn a_credential_has_400_bytes_at_most() {
     let call = |bytes: usize| {

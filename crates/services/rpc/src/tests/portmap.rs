@@ -1,5 +1,4 @@
-//! The port mapper: its table, the callers that may change it, and the calls that it does not
-//! answer.
+//! The port mapper: its table, which callers may change it, and which calls it does not answer.
 
 use core::net::SocketAddr;
 
@@ -78,7 +77,7 @@ fn it_has_itself_in_its_table_in_all_versions() {
     assert_eq!(ask(&mut server, REMOTE, datagram, (3, procedure::GETTIME), &()), Some(1_000_u32));
 }
 
-// RFC 1833 3.2-a.
+// RFC 1833 3.2-a: GETPORT of a program that is not registered returns 0.
 #[test]
 fn what_is_set_is_found_until_it_is_removed() {
     let (mut server, t) = (mapper(), Transport::Datagram);
@@ -89,7 +88,11 @@ fn what_is_set_is_found_until_it_is_removed() {
     let (netid, address) = ("udp".to_owned(), "192.0.2.9.0.111".to_owned());
     let rpcb = Rpcb { program: 400_001, version: 1, netid, address, owner: String::new() };
     let found = ask(&mut server, REMOTE, t, (3, procedure::GET), &rpcb);
-    assert_eq!(found, Some("192.0.2.9.8.1".to_owned()), "where the caller reaches this host");
+    assert_eq!(
+        found,
+        Some("192.0.2.9.8.1".to_owned()),
+        "the address is not the one at which the caller reached this host"
+    );
     let other = Rpcb { version: 2, ..rpcb.clone() };
     let exact = ask(&mut server, REMOTE, t, (4, procedure::GETVERSADDR), &other);
     assert_eq!(exact, Some(String::new()));
@@ -124,7 +127,7 @@ fn the_table_is_bounded() {
     assert_eq!(taken.count(), 4_096 - 10);
 }
 
-// RFC 1833 3.2-b.
+// RFC 1833 3.2-b: CALLIT that is not carried out gets no reply over UDP.
 #[test]
 fn it_is_no_amplifier() {
     let (mut server, datagram) = (mapper(), Transport::Datagram);
@@ -157,7 +160,7 @@ fn all_addresses_of_a_version_are_listed_of_the_family_that_asks() {
     assert!(found.0.len() == 2 && found.0.iter().all(six), "{found:?}");
     let other = rpcb(PROGRAM, 9, "tcp", "");
     assert_eq!(ask(&mut server, REMOTE, t, list, &other), Some(EntryList::default()));
-    // Versions 2 and 3 do not have the procedure.
+    // Versions 2 and 3 do not have GETADDRLIST.
     assert!(ask::<EntryList>(&mut server, REMOTE, t, (3, 11), &own).is_none());
 }
 
@@ -183,7 +186,7 @@ fn what_was_asked_is_counted_by_version() {
     assert_eq!((two.lookups.0[0].found, two.lookups.0[0].missed), (0, 1));
     assert_eq!((three.calls[3], four.calls[3], four.calls[12]), (1, 2, 1));
     assert_eq!(four.lookups.0[0].found, 2);
-    // A stranger's look-ups fill no memory.
+    // Look-ups by other hosts do not fill the memory.
     for version in 0..1_000 {
         let asked = rpcb(9, version, "udp", "");
         let _: Option<String> =
@@ -193,7 +196,7 @@ fn what_was_asked_is_counted_by_version() {
         ask::<(Statistics, Statistics, Statistics)>(&mut server, LOCAL, t, stat, &())
             .expect("counters");
     assert_eq!(four.lookups.0.len(), crate::limits::LOOKUPS_MAX);
-    // Its lists are not sent to addresses that may be forged.
+    // These lists are not sent to addresses that may be forged.
     for procedure in [procedure::GETSTAT, procedure::DUMP] {
         let datagram = Transport::Datagram;
         assert!(ask::<Bytes>(&mut server, REMOTE, datagram, (4, procedure), &()).is_none());
@@ -233,7 +236,7 @@ fn programs_of_this_machine_may_have_a_socket_of_it() {
     let own = rpcb(PROGRAM, 4, "", "/run/rpcbind.sock");
     let found: Option<String> = ask(&mut server, ROOT, t, get, &own);
     assert_eq!(found.as_deref(), Some("/run/rpcbind.sock"));
-    // Over IP: the address at which they reach the program.
+    // Over IP the caller gets the address at which it reaches the program.
     let over_tcp = rpcb(PROGRAM, 4, "tcp", "/run/rpcbind.sock");
     let found: Option<String> = ask(&mut server, ROOT, t, get, &over_tcp);
     assert_eq!(found.as_deref(), Some("127.0.0.1.0.111"));

@@ -1,11 +1,11 @@
-//! Records in any fragments, read in any pieces.
+//! Records that are cut into any fragments and read in any pieces.
 
 use proptest::prelude::*;
 
 use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX};
 use crate::record::{RecordError, RecordReader};
 
-/// A record in fragments of these sizes.
+/// A record cut into fragments of these sizes.
 fn fragmented(record: &[u8], sizes: &[usize]) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), record);
     for &size in sizes {
@@ -118,7 +118,7 @@ fn a_long_record_is_taken_with_the_buffer_it_was_read_into() {
     let mut reader = RecordReader::new(64, 1 << 20);
     let sent = fragmented(&[7; 1_000], &[]);
     let mut at = 0;
-    // The next record's mark comes with the end of this one.
+    // The mark of the next record arrives together with the end of this one.
     for bytes in [64, 940, 64] {
         let stream = [&sent[..], &sent[..]].concat();
         let room = reader.room();
@@ -131,7 +131,10 @@ fn a_long_record_is_taken_with_the_buffer_it_was_read_into() {
         let before = reader.room().as_ptr() as usize;
         let Some(record) = reader.take_record(|| spare).expect("no error") else { continue };
         assert_eq!(record[..], [7; 1_000]);
-        assert!(before.abs_diff(record.as_ptr() as usize) <= 1_004, "it is where it was read");
+        assert!(
+            before.abs_diff(record.as_ptr() as usize) <= 1_004,
+            "the record was moved out of the buffer into which it was read"
+        );
         assert_eq!(reader.room().as_ptr().addr() - is_there.addr(), at - sent.len());
         return;
     }

@@ -1,4 +1,4 @@
-//! UDP in virtual time: lost calls are repeated, and few others.
+//! Calls over UDP in virtual time: calls that are lost are repeated, and few others are.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::limits::{RTO_MAX, RTO_MIN};
 use crate::server::Server;
 use crate::xdr::Decoder;
 
-/// A path with a delay that loses some datagrams, repeatably.
+/// A path with a delay that loses some datagrams, the same ones in each run.
 struct World {
     now: Instant,
     client: DatagramClient,
@@ -47,7 +47,7 @@ impl World {
         KeyedHash::new(5, 6).hash([self.draws]) % 100 < self.loss_percent
     }
 
-    /// Everything that happens now; then the time of what happens next.
+    /// Do everything that happens at the current time, then advance to the time of the next event.
     fn step(&mut self) {
         while self.client.next_expired(self.now).is_some() {
             self.expired += 1;
@@ -88,7 +88,7 @@ impl World {
             }
             self.step();
         }
-        panic!("calls without end");
+        panic!("the calls did not end");
     }
 }
 
@@ -131,12 +131,17 @@ fn on_a_lossy_path_each_call_is_carried_out_once_and_there_is_no_storm() {
     world.run();
     let mut counts: Vec<u32> = world.results.iter().map(|&(_, count)| count).collect();
     counts.sort_unstable();
-    // Each call has a count of its own: none was carried out twice, and none is missing.
+    // Each call got its own count: none was carried out twice, and none is missing.
     assert_eq!(counts, (1..=256).collect::<Vec<u32>>());
     let repeated = world.client.counts().retransmits;
-    // A fifth is lost in each direction: 256 * (1 / 0.64 - 1) = 144 have to be repeated.
-    assert!((60..250).contains(&repeated), "{repeated} repeated");
-    assert!(world.server.repeated() > 20, "{} by the cache", world.server.repeated());
+    // A fifth of the datagrams is lost in each direction: 256 * (1 / 0.64 - 1) = 144 calls have to
+    // be repeated.
+    assert!((60..250).contains(&repeated), "{repeated} calls were repeated");
+    assert!(
+        world.server.repeated() > 20,
+        "only {} replies came from the cache",
+        world.server.repeated()
+    );
 }
 
 #[test]
@@ -157,7 +162,7 @@ fn the_window_grows_with_replies_and_halves_once_for_a_round_trip() {
     while world.sent.len() < sent + grown + 1 {
         world.step();
     }
-    // All of them time out together, which counts as one loss.
+    // All of these calls time out together, which counts as one loss.
     assert_eq!(world.client.counts().halved, halved + 1);
     assert_eq!(world.client.window(), grown / 2);
 }

@@ -1,4 +1,4 @@
-//! One budget for the replies of all connections, even if clients do not read theirs.
+//! One memory budget for the replies of all connections, even if clients do not read theirs.
 
 use core::ops::RangeInclusive;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::server::{Refusal, Request, Server, Service};
 use crate::tasks::{Client, Limits, Servers, serve_stream};
 use crate::xdr::Encode;
 
-/// Answers with a megabyte, or with as much as there is room for.
+/// A service that answers with a megabyte, or with as much as there is room for.
 struct Long(Arc<Made>);
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ fn serving(servers: &Arc<Servers>) -> DuplexStream {
     near
 }
 
-/// A record with a call.
+/// A record that contains a call.
 fn call() -> Vec<u8> {
     let mut call = Vec::new();
     let at = record::begin(&mut call);
@@ -80,7 +80,7 @@ async fn clients_that_do_not_read_share_one_budget_and_others_are_answered() {
         let mut silent = JoinSet::new();
         for _ in 0..CONNECTIONS {
             let mut near = serving(&servers);
-            // Send as many calls as there is room for; the others wait in the stream.
+            // Send as many calls as the stream takes; the others wait in the stream.
             silent.spawn(async move {
                 for _ in 0..CALLS {
                     near.write_all(&call()).await.expect("it lives");
@@ -95,7 +95,7 @@ async fn clients_that_do_not_read_share_one_budget_and_others_are_answered() {
         let owed = made.bytes.load(Ordering::SeqCst) - bytes;
         assert!(owed <= REPLIES_BYTES + BRIEF_REPLIES_BYTES, "{owed}");
         assert!(servers.totals().brief > 0);
-        // A client that reads is answered meanwhile.
+        // In the meantime a client that reads its replies is answered.
         let mut near = Some(serving(&servers));
         let connect =
             move || core::future::ready(near.take().ok_or(std::io::ErrorKind::NotFound.into()));
@@ -105,7 +105,7 @@ async fn clients_that_do_not_read_share_one_budget_and_others_are_answered() {
             assert!(results.len() >= BRIEF_BYTES - 100, "{}", results.len());
         }
         drop(silent);
-        // Once all replies are read, replies are as long as before.
+        // Once all replies are read, new replies are as long as before.
         while client.call_raw(1, &()).await.expect("results").len() < 900_000 {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! Streams: clients and servers over the kernel's sockets, and without any.
+//! Streams: clients and servers over the kernel's sockets, and without sockets.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ fn clock() -> Instant {
 
 type Client = Tcp<TcpStream, Box<dyn FnMut() -> io::Result<TcpStream>>>;
 
-/// A client of a server that serves this many connections.
+/// A client of a server that accepts this many connections.
 fn connected(config: Config, connections: usize) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = listener.local_addr().expect("it is bound");
@@ -138,7 +138,7 @@ fn a_session_that_owes_too_much_carries_out_nothing_more() {
     assert_eq!(server.answered(), 5);
 }
 
-/// A peer that sends these bytes again and again, one at a time, and reads everything.
+/// A peer that sends these bytes again and again, one byte at a time, and reads everything.
 struct Dribbling {
     bytes: &'static [u8],
     sent: usize,
@@ -169,7 +169,7 @@ impl io::Write for Dribbling {
 const NOT_ASKED: &[u8] =
     &[0x80, 0, 0, 24, 7, 7, 7, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A clock on which a second passes at each reading.
+/// A clock that advances by a second at each reading.
 fn a_second_a_look() -> Instant {
     static LOOKS: AtomicU64 = AtomicU64::new(1);
     Instant::ZERO + Duration::from_secs(LOOKS.fetch_add(1, Ordering::Relaxed))
@@ -177,14 +177,14 @@ fn a_second_a_look() -> Instant {
 
 #[test]
 fn a_peer_that_sends_byte_by_byte_has_no_more_time_than_others() {
-    // Empty fragments without end, and a long record.
+    // The peer sends empty fragments without end, or a long record.
     for bytes in [&[0_u8, 0, 0, 0][..], &[0x80, 0, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0]] {
         let mut stream = Dribbling { bytes, sent: 0 };
         let ended = serve(&mut server(), &mut stream, peer(), RECORD_BYTES, a_second_a_look);
         let error = ended.expect_err("it takes too long");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
         assert!(stream.sent <= HALF_RECORD.as_nanos() as usize / 1_000_000_000);
-        // A reply that never ends, and one to no call.
+        // The peer sends a reply that never ends, or a reply to no call.
         for bytes in [bytes, NOT_ASKED] {
             let connect = || Ok(Dribbling { bytes, sent: 0 });
             let client = Tcp::connect(Config::new(PROGRAM, 3), 7, a_second_a_look, connect);

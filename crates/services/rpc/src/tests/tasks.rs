@@ -1,5 +1,5 @@
-//! The tokio driver: calls at the same time, connections that end, peers that do not behave, and
-//! datagrams that are lost. Time is virtual where it matters.
+//! Clients and servers as tokio tasks: concurrent calls, connections that end, peers that
+//! misbehave, and datagrams that are lost. Time is virtual where it matters.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::server::{Bulk, Refusal, Request, Server, Service};
 use crate::tasks::{Client, Datagrams, Limits, Servers, listen, serve_datagrams, serve_stream};
 use crate::xdr::{Bytes, Encode};
 
-/// Counts how often it was called and how many calls were there at a time.
+/// Counts the calls, and the most calls that were carried out at the same time.
 #[derive(Default)]
 struct Seen {
     calls: AtomicU32,
@@ -59,7 +59,7 @@ fn slow(calls: usize, takes: Time) -> (Arc<Servers>, Arc<Seen>) {
     (servers, seen)
 }
 
-/// Connections in memory to servers.
+/// Makes connections in memory to servers.
 fn connections(
     servers: Arc<Servers>,
     limits: Limits,
@@ -92,7 +92,8 @@ async fn calls_are_carried_out_at_the_same_time_but_not_more_than_there_are_serv
     assert_eq!(servers.totals().answered, 24);
 }
 
-/// Returns the thread that called it; procedure 2 does not wait if its argument is even.
+/// A service that returns the id of the thread on which it was called. Procedure 2 does not wait if
+/// its argument is even.
 struct Where;
 
 impl Service for Where {
@@ -132,7 +133,7 @@ async fn calls_that_do_not_wait_are_carried_out_at_once_and_others_by_the_pool()
         let thread: Bytes = client.call(procedure, &argument).await.expect("a thread");
         assert_eq!(thread.0 == here, is_here, "procedure {procedure}, argument {argument}");
     }
-    // Arguments that it cannot decode are answered as usual.
+    // Arguments that the service cannot decode are answered as usual.
     assert!(matches!(client.call::<_, ()>(2, &()).await, Err(CallError::GarbageArguments)));
     assert_eq!(servers.totals().answered, 4);
 }
@@ -197,7 +198,7 @@ async fn a_call_without_a_reply_times_out_and_connect_errors_are_reported() {
     assert!(matches!(client.call::<_, ()>(0, &()).await, Err(CallError::Transport(_))));
 }
 
-/// The result of a server that gets these bytes on a stream.
+/// What a server returns when it receives these bytes on a stream.
 async fn sent(bytes: &[u8], keep_open: bool) -> (io::Result<()>, Arc<Servers>) {
     let servers = Servers::new(1, server);
     let (mut near, far) = duplex(65_536);
@@ -253,7 +254,10 @@ async fn a_peer_that_takes_no_replies_is_read_no_further_and_ended() {
     assert!(pushed.is_err());
     assert_eq!(ended.expect("no panic").expect_err("ended").kind(), io::ErrorKind::TimedOut);
     assert!(began.elapsed() >= STALL.into());
-    assert!(written < 20 * 60_044 + 65_536, "{written} bytes were read");
+    assert!(
+        written < 20 * 60_044 + 65_536,
+        "the server read {written} bytes although its replies were not read"
+    );
 }
 
 #[tokio::test]
@@ -292,13 +296,13 @@ async fn connections_beyond_the_limit_are_closed_and_counted() {
     task.abort();
 }
 
-/// One end of a path for datagrams that loses some.
+/// One end of a path for datagrams, which loses some of them.
 struct Lossy {
     to: mpsc::UnboundedSender<Vec<u8>>,
     from: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<u8>>>,
     far: SocketAddr,
     sent: AtomicU32,
-    /// The first of this many datagrams is lost.
+    /// The path loses the first of every `loses` datagrams.
     loses: u32,
 }
 

@@ -1,4 +1,4 @@
-//! [`Decode`] and [`Decoder`]: bytes to values.
+//! [`Decode`] and [`Decoder`]: turn bytes into values.
 //!
 //! Called by: the codec of messages, and the types that [`crate::xdr!`] makes. RFC 4506 section 4.
 
@@ -10,19 +10,19 @@ pub enum DecodeError {
     /// The message ends before the value does.
     #[error("it is cut off: it has fewer bytes than it says")]
     Short,
-    /// A boolean that is neither 0 nor 1.
+    /// A boolean is neither 0 nor 1.
     #[error("a boolean in it is neither 0 nor 1")]
     Bool,
-    /// A value that the enumeration or the union does not have.
+    /// An enumeration or a union has a value that its type does not define.
     #[error("an enumeration or union in it has a value that its type does not have")]
     Discriminant,
-    /// An array, a string or opaque data above its limit.
+    /// An array, a string or opaque data is longer than its limit.
     #[error("an array or string in it is longer than its type allows")]
     TooLong,
-    /// A string that is not UTF-8.
+    /// A string is not UTF-8.
     #[error("a string in it is not UTF-8")]
     NotText,
-    /// Bytes are left behind the value.
+    /// Bytes are left after the value.
     #[error("there are bytes after its end")]
     Trailing,
 }
@@ -32,7 +32,7 @@ pub trait Decode<'a>: Sized {
     /// Take the value from the front of `from`.
     ///
     /// # Errors
-    /// The bytes are no such value.
+    /// The bytes are not such a value.
     fn decode(from: &mut Decoder<'a>) -> Result<Self, DecodeError>;
 }
 
@@ -43,7 +43,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// From the beginning of `bytes`.
+    /// Begins at the start of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Decoder<'a> {
         Decoder { rest: bytes }
@@ -55,20 +55,20 @@ impl<'a> Decoder<'a> {
         self.rest
     }
 
-    /// The whole of `bytes` as one value.
+    /// Decode all of `bytes` as one value.
     ///
     /// # Errors
-    /// The bytes are no such value, or bytes are left behind it.
+    /// The bytes are not such a value, or bytes are left after it.
     pub fn whole<T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
         let mut from = Decoder::new(bytes);
         let value = T::decode(&mut from)?;
         if from.rest.is_empty() { Ok(value) } else { Err(DecodeError::Trailing) }
     }
 
-    /// The next `N` bytes.
+    /// Take the next `N` bytes.
     ///
     /// # Errors
-    /// Fewer are left.
+    /// Fewer bytes are left.
     #[inline]
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (array, rest) = self.rest.split_first_chunk().ok_or(DecodeError::Short)?;
@@ -76,7 +76,7 @@ impl<'a> Decoder<'a> {
         Ok(*array)
     }
 
-    /// An unsigned integer.
+    /// Take an unsigned integer.
     ///
     /// # Errors
     /// Fewer than four bytes are left.
@@ -85,10 +85,10 @@ impl<'a> Decoder<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// `bytes` bytes and their padding (`opaque[bytes]`).
+    /// Take `bytes` bytes and their padding (`opaque[bytes]`).
     ///
     /// # Errors
-    /// Fewer are left.
+    /// Fewer bytes are left.
     #[inline]
     pub fn fixed(&mut self, bytes: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.rest.split_at_checked(padded(bytes)).ok_or(DecodeError::Short)?;
@@ -96,10 +96,10 @@ impl<'a> Decoder<'a> {
         Ok(&taken[..bytes])
     }
 
-    /// A length and as many bytes (`opaque<most>`).
+    /// Take a length, and that many bytes with their padding (`opaque<most>`).
     ///
     /// # Errors
-    /// The length is above `most`, or above what is left.
+    /// The length is greater than `most`, or than the number of bytes left.
     #[inline]
     pub fn opaque(&mut self, most: usize) -> Result<&'a [u8], DecodeError> {
         let len = self.u32()? as usize;
@@ -109,10 +109,10 @@ impl<'a> Decoder<'a> {
         self.fixed(len)
     }
 
-    /// The number of elements of an array, each of which has four bytes or more.
+    /// Take the number of elements of an array. Each element has at least four bytes.
     ///
     /// # Errors
-    /// The bytes that are left cannot hold so many.
+    /// The bytes that are left cannot contain that many elements.
     pub(super) fn count(&mut self) -> Result<usize, DecodeError> {
         let count = self.u32()? as usize;
         if count > self.rest.len() / 4 { Err(DecodeError::Short) } else { Ok(count) }
@@ -173,8 +173,8 @@ impl<'a, const N: usize> Decode<'a> for [u8; N] {
 impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
     fn decode(from: &mut Decoder<'a>) -> Result<Vec<T>, DecodeError> {
         let count = from.count()?;
-        // Items may be larger in memory than in the message, so do not trust the count for the
-        // whole capacity.
+        // Items may occupy more memory than they have bytes in the message, so do not allocate for
+        // the whole count.
         let mut items = Vec::with_capacity(count.min(1 + from.rest.len() / size_of::<T>().max(4)));
         for _ in 0..count {
             items.push(T::decode(from)?);

@@ -1,4 +1,4 @@
-//! [`Encode`]: values to bytes.
+//! [`Encode`]: turns values into bytes.
 //!
 //! Called by: the codec of messages, and the types that [`crate::xdr!`] makes. RFC 4506 section 4.
 
@@ -9,7 +9,7 @@ pub trait Encode {
     /// Append the value to `out`, in a multiple of four bytes.
     ///
     /// # Panics
-    /// If something in it is longer than 4 GB, which XDR cannot say.
+    /// Something in the value is longer than 4 GB, which XDR cannot express.
     fn encode(&self, out: &mut Vec<u8>);
 }
 

@@ -1,8 +1,9 @@
-//! [`xdr!`](crate::xdr): types with their XDR, described in Rust's syntax.
+//! [`xdr!`](crate::xdr): defines types, in Rust's syntax, together with their XDR encoding.
 //!
 //! Called by: programs, and this crate for the messages of the port mapper.
 
-/// Define structures, enumerations and unions with their XDR. Fields are laid out in their order.
+/// Define structures, enumerations and unions with their XDR encoding. Fields are encoded in their
+/// order.
 ///
 /// ```
 /// wirespeed_rpc::xdr! {

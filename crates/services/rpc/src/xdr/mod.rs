@@ -1,9 +1,9 @@
-//! XDR (RFC 4506): how values are laid out in messages, in big-endian units of four bytes.
+//! XDR (RFC 4506): how values are encoded in messages, in big-endian units of four bytes.
 //!
 //! Called by: all files of the crate, and programs, whose own types get [`Encode`] and [`Decode`]
 //! by [`crate::xdr!`]. Values are appended to a buffer once; decoded values may borrow from the
-//! message. A length that a message claims is compared with the bytes that are there before
-//! anything is allocated. Padding may have any value, as in other decoders.
+//! message. Before anything is allocated, a length in a message is compared with the number of
+//! bytes that are there. Padding may have any value, as in other decoders.
 
 mod decode;
 mod encode;
@@ -16,12 +16,12 @@ pub(crate) use encode::{put_opaque, put_u32};
 #[cfg(test)]
 mod tests;
 
-/// The bytes of `bytes` bytes with their padding.
+/// The number of bytes that `bytes` bytes occupy with their padding.
 pub(crate) const fn padded(bytes: usize) -> usize {
     bytes.saturating_add(3) & !3
 }
 
-/// `opaque<>`, borrowed: nothing is copied when it is decoded.
+/// `opaque<>`, borrowed: decoding copies nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Opaque<'a>(pub &'a [u8]);
 
@@ -53,7 +53,7 @@ impl<'a> Decode<'a> for Bytes {
     }
 }
 
-/// Something of at most `MAX` bytes or elements: `opaque<MAX>`, `string<MAX>`, `T<MAX>`.
+/// A value with at most `MAX` bytes or elements: `opaque<MAX>`, `string<MAX>`, `T<MAX>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bounded<T, const MAX: u32>(pub T);
 
@@ -73,7 +73,8 @@ impl<'a, T: Decode<'a>, const MAX: u32> Decode<'a> for Bounded<T, MAX> {
     }
 }
 
-/// A linked list, `struct item { T value; item *next; } *`: each item behind a 1, a 0 at the end.
+/// A linked list, `struct item { T value; item *next; } *`: a 1 in front of each item, a 0 at the
+/// end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T>(pub Vec<T>);
 

@@ -1,4 +1,4 @@
-//! Properties of XDR: written values are read again, and false lengths cost nothing.
+//! Properties of XDR: what was encoded is decoded again, and lengths that lie allocate nothing.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The cases.
+//! The test cases.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -51,7 +51,7 @@ fn udp(version: u32) -> impl Caller {
     Udp::new(Config::new(PROGRAM, version), KeyedHash::new(7, 8), clock, socket)
 }
 
-/// Debian's rpcbind, once it listens. `-i` lets it take mappings from loopback.
+/// Starts Debian's rpcbind and waits until it listens. `-i` lets it accept mappings from loopback.
 fn rpcbind() -> Running {
     assert!(ip("link set lo up"));
     let child = Command::new("rpcbind").args(["-f", "-i"]).stderr(Stdio::null()).spawn();
@@ -97,7 +97,7 @@ fn set_at_theirs() {
     assert_eq!(get(&mut udp(2), &mapping), 0);
 }
 
-/// Our port mapper at port 111 of the namespace, until the process ends.
+/// Runs our port mapper at port 111 of the namespace, until the process ends.
 fn ours() {
     assert!(ip("link set lo up"));
     let mut server = Server::new(KeyedHash::new(1, 2));

@@ -1,5 +1,5 @@
-//! Our clients against Debian's rpcbind, and Debian's rpcinfo against our port mapper, over the
-//! kernel's sockets, each case in a network namespace of its own.
+//! Our clients with Debian's rpcbind, and Debian's rpcinfo with our port mapper, over the kernel's
+//! sockets. Each case runs in a network namespace of its own.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Input that is typed, or read from a file: edited, turned into commands, or sent.
+//! Input that is typed, or read from a file: it is edited, turned into commands, or sent.
 //!
 //! Called by: programs, with the bytes of their keyboard. RFC 1184 sections 2.2 to 2.4, RFC 1372.
 //! Limits: `LINE_BYTES`, `FLUSHED_BYTES`.
@@ -26,7 +26,8 @@ const CURSOR_KEYS: [(&[u8], u8); 11] = [
 ];
 
 impl Client {
-    /// Input that nobody typed, from a file or a program: sent as it is, LF as the end of a line.
+    /// Handle input from a file or a program, which nobody typed. It is sent as it is; LF ends a
+    /// line.
     pub fn input(&mut self, bytes: &[u8]) {
         let (edits, is_binary) = (self.edits(), self.is_binary());
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
@@ -41,8 +42,9 @@ impl Client {
         self.encoder.end(&mut self.engine.out);
     }
 
-    /// The keyboard is at its end: send the typed bytes and an end of file. `false` if the other
-    /// end does not speak TELNET, so that it cannot be told.
+    /// Report that the keyboard has ended: send the typed bytes and an end of file. Returns `false`
+    /// if the other end does not speak TELNET, so that there is no way to report the end of file to
+    /// it.
     pub fn end_of_input(&mut self) -> bool {
         self.forward(false);
         match (self.has_options(), self.edits(), self.table.value(slc::EOF)) {
@@ -55,7 +57,7 @@ impl Client {
         true
     }
 
-    /// Bytes from the keyboard.
+    /// Handle bytes from the keyboard.
     pub fn keys(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, behind)) = bytes.split_first() {
             bytes = match self.cursor_key(bytes) {
@@ -68,9 +70,9 @@ impl Client {
         }
     }
 
-    /// A key of several bytes for a function inside the line, if both ends have the function; the
-    /// number of its bytes. If the bytes of a key do not arrive together, they count as single
-    /// bytes.
+    /// Handle a key of several bytes that stands for a function inside the line, if both ends have
+    /// the function. Returns the number of its bytes. If the bytes of a key do not arrive together,
+    /// they count as single characters.
     fn cursor_key(&mut self, bytes: &[u8]) -> Option<usize> {
         let &(key, function) = CURSOR_KEYS.iter().find(|(key, _)| bytes.starts_with(key))?;
         let is_text = self.editor.is_literal_next() || self.is_forwarded(key[0]);
@@ -86,7 +88,7 @@ impl Client {
             return;
         }
         let echo = self.echo();
-        // RFC 1184 2.2-b.
+        // RFC 1184 2.2-b: With EDIT lines are edited and shown by the client and sent whole.
         if !self.edits() {
             self.display_key(byte, echo);
             self.encoder.data(&[byte], self.is_binary(), &mut self.engine.out);
@@ -103,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Show a character that is sent at once, if the server does not.
+    /// Show a character that is sent at once, if the server does not show it.
     fn display_key(&mut self, byte: u8, echo: Echo) {
         match byte {
             _ if !echo.is_on => {}
@@ -112,8 +114,8 @@ impl Client {
         }
     }
 
-    /// RFC 1184 2.3-a: characters of the mask send the typed bytes, those of eight bits only with
-    /// BINARY.
+    /// RFC 1184 2.3-a: does this character, by the server's mask, send the typed bytes? Characters
+    /// of eight bits count only with BINARY.
     fn is_forwarded(&self, byte: u8) -> bool {
         self.is_linemode() && self.forwardmask.has(byte) && (byte < 128 || self.is_binary())
     }
@@ -133,7 +135,7 @@ impl Client {
         self.encoder.end(&mut self.engine.out);
     }
 
-    /// XOFF and XON, which stop and resume output here (RFC 1372).
+    /// Handle XOFF and XON, which stop and resume output at the client (RFC 1372).
     fn flow(&mut self, byte: u8) -> bool {
         let is_local =
             self.is_flow_on && (self.edits() || self.engine.options.is_on(Side::Us, LFLOW));
@@ -150,7 +152,7 @@ impl Client {
         xoff == Some(byte) || xon == Some(byte)
     }
 
-    /// Characters that are sent as a command (TRAPSIG). RFC 1184 2.2-c, 2.5-a.
+    /// Send a command if the character stands for one (TRAPSIG). RFC 1184 2.2-c, 2.5-a.
     fn signal(&mut self, byte: u8) -> bool {
         let traps = if self.is_linemode() { self.mode.trapsig } else { self.edits() };
         let commands = [
@@ -175,7 +177,7 @@ impl Client {
     }
 
     fn signalled(&mut self, function: u8, command: u8, byte: u8) {
-        // As on a terminal, the typed bytes are dropped and the character is shown.
+        // As on a terminal, the typed bytes are dropped and the signal's character is shown.
         self.editor.take(self.echo(), &mut self.display);
         self.is_stopped = false;
         if self.echo().is_on {
@@ -184,11 +186,11 @@ impl Client {
         self.engine.out.raw(&[IAC, command]);
         let flags = self.table.entry(function).flags;
         if flags & slc::FLUSHOUT != 0 && self.flushing == 0 {
-            // RFC 1184 2.4-c: output is dropped up to the answer.
+            // RFC 1184 2.4-c: output is dropped until the answer to the timing mark comes.
             self.engine.out.raw(&[IAC, DO, TIMING_MARK]);
             self.flushing = FLUSHED_BYTES;
         }
-        // The Synch comes behind the timing mark: one segment has all of it, so that the answer to
+        // The Synch is sent after the timing mark. One segment contains both, so that the answer to
         // the mark comes before the program's reaction to the signal.
         if flags & slc::FLUSHIN != 0 {
             self.engine.out.synch();

@@ -1,4 +1,4 @@
-//! Requests of a user or a program to its end: modes, flow control, input from files.
+//! What a user or a program asks of its own end: modes, flow control, input from files.
 
 use super::joined::{COOKED, data, drain, joined, settings, settle};
 use crate::code::{DONT, ECHO, EOF, IAC, LFLOW, LINEMODE, SB, SE, SGA};
@@ -12,7 +12,10 @@ fn a_user_may_want_characters_and_lines_again() {
     assert!(!client.edits() && !server.is_linemode());
     client.keys(b"a");
     assert_eq!(client.out().next().0, b"a");
-    assert!(client.take_display().is_empty(), "the server shows it");
+    assert!(
+        client.take_display().is_empty(),
+        "the client showed a character that the server shows"
+    );
     client.want_lines(true);
     settle(&mut client, &mut server);
     assert!(client.edits() && server.is_linemode());
@@ -57,7 +60,7 @@ fn a_terminal_that_does_not_stop_output_gets_the_characters() {
     client.keys(b"\x13\x11");
     settle(&mut client, &mut server);
     assert_eq!(data(&mut server), b"\x13\x11");
-    // Any character resumes output.
+    // Now any character resumes output.
     server.set_flow(true, true);
     settle(&mut client, &mut server);
     client.keys(b"\x13");
@@ -123,7 +126,9 @@ fn an_end_without_telnet_is_not_told_of_commands() {
     assert_eq!(drain(client.out()), b"QUIT\r\n");
 }
 
-// RFC 854 8-a, 11-a, RFC 855 2-a.
+// RFC 854 8-a, 11-a, RFC 855 2-a: A user who asks whether the other end is there (AYT) gets
+// something to see. A carriage return that is no new line is followed by NUL. What a
+// sub-negotiation says counts only if the option is in force.
 #[test]
 fn small_things_are_as_the_rfcs_say() {
     let mut server = Server::new();
@@ -132,12 +137,15 @@ fn small_things_are_as_the_rfcs_say() {
     assert_eq!(drain(server.out()), b"\r\n[Yes]\r\n");
     server.write(b"a\rb\r\n");
     assert_eq!(drain(server.out()), b"a\r\0b\r\n");
-    // A window's size without NAWS.
+    // The client sends a window size without having agreed to NAWS.
     server.receive(&[IAC, SB, crate::code::NAWS, 0, 80, 0, 24, IAC, SE]);
     assert_eq!((server.take_events(), server.counts().dropped), (vec![], 1));
 }
 
-// RFC 1184 2.2-a, 2.2-c, 2.4-a.
+// RFC 1184 2.2-a, 2.2-c, 2.4-a: A client takes a mode that is new to it and says so with MODE_ACK;
+// one that it is in already, or one with MODE_ACK, is not answered. With TRAPSIG characters of
+// signals are sent as commands, without it as they are. Special characters are said by the client
+// first.
 #[test]
 fn a_client_takes_a_mode_once_and_says_its_characters_first() {
     let mut client = Client::new(settings());

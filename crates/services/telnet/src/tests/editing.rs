@@ -1,4 +1,4 @@
-//! The editor against a model of a line and of a terminal.
+//! The editor, compared with a model of a line and of a terminal.
 
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthChar;
@@ -9,7 +9,7 @@ use crate::{Echo, Editor, Typed};
 
 const ECHO: Echo = Echo { is_on: true, is_literal: false };
 
-/// Characters for the functions that have none by themselves.
+/// Characters for the functions that have none by default.
 const MORE: [(u8, u8); 7] = [
     (slc::MCWL, 15),
     (slc::MCWR, 16),
@@ -28,7 +28,7 @@ fn table() -> Table {
     table
 }
 
-/// A row of a terminal that knows backspace, with its cursor.
+/// A row of a terminal that knows only backspace, with its cursor.
 #[derive(Default)]
 struct Row {
     cells: Vec<char>,
@@ -59,7 +59,7 @@ impl Row {
     }
 }
 
-/// A line as the RFC describes its editing, in the simplest way.
+/// A line that is edited as the RFC describes it, in the simplest way.
 #[derive(Default)]
 struct Model {
     line: Vec<char>,
@@ -105,7 +105,7 @@ impl Model {
         self.cursor += 1;
     }
 
-    /// The line as it is shown, and the column behind it.
+    /// How a line is shown, and the column after its end.
     fn shown(line: &[char]) -> (String, usize) {
         let (mut text, mut column) = (String::new(), 0);
         for &c in line {
@@ -121,7 +121,7 @@ impl Model {
     }
 }
 
-/// A function by its number, or a character.
+/// A strategy for keys: a function by its number, or a character.
 fn keys() -> impl Strategy<Value = Result<u8, char>> {
     let functions = prop::sample::select(vec![
         slc::EC,
@@ -146,7 +146,8 @@ fn keys() -> impl Strategy<Value = Result<u8, char>> {
 }
 
 proptest! {
-    // RFC 1184 2.4-d.
+    // RFC 1184 2.4-d: Functions of visual editing move the cursor, insert or replace, and erase,
+    // inside the line.
     #[test]
     fn the_line_and_what_is_shown_are_those_of_the_model(
         keys in prop::collection::vec(keys(), 0..80),
@@ -196,7 +197,7 @@ proptest! {
 fn what_is_typed_in_the_middle_of_a_line_is_sent_in_its_place() {
     let (mut client, mut server) = joined();
     server.take_events();
-    // The functions by characters and by keys, which have the same effect.
+    // Use the functions by their characters and by cursor keys, which have the same effect.
     client.keys(b"elo\x01h\x06l\x1b[F\x1b[D\x1b[3~\x0bo!\x1bOH>\r");
     settle(&mut client, &mut server);
     assert_eq!(data(&mut server), b">hello!\r");

@@ -1,4 +1,4 @@
-//! A peer that sends requests and does not read the answers: the end tells when to stop reading,
+//! A peer that sends requests and does not read the answers. The end reports when to stop reading,
 //! and its memory stays bounded.
 
 use super::joined::{drain, settings};
@@ -9,10 +9,10 @@ use crate::code::{
 use crate::limits::ANSWER_BYTES;
 use crate::{Client, Out, Server, slc};
 
-/// Bytes of a read of the tools.
+/// How many bytes our tools read at a time.
 const READ_BYTES: usize = 16 << 10;
 
-/// Receive this while there is room; returns the most bytes that waited.
+/// Receive `unit` again and again while there is room. Returns the most bytes that waited.
 fn flooded<E>(
     end: &mut E,
     out: fn(&mut E) -> &mut Out,
@@ -54,7 +54,7 @@ fn a_client_that_reads_nothing_is_answered_up_to_a_limit() {
         );
         assert!(most < ANSWER_BYTES + 16 * READ_BYTES, "{most} bytes for {unit:?}");
         drain(server.out());
-        assert!(server.out().has_room_for_answers(), "it is read again");
+        assert!(server.out().has_room_for_answers(), "the server did not accept input again");
     }
 }
 
@@ -74,7 +74,7 @@ fn a_server_that_reads_nothing_is_answered_up_to_a_limit() {
         let most = flooded(&mut client, Client::out, Client::receive, unit);
         assert!(most < ANSWER_BYTES + 64 * READ_BYTES, "{most} bytes for {unit:?}");
         drain(client.out());
-        assert!(client.out().has_room_for_answers(), "it is read again");
+        assert!(client.out().has_room_for_answers(), "the client did not accept input again");
     }
 }
 
@@ -84,7 +84,8 @@ fn what_a_program_writes_takes_no_room_from_answers() {
     drain(server.out());
     server.write(&vec![b'x'; 10 * ANSWER_BYTES]);
     assert!(server.out().has_room_for_answers());
-    // Answers behind the output wait with it, and count until the last of them is sent.
+    // Answers that come after output wait with the output, and count until the last of them is
+    // sent.
     server.receive(&[IAC, AYT].repeat(ANSWER_BYTES / 2));
     assert!(!server.out().has_room_for_answers());
     server.out().sent(10 * ANSWER_BYTES);

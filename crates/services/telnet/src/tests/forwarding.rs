@@ -1,5 +1,5 @@
-//! FORWARDMASK, special characters with their levels and flush flags, between ends that have less
-//! than ours and between ours.
+//! FORWARDMASK, special characters with their levels and flush flags: with ends that support less
+//! than ours, and between two of our ends.
 
 use super::joined::{COOKED, data, drain, joined, settle};
 use crate::code::{DO, DONT, IAC, IP, LINEMODE, LM_FORWARDMASK, LM_SLC, SB, SE, WILL, WONT};
@@ -10,7 +10,7 @@ fn linemode(contents: &[u8]) -> Vec<u8> {
     [&[IAC, SB, LINEMODE], contents, &[IAC, SE]].concat()
 }
 
-/// A server with LINEMODE whose client does not have the functions FORW1 and FORW2.
+/// A server in LINEMODE whose client does not have the functions FORW1 and FORW2.
 fn without_forw() -> Server {
     let mut server = Server::new();
     server.set_mode(COOKED, true);
@@ -22,7 +22,7 @@ fn without_forw() -> Server {
     server
 }
 
-// RFC 1184 2.3-a.
+// RFC 1184 2.3-a: Characters of a FORWARDMASK send what is typed.
 #[test]
 fn a_forward_mask_sends_what_was_typed() {
     let (mut client, mut server) = joined();
@@ -32,7 +32,8 @@ fn a_forward_mask_sends_what_was_typed() {
     assert!(client.out().is_empty());
     client.keys(b"\t");
     assert_eq!(drain(client.out()), b"ab\t");
-    // A literal character does not count for the mask, and not for the terminal's functions either.
+    // A character that is taken literally counts neither for the mask nor for the terminal's
+    // functions.
     client.keys(b"a\x16\t");
     assert!(client.out().is_empty());
     client.receive(&linemode(&[DONT, LM_FORWARDMASK]));
@@ -53,13 +54,14 @@ fn characters_of_eight_bits_are_forwarded_with_binary_alone() {
     drain(client.out());
     client.keys(b"\x80");
     assert_eq!(drain(client.out()), b"a\x80\x80");
-    // A mask with more bits than there are characters.
+    // The server sends a mask with more bits than there are characters.
     client.receive(&linemode(&[&[DO, LM_FORWARDMASK][..], &[1; 33]].concat()));
     assert!(client.out().is_empty());
     assert_eq!(client.counts().dropped, 1);
 }
 
-// RFC 1184 2.3-b.
+// RFC 1184 2.3-b: A server says by DO FORWARDMASK which characters send what is typed, and DONT
+// ends that; one that is refused is not repeated.
 #[test]
 fn a_client_without_the_functions_is_asked_to_forward() {
     let mut server = without_forw();
@@ -70,7 +72,7 @@ fn a_client_without_the_functions_is_asked_to_forward() {
     let mask = [0, 0, 0, 0, 0, 0, 0, 0x10];
     let asked = linemode(&[&[DO, LM_FORWARDMASK][..], &mask].concat());
     assert!(drain(server.out()).ends_with(&asked));
-    // One mask at a time is in flight, however often it changes.
+    // Only one mask is in flight at a time, however often the characters change.
     for c in 0..100 {
         server.set_forwarding(&[c]);
     }
@@ -81,7 +83,7 @@ fn a_client_without_the_functions_is_asked_to_forward() {
     server.receive(&linemode(&[WONT, LM_FORWARDMASK]));
     server.set_forwarding(b"a");
     assert!(!drain(server.out()).is_empty(), "that was the answer to DONT");
-    // A client that refuses is not asked again.
+    // A client that refuses the mask is not asked again.
     server.receive(&linemode(&[WONT, LM_FORWARDMASK]));
     server.set_forwarding(b"b");
     assert!(server.out().is_empty());
@@ -100,7 +102,7 @@ fn two_characters_need_no_mask() {
     client.keys(b"ab;");
     settle(&mut client, &mut server);
     assert_eq!(data(&mut server), b"ab;");
-    // A third character makes a difference.
+    // A third character does need a mask.
     server.set_forwarding(b";:");
     settle(&mut client, &mut server);
     server.take_events();
@@ -109,7 +111,8 @@ fn two_characters_need_no_mask() {
     assert_eq!(data(&mut server), b"cd:");
 }
 
-// RFC 1184 2.4-c.
+// RFC 1184 2.4-c: A function with FLUSHIN is followed by a Synch, one with FLUSHOUT by a timing
+// mark, up to whose answer output is dropped.
 #[test]
 fn a_terminal_that_does_not_flush_has_the_client_not_flush() {
     let (mut client, mut server) = joined();
@@ -175,14 +178,14 @@ fn iac_everywhere_is_read_as_the_rfc_has_it() {
     settle(&mut client, &mut server);
     server.take_events();
     let before = (client.counts(), server.counts());
-    // Pairs are data; an odd one begins a command, and 255 is no command but data.
+    // Pairs of IAC are data. An odd one begins a command, and 255 is data, not a command.
     for bytes in [[IAC; 1000].as_slice(), &[IAC; 1001], &[crate::code::NOP]] {
         client.receive(bytes);
         server.receive(bytes);
     }
     assert_eq!(client.take_display(), [IAC; 1000]);
     assert_eq!(data(&mut server), [IAC; 1000]);
-    // In negotiations: an option 255, and one inside of each sub-negotiation.
+    // In negotiations there is an option 255, and one in each sub-negotiation.
     for verb in [WILL, WONT, DO, DONT] {
         client.receive(&[IAC, verb, IAC]);
         server.receive(&[IAC, verb, IAC]);

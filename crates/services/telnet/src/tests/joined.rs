@@ -1,4 +1,4 @@
-//! A client and a server joined: they agree, and stop.
+//! A client and a server, joined: they come to an agreement, and then send nothing more.
 
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ pub(super) fn drain(out: &mut crate::Out) -> Vec<u8> {
     bytes
 }
 
-/// Carry all bytes between the ends until none is left; returns the number of rounds.
+/// Carry all bytes between the ends until none is left. Returns the number of rounds.
 pub(super) fn settle(client: &mut Client, server: &mut Server) -> usize {
     for round in 0..3 * usize::from(crate::limits::CHANGES) {
         let (up, down) = (drain(client.out()), drain(server.out()));
@@ -39,7 +39,7 @@ pub(super) fn settle(client: &mut Client, server: &mut Server) -> usize {
         client.receive(&down);
         server.receive(&up);
     }
-    panic!("they never stop");
+    panic!("the ends did not stop sending");
 }
 
 pub(super) const COOKED: Mode =
@@ -72,7 +72,7 @@ fn they_agree_on_everything_within_few_rounds() {
     assert!(events.contains(&Event::Environment(user)), "{events:?}");
 }
 
-// RFC 1184 2.2-b.
+// RFC 1184 2.2-b: With EDIT lines are edited and shown by the client and sent whole.
 #[test]
 fn a_line_is_edited_here_and_sent_whole() {
     let (mut client, mut server) = joined();
@@ -98,7 +98,7 @@ fn a_program_that_takes_characters_gets_what_was_typed_of_a_line() {
     settle(&mut client, &mut server);
     client.take_display();
     client.keys(b"c\r");
-    assert_eq!(client.take_display(), b"", "the program shows it");
+    assert_eq!(client.take_display(), b"", "the client showed what the program shows");
     settle(&mut client, &mut server);
     assert_eq!(data(&mut server), b"abc\r");
 }
@@ -117,7 +117,10 @@ fn a_password_is_not_shown() {
     assert_eq!(client.take_display(), b"x");
 }
 
-// RFC 854 9-a, 9-b, RFC 1184 2.4-c.
+// RFC 854 9-a, 9-b, RFC 1184 2.4-c: From an urgent notification up to the data mark data is dropped
+// and commands are carried out. A Synch is a data mark as the last urgent byte. A function with
+// FLUSHIN is followed by a Synch, one with FLUSHOUT by a timing mark, up to whose answer output is
+// dropped.
 #[test]
 fn an_interrupt_goes_with_a_synch_and_drops_output_up_to_the_timing_mark() {
     let (mut client, mut server) = joined();
@@ -156,14 +159,14 @@ fn a_synch_without_its_data_mark_ends_at_the_limit() {
     assert_eq!((client.take_display(), data(&mut server)), (b"seen".to_vec(), b"read".to_vec()));
 }
 
-// RFC 1184 2.5-a.
+// RFC 1184 2.5-a: The end of a file, and the signals of suspending and aborting, are commands.
 #[test]
 fn the_end_of_a_file_is_a_command_on_an_empty_line_and_else_sends_the_line() {
     let (mut client, mut server) = joined();
     server.take_events();
     client.keys(b"ab\x04\x04");
     assert_eq!(client.out().next().0, [b'a', b'b', IAC, EOF]);
-    // Ctrl-V makes it a character.
+    // Ctrl-V makes the next key a plain character.
     settle(&mut client, &mut server);
     client.keys(b"\x16\x04\r");
     assert_eq!(client.out().next().0, b"\x04\r\n");
@@ -200,7 +203,7 @@ fn a_client_in_the_mode_already_need_not_acknowledge_it() {
     let mut server = Server::new();
     server.set_mode(COOKED, true);
     server.receive(&[IAC, WILL, LINEMODE]);
-    // BSD's client says its mode by itself, and is silent about the same mode of the server.
+    // BSD's client sends its mode by itself, and does not answer the same mode from the server.
     server.receive(&[IAC, SB, LINEMODE, LM_MODE, 3, IAC, SE]);
     drain(server.out());
     server.set_mode(Mode { edit: false, ..COOKED }, true);
@@ -215,7 +218,7 @@ fn a_flood_of_special_characters_is_answered_at_most_once_each() {
         (0..600).flat_map(|i| [(i % 40) as u8, slc::VALUE, i as u8 % 200]).collect();
     server.receive(&[&[IAC, SB, LINEMODE, LM_SLC], &triplets[..], &[IAC, SE]].concat());
     assert!(server.out().len() <= triplets.len() + 6);
-    // Defaults are sent once, however often they are asked for.
+    // Defaults are sent once, even if they are asked for several times.
     let asks = [0, slc::DEFAULT, 0].repeat(600);
     drain(server.out());
     server.receive(&[&[IAC, SB, LINEMODE, LM_SLC], &asks[..], &[IAC, SE]].concat());
@@ -231,7 +234,7 @@ fn triplets() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|all| all.into_iter().flat_map(|(a, b, c)| [a, b, c]).collect())
 }
 
-/// Bytes that a third party puts into the stream.
+/// A strategy for bytes that a third party puts into the stream.
 fn injected() -> impl Strategy<Value = Vec<u8>> {
     let escaped = |option: u8, bytes: Vec<u8>| {
         let body = bytes.into_iter().flat_map(|b| if b == IAC { vec![IAC, IAC] } else { vec![b] });
@@ -283,7 +286,7 @@ proptest! {
         server.set_mode(Mode::default(), false);
         settle(&mut client, &mut server);
         server.take_events();
-        // Without EDIT and TRAPSIG only XON and XOFF are for the client.
+        // Without EDIT and TRAPSIG only XON and XOFF are handled by the client.
         let typed: Vec<u8> = typed.into_iter().filter(|b| ![17, 19].contains(b)).collect();
         client.keys(&typed);
         for part in written.chunks(cut) {
@@ -301,7 +304,7 @@ proptest! {
 }
 
 impl Server {
-    /// The first bytes of a server.
+    /// The first bytes that a server sends.
     fn engine_out(mut self) -> crate::Out {
         core::mem::take(self.out())
     }

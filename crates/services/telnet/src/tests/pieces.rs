@@ -1,4 +1,4 @@
-//! The parser, the options and the special characters by themselves.
+//! The parser, the options and the special characters, each alone.
 
 use crate::code::{DO, DONT, ECHO, IAC, NOP, SB, SE, WILL, WONT};
 use crate::limits::SUBNEGOTIATION_BYTES;
@@ -10,7 +10,8 @@ fn items(mut bytes: &[u8]) -> Vec<Item<'_>> {
     core::iter::from_fn(|| parser.next(&mut bytes)).collect()
 }
 
-// RFC 854 14-a, RFC 855 2-b.
+// RFC 854 14-a, RFC 855 2-b: A data byte of value 255 is sent twice. A byte of value 255 in a
+// sub-negotiation is sent twice.
 #[test]
 fn the_stream_is_cut_into_its_parts() {
     let bytes = [b'a', IAC, IAC, IAC, NOP, IAC, WILL, 1, IAC, SB, 24, IAC, IAC, 1, IAC, SE, b'b'];
@@ -36,12 +37,13 @@ fn a_sub_negotiation_without_an_end_keeps_no_more_than_the_limit() {
     assert_eq!(parser.next(&mut end), Some(Item::Data(b"x")));
     let whole = [&[IAC, SB][..], &[7; SUBNEGOTIATION_BYTES], &[IAC, SE]].concat();
     assert_eq!(items(&whole), [Item::Sub(7, vec![7; SUBNEGOTIATION_BYTES - 1])]);
-    // Another command cuts it off, and is understood.
+    // Another command cuts the sub-negotiation off, and is understood itself.
     let cut = [IAC, SB, 24, 1, IAC, DO, ECHO, b'x'];
     assert_eq!(items(&cut), [Item::Malformed, Item::Negotiate(DO, ECHO), Item::Data(b"x")]);
 }
 
-// RFC 855 1-a, RFC 1143 7-a.
+// RFC 855 1-a, RFC 1143 7-a: An option that an end does not know, or does not want, is refused. A
+// request for the state that an option is in already is not answered.
 #[test]
 fn only_a_change_is_answered() {
     let mut options = Options::new(&[ECHO], &[]);
@@ -53,7 +55,7 @@ fn only_a_change_is_answered() {
     assert_eq!(options.receive(WONT, 77).reply, None);
 }
 
-// RFC 1143 7-b.
+// RFC 1143 7-b: A change of mind while an answer is to come is kept and sent after the answer.
 #[test]
 fn a_change_of_mind_waits_for_the_answer() {
     let mut options = Options::new(&[ECHO], &[]);
@@ -68,11 +70,12 @@ fn a_change_of_mind_waits_for_the_answer() {
     assert!(options.is_on(Side::Us, ECHO));
 }
 
-// RFC 1184 2.4-b.
+// RFC 1184 2.4-b: A character that is taken is acknowledged, one that is not is answered with a
+// lower level, so that agreeing ends.
 #[test]
 fn special_characters_are_agreed_by_level() {
     let mut table = Table::client();
-    // RFC 1184 section 2.4: a value is taken, and acknowledged once.
+    // RFC 1184 section 2.4: a value is accepted, and acknowledged once.
     let ours = [slc::EC, slc::VALUE, 8];
     assert_eq!(table.receive(&ours), [slc::EC, slc::VALUE | slc::ACK, 8]);
     assert_eq!(table.receive(&ours), []);

@@ -1,4 +1,4 @@
-//! Negotiations as lines of text.
+//! Negotiations, shown as lines of text.
 
 use proptest::prelude::*;
 

@@ -14,7 +14,8 @@ use super::{BlockingMode, set};
 use crate::Net;
 use crate::waiting::Readiness;
 
-/// A UDP socket, for threads; `connect` and addresses are those of [`crate::UdpSocket`].
+/// A UDP socket, for threads. `connect`, `peer_addr` and `local_addr` are those of
+/// [`crate::UdpSocket`].
 pub struct UdpSocket {
     socket: crate::UdpSocket,
     mode: BlockingMode,
@@ -34,7 +35,8 @@ impl UdpSocket {
     /// Bind and connect in one step: [`crate::UdpSocket::bind_connected`].
     ///
     /// # Errors
-    /// As `bind`, and for the same two ends.
+    /// As `bind`; [`io::ErrorKind::AddrInUse`] if a socket with the same local address and peer
+    /// exists.
     pub fn bind_connected(net: &Net, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
         let socket = crate::UdpSocket::bind_connected(net, local, peer)?;
         Ok(UdpSocket { socket, mode: BlockingMode::default() })
@@ -58,7 +60,7 @@ impl UdpSocket {
         Ok(self.recv_from(into)?.0)
     }
 
-    /// [`UdpSocket::recv_from`] that leaves the datagram in the queue.
+    /// [`UdpSocket::recv_from`], but the datagram also stays in the queue.
     ///
     /// # Errors
     /// As `recv_from`.
@@ -67,10 +69,10 @@ impl UdpSocket {
         self.mode.read(shared, self.socket.readiness(), self.socket.look_peek(into))
     }
 
-    /// Send one datagram; waits while the device is full.
+    /// Send one datagram. The call waits while the device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than an IP packet can be.
+    /// `to` is unreachable, or the datagram is longer than an IP packet can be.
     pub fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         let shared = self.socket.net().shared();
         self.mode.write(shared, Readiness::Room, self.socket.look_send(data, to))
@@ -101,7 +103,7 @@ impl UdpSocket {
     /// Send datagrams in order: [`crate::UdpSocket::send_many`].
     ///
     /// # Errors
-    /// As `send_to`, about the first.
+    /// As `send_to`; reported only if the first datagram could not be sent.
     pub fn send_many(&self, datagrams: &[(SocketAddr, &[u8])]) -> io::Result<usize> {
         let look = self.socket.look_send_many(datagrams);
         self.mode.write(self.socket.net().shared(), Readiness::Room, look)
@@ -121,7 +123,7 @@ impl UdpSocket {
         self.mode.write(self.socket.net().shared(), Readiness::Room, look)
     }
 
-    /// Send one datagram from this address of the stack's.
+    /// Send one datagram with the source address `from`, one of the stack's.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrNotAvailable`]; others as `send_to`.

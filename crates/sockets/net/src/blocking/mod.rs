@@ -1,6 +1,6 @@
 //! Sockets for threads: the calls of `std::net`, with its time-outs and kinds of errors.
 //!
-//! Called by: programs. While a call waits and the driver sleeps, the calling thread drives the
+//! Called by: programs. While a call waits and the driver sleeps, the waiting thread drives the
 //! stack.
 //!
 //! ```
@@ -49,7 +49,7 @@ use crate::inner::{Inner, Shared};
 use crate::waiting::Readiness;
 use crate::{Net, error, wait};
 
-/// How long a socket's calls wait.
+/// How long a socket's calls wait: for ever, for a time, or not at all.
 #[derive(Default)]
 struct BlockingMode {
     /// Nanoseconds; 0 is no limit.
@@ -135,11 +135,11 @@ pub fn lookup_host(net: &Net, host: &str) -> io::Result<Vec<IpAddr>> {
 }
 
 impl TcpStream {
-    /// Connect to a host by name: its addresses are tried one after the other, as
+    /// Connect to a host by name. The host's addresses are tried one after the other, as
     /// `std::net::TcpStream::connect` does.
     ///
     /// # Errors
-    /// As [`Net::lookup_host`]; that of the last address.
+    /// As [`Net::lookup_host`]; if all addresses fail, the error of the last one.
     pub fn connect_host(net: &Net, host: &str, port: u16) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in lookup_host(net, host)? {

@@ -1,6 +1,6 @@
 //! [`ShardsListener`] and [`ShardsUdpSocket`] for threads.
 //!
-//! Called by: programs. A thread that waits for several shards drives none of them: their drivers
+//! Called by: programs. A thread that waits for several shards does not drive them; their drivers
 //! do.
 
 use core::net::SocketAddr;
@@ -76,10 +76,10 @@ impl ShardsUdpSocket {
         block_on_future(until, self.socket.recv_from(into))?.ok_or_else(error::would_block)
     }
 
-    /// Send one datagram; waits while the device is full.
+    /// Send one datagram. The call waits while the device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than an IP packet can be.
+    /// `to` is unreachable, or the datagram is longer than an IP packet can be.
     pub fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         block_on_future(None, self.socket.send_to(data, to))?.ok_or_else(error::would_block)
     }

@@ -32,7 +32,8 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// Waits if SO_LINGER is set; errors cannot be reported from here.
+    /// With SO_LINGER set, dropping the last handle waits for the peer's acknowledgments. Errors
+    /// cannot be reported from here.
     fn drop(&mut self) {
         let Some(stream) = &self.stream else { return };
         let Ok(Some(time)) = stream.linger() else { return };
@@ -72,7 +73,7 @@ impl TcpStream {
         TcpStream::connect_with(&TcpSocket::new(net), remote, Some(timeout))
     }
 
-    /// Connect with settings.
+    /// Connect with the settings of `socket`.
     ///
     /// # Errors
     /// As `connect_timeout`.
@@ -97,7 +98,7 @@ impl TcpStream {
     /// The stream for tasks, if this is the only handle.
     ///
     /// # Errors
-    /// This stream, if there are clones.
+    /// The stream itself, if it has clones.
     pub fn into_async(self) -> Result<crate::TcpStream, TcpStream> {
         let mut open = Arc::try_unwrap(self.0).map_err(TcpStream)?;
         Ok(open.stream.take().expect("it is taken together with its last handle"))
@@ -111,7 +112,7 @@ impl TcpStream {
         Ok(TcpStream(self.0.clone()))
     }
 
-    /// The longest time that a read waits; `None` is no limit.
+    /// The longest time that a read waits; `None`: without limit.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
@@ -119,7 +120,7 @@ impl TcpStream {
         set(&self.0.mode.read_timeout_ns, timeout)
     }
 
-    /// The longest time that a write waits; `None` is no limit.
+    /// The longest time that a write waits; `None`: without limit.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
@@ -153,7 +154,8 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Shut down one direction, or both. After `Write` the peer reads the end of the stream.
+    /// Shut down one direction, or both. After `Write` the peer's reads return the end of the
+    /// stream.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] when the connection is over.
@@ -161,7 +163,7 @@ impl TcpStream {
         self.shut_down(how)
     }
 
-    /// Wait for data and copy it; it stays in the receive buffer.
+    /// Wait for data and copy it to `into`. The data also stays in the receive buffer.
     ///
     /// # Errors
     /// As `read`.
@@ -222,8 +224,8 @@ impl Read for &TcpStream {
 }
 
 impl Write for &TcpStream {
-    /// A blocking write takes all of `data`, as the kernel's does. After a time-out, or on a
-    /// nonblocking socket, it may take less.
+    /// A blocking write returns when the stack has taken all of `data`, as on Linux. After a
+    /// time-out, or on a nonblocking socket, it may have taken less.
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let handle = self.handle();
         let mut done = 0;

@@ -1,4 +1,5 @@
-//! Names: the addresses of hosts, asked by the resolver of `host` over the stack's own sockets.
+//! Addresses of hosts by name: the resolver of crate `host` asks name servers over the stack's own
+//! sockets.
 //!
 //! Called by: programs. [`Net::set_resolver`] sets the servers to ask; until then, only addresses
 //! and `localhost` can be looked up. [`StackLookup`] is for programs that poll a stack themselves.
@@ -48,10 +49,10 @@ use crate::waiting::Readiness;
 use crate::{Net, TcpSocket, TcpStream};
 pub use over_stack::StackLookup;
 
-/// The result of a look at a lookup.
+/// The result of one attempt of a lookup.
 pub(crate) enum Step {
     Found(Vec<IpAddr>),
-    /// The lookup's deadline is earlier now: look again with the new one.
+    /// The lookup's deadline is earlier now: the caller has to wait with the new deadline.
     Earlier,
 }
 
@@ -106,14 +107,15 @@ fn failed(error: LookupError) -> io::Error {
 }
 
 impl Net {
-    /// Set the servers to ask for names, and the names that are known; cached answers are
-    /// forgotten. [`Config::from_resolv_conf`] and [`Hosts::from_text`] read the system's files.
+    /// Set the name servers to ask and the names that need no server. Cached answers are forgotten.
+    /// [`Config::from_resolv_conf`] and [`Hosts::from_text`] read the system's files.
     ///
     /// # Errors
     /// The driver is gone.
     pub fn set_resolver(&self, config: Config, hosts: Hosts) -> io::Result<()> {
         let mut call = self.shared().call()?;
-        // Each resolver has a secret of its own, so that ids do not repeat.
+        // Each resolver has a secret of its own, so that a new resolver does not repeat the message
+        // ids of the last one.
         let drawn = call.stack.ports_to_try().next().unwrap_or(0);
         let [a, b] = call.stack.derived_secret(RESOLVER + (u64::from(drawn) << 32));
         call.resolver = Resolver::new(config, hosts, [a, b ^ call.stack.now().as_nanos()]);
@@ -128,13 +130,13 @@ impl Net {
         Ok(f(&mut self.shared().call()?.resolver))
     }
 
-    /// The addresses of a host: a name, or an address as text. IPv6 comes first. Dropping the
-    /// future ends the lookup.
+    /// The addresses of `host`, which is a name, or an address as text. IPv6 addresses come first.
+    /// Dropping the future ends the lookup.
     ///
     /// # Errors
-    /// [`LookupError`] inside of an error of kind [`io::ErrorKind::NotFound`] (no such name, or
-    /// without addresses), [`io::ErrorKind::InvalidInput`] (no name), [`io::ErrorKind::TimedOut`]
-    /// or [`io::ErrorKind::Other`].
+    /// An error that contains a [`LookupError`]. Its kind is [`io::ErrorKind::NotFound`] (the name
+    /// does not exist or has no addresses), [`io::ErrorKind::InvalidInput`] (`host` is not a name),
+    /// [`io::ErrorKind::TimedOut`] or [`io::ErrorKind::Other`].
     pub async fn lookup_host(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         self.lookup_host_of(host, Families::Both).await
     }
@@ -166,7 +168,7 @@ impl TcpSocket {
     /// [`Net::lookup_host`] finds.
     ///
     /// # Errors
-    /// The errors of both.
+    /// As [`Net::lookup_host`] and [`TcpSocket::connect_any`].
     pub async fn connect_host(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let addresses = self.net().lookup_host(host).await?;
         let remotes: Vec<_> = addresses.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();

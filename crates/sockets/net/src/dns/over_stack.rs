@@ -1,4 +1,4 @@
-//! [`StackLookup`]: a lookup over the sockets of a stack, one for each question.
+//! [`StackLookup`]: a lookup over sockets of a stack, one socket for each question.
 //!
 //! Called by: `dns`, and programs that poll a stack themselves.
 
@@ -9,7 +9,7 @@ use base::{Duration, Instant, Owner};
 use host::dns::{Action, Kind, Lookup, LookupError, Resolver, Send};
 use stack::{CallError, Stack, TcpHandle, UdpError, UdpHandle};
 
-/// When a device was full, the question is sent again after this time.
+/// After this time a question is sent again that a full device did not take.
 const FULL: Duration = Duration::from_millis(5);
 
 /// The socket of a question.
@@ -27,13 +27,13 @@ enum Received {
     Nothing,
 }
 
-/// A lookup with its sockets. Call [`StackLookup::poll`] after each poll of the stack, and by
-/// [`StackLookup::deadline`].
+/// A lookup with its sockets. Call [`StackLookup::poll`] after each poll of the stack, and at
+/// [`StackLookup::deadline`] at the latest.
 pub struct StackLookup {
     lookup: Lookup,
-    /// By kind.
+    /// One socket for each kind of question (A, AAAA).
     sockets: [Socket; 2],
-    /// When to send again, because a device was full.
+    /// When to send again what a full device did not take.
     again: Instant,
 }
 
@@ -42,18 +42,18 @@ fn index(kind: Kind) -> usize {
 }
 
 impl StackLookup {
-    /// A lookup that a [`Resolver`] has begun.
+    /// Continues a lookup that a [`Resolver`] has begun.
     pub fn new(lookup: Lookup) -> StackLookup {
         StackLookup { lookup, sockets: [Socket::None, Socket::None], again: Instant::NEVER }
     }
 
-    /// When to call [`StackLookup::poll`] if nothing is received.
+    /// When to call [`StackLookup::poll`] at the latest, if nothing is received.
     pub fn deadline(&self) -> Instant {
         self.lookup.deadline().min(self.again)
     }
 
-    /// Receive, and send messages that are due; returns the addresses once they are known, and the
-    /// sockets are closed then. A program that stops earlier calls [`StackLookup::close`].
+    /// Receive, and send messages that are due. Returns the addresses once they are known; the
+    /// sockets are closed then. A program that stops before that calls [`StackLookup::close`].
     pub fn poll(
         &mut self,
         stack: &mut Stack,
@@ -92,7 +92,7 @@ impl StackLookup {
         }
     }
 
-    /// Receive once for a question; `true` if there was something.
+    /// Receive once on the socket of a question; `true` if something was received.
     fn receive(
         &mut self,
         stack: &mut Stack,
@@ -137,7 +137,7 @@ impl StackLookup {
     }
 }
 
-/// Open a socket and send; `None` if that cannot be done.
+/// Open a socket and send a question; `None` if one of the two failed.
 fn open(stack: &mut Stack, send: Send, now: Instant) -> Option<Socket> {
     match send {
         Send::Udp(to, message) => {

@@ -1,4 +1,4 @@
-//! A TCP socket before it is opened: its settings, and how it connects or listens with them.
+//! A TCP socket before it is opened: its settings, and the calls that connect or listen with them.
 //!
 //! Called by: programs, `fast_open`, `shards`. Sizes and times are checked in `values`.
 
@@ -50,7 +50,7 @@ pub struct TcpSocket {
 }
 
 impl TcpSocket {
-    /// The stack's defaults.
+    /// A socket with the stack's default settings.
     pub fn new(net: &Net) -> TcpSocket {
         TcpSocket {
             net: net.clone(),
@@ -63,7 +63,7 @@ impl TcpSocket {
         }
     }
 
-    /// All TCP settings, as the stack has them.
+    /// All TCP settings, in the stack's own type.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
@@ -80,28 +80,29 @@ impl TcpSocket {
         self
     }
 
-    /// See [`TcpStream::set_tcp_user_timeout`]; it applies to connect as well.
+    /// See [`TcpStream::set_tcp_user_timeout`]. The time also limits the connect.
     pub fn set_tcp_user_timeout(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
         self.config.user_timeout = timeout.map(Into::into);
         self
     }
 
-    /// Send the User Timeout Option (RFC 5482) in the SYN with this time, and use the longer of it
-    /// and the peer's, between 100 s and one hour. `None`, the default, neither sends nor obeys the
-    /// option. A user timeout that was set explicitly takes precedence.
+    /// Send the User Timeout Option (RFC 5482) in the SYN with this time. The connection then uses
+    /// the longer of this time and the peer's, between 100 s and one hour. `None`, the default,
+    /// neither sends nor obeys the option. A time set by [`TcpSocket::set_tcp_user_timeout`] takes
+    /// precedence.
     pub fn set_user_timeout_option(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
         self.config.user_timeout_option = timeout.map(Into::into);
         self
     }
 
-    /// Size of the receive buffer in bytes, which is the largest window offered; turns its tuning
-    /// off.
+    /// Set the size of the receive buffer in bytes, which is the largest window offered, and turn
+    /// its tuning off.
     pub fn set_recv_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
         fixed_receive(&mut self.config, size);
         self
     }
 
-    /// Size of the send buffer in bytes; turns its tuning off.
+    /// Set the size of the send buffer in bytes, and turn its tuning off.
     pub fn set_send_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
         fixed_send(&mut self.config, size);
         self
@@ -127,21 +128,22 @@ impl TcpSocket {
 
     /// May `listen` use a port that has connections, open or in TIME-WAIT (SO_REUSEADDR)? On by
     /// default, as in `std` on Unix. Two listeners never share the same address and port. With
-    /// `true`, one may listen on a specific address and another on the unspecified one; a
-    /// connection goes to the more specific listener.
+    /// `true`, one listener may have a specific address and another one the unspecified address; a
+    /// connection goes to the listener with the more specific address.
     pub fn set_reuseaddr(&mut self, on: bool) -> &mut TcpSocket {
         self.reuse_address = on;
         self
     }
 
-    /// The user and groups that the socket belongs to; routes may be restricted to groups.
+    /// Set the user and groups that the socket belongs to. Routes may be restricted to groups.
     pub fn set_owner(&mut self, owner: Owner) -> &mut TcpSocket {
         self.owner = Some(owner);
         self
     }
 
-    /// The local address need not be one of the stack's (IP_TRANSPARENT): for proxies that connect
-    /// in another host's name. Answers have to be routed back here.
+    /// Allow a local address that is not one of the stack's (IP_TRANSPARENT): for proxies that
+    /// connect with another host's address. The network has to route the answers back to this
+    /// stack.
     pub fn set_transparent(&mut self, on: bool) -> &mut TcpSocket {
         self.ip.transparent = on;
         self
@@ -157,7 +159,7 @@ impl TcpSocket {
         &self.net
     }
 
-    /// The same settings at another shard.
+    /// The same settings for a socket of another shard.
     pub(crate) fn at(&self, net: &Net) -> TcpSocket {
         TcpSocket { net: net.clone(), ..self.clone() }
     }
@@ -171,7 +173,7 @@ impl TcpSocket {
         self.owner.clone().unwrap_or_else(|| inner.owner.clone())
     }
 
-    /// Local address, TCP settings and IP settings.
+    /// The local address, the TCP settings and the IP settings.
     pub(crate) fn ends(&self) -> (Option<SocketAddr>, &Config, IpSettings) {
         (self.local, &self.config, self.ip)
     }
@@ -199,7 +201,7 @@ impl TcpSocket {
     /// Listen at the bound address; port 0 stands for any free port.
     ///
     /// # Errors
-    /// As `std::net::TcpListener::bind`; [`io::ErrorKind::InvalidInput`] without `bind`.
+    /// As `std::net::TcpListener::bind`; [`io::ErrorKind::InvalidInput`] if `bind` was not called.
     pub fn listen(&self, backlog: usize) -> io::Result<TcpListener> {
         let local = self.local.ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidInput, "bind an address before listening")

@@ -1,7 +1,7 @@
 //! [`ShardsListener`]: listens at all shards, and accepts from any.
 //!
-//! Called by: programs. A connection is accepted by the shard that its flow belongs to; each shard
-//! has its own queue of the backlog's length.
+//! Called by: programs. The shard to which a connection's flow belongs accepts the connection. Each
+//! shard has its own queue, as long as the backlog.
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -11,14 +11,14 @@ use super::{PORTS_TRIED, Shards};
 use crate::wait::{wait, wait_for_any};
 use crate::{TcpListener, TcpSocket, TcpStream, error};
 
-/// The backlog of [`ShardsListener::bind`], of each shard.
+/// The backlog of each shard's listener in [`ShardsListener::bind`].
 const BACKLOG: usize = 1024;
 
 /// A TCP listener over several shards, for tasks of any runtime.
 pub struct ShardsListener {
     each: Vec<TcpListener>,
     local: SocketAddr,
-    /// The shard that is asked first, in turn.
+    /// Counts the calls, to choose the shard that is asked first.
     turn: AtomicUsize,
 }
 
@@ -27,7 +27,7 @@ impl ShardsListener {
     /// that is free at all shards.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
+    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit was hit.
     pub fn bind(shards: &Shards, local: SocketAddr) -> io::Result<ShardsListener> {
         let mut socket = TcpSocket::new(&shards.nets()[0]);
         ShardsListener::new(shards, socket.bind(local), BACKLOG)
@@ -84,7 +84,7 @@ impl ShardsListener {
     /// Accept a connection without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`].
+    /// [`io::ErrorKind::WouldBlock`] if no connection waits.
     pub fn try_accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let first = self.first();
         for number in 0..self.each.len() {
@@ -96,7 +96,7 @@ impl ShardsListener {
         Err(error::would_block())
     }
 
-    /// The listeners of the shards, for threads that each serve one.
+    /// The listeners of the shards, for programs with one thread for each shard.
     pub fn into_each(self) -> Vec<TcpListener> {
         self.each
     }

@@ -1,7 +1,8 @@
-//! [`ShardsUdpSocket`]: bound at all shards, receives from any. RFC 768.
+//! [`ShardsUdpSocket`]: a UDP socket that is bound at all shards and receives from any of them. RFC
+//! 768.
 //!
-//! Called by: programs. Datagrams of one flow keep their order, because one shard has them all;
-//! datagrams of different flows may overtake each other.
+//! Called by: programs. Datagrams of one flow keep their order, because one shard handles them all.
+//! Datagrams of different flows may overtake each other.
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ pub struct ShardsUdpSocket {
     shards: Shards,
     each: Vec<UdpSocket>,
     local: SocketAddr,
-    /// The shard that is asked first, in turn.
+    /// Counts the calls, to choose the shard that is asked first.
     turn: AtomicUsize,
 }
 
@@ -25,7 +26,7 @@ impl ShardsUdpSocket {
     /// is free at all shards.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
+    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit was hit.
     pub fn bind(shards: &Shards, local: SocketAddr) -> io::Result<ShardsUdpSocket> {
         let mut tries = if local.port() == 0 { PORTS_TRIED } else { 1 };
         loop {
@@ -47,8 +48,8 @@ impl ShardsUdpSocket {
         Ok(ShardsUdpSocket { shards: shards.clone(), each, local, turn: AtomicUsize::new(0) })
     }
 
-    /// The sockets of the shards, for options and groups: groups are joined at the first one, which
-    /// receives the datagrams to them.
+    /// The sockets of the shards, so that the program can set options and join groups. Groups are
+    /// joined at the first socket, which receives the datagrams to them.
     pub fn each(&self) -> &[UdpSocket] {
         &self.each
     }
@@ -84,7 +85,8 @@ impl ShardsUdpSocket {
         Err(error::would_block())
     }
 
-    /// Send a datagram, by the shard that its flow belongs to; waits while the device is full.
+    /// Send a datagram by the shard to which its flow belongs. The call waits while the device is
+    /// full.
     ///
     /// # Errors
     /// As [`UdpSocket::send_to`].
@@ -100,10 +102,10 @@ impl ShardsUdpSocket {
         self.towards(to).try_send_to(data, to)
     }
 
-    /// The socket for datagrams to `to`: always the same one, so that they keep their order.
-    /// Replies come to the socket of their own flow's shard.
+    /// The socket that sends datagrams to `to`: always the same one, so that they keep their order.
+    /// Replies come to the socket of the shard to which their own flow belongs.
     fn towards(&self, to: SocketAddr) -> &UdpSocket {
-        // A group's datagrams are looped back at the shard that has the group.
+        // The first shard is a member of the group, so only it can loop the datagram back.
         let index = if to.ip().is_multicast() { 0 } else { self.shards.index_of(self.local, to) };
         &self.each[index]
     }

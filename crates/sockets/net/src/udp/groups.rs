@@ -1,10 +1,10 @@
-//! Multicast: the groups that a UDP socket joins, and how it sends to groups. The names are those
-//! of `tokio` and `std`, or of `socket2` if those have none.
+//! Multicast: joining groups with a UDP socket, and the options for sending to groups. The names
+//! are those of `tokio` and `std`, or of `socket2` where these two have none.
 //!
-//! Called by: programs. An interface is named as in those libraries: over IPv4 by an address of
-//! ours on it, over IPv6 by its scope identifier ([`PortId::scope_id`], which is the port's number
-//! plus one); `0.0.0.0` and 0 stand for the port of the route, or the only port. A socket gets the
-//! datagrams of groups that it has joined itself, and no others.
+//! Called by: programs. As in those libraries, an interface is named over IPv4 by one of our
+//! addresses on it, over IPv6 by its scope identifier ([`PortId::scope_id`], which is the port's
+//! number plus one). `0.0.0.0` and 0 stand for the port of the route to the group, or for the only
+//! port. A socket gets the datagrams of groups that it has joined itself, and no others.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::io;
@@ -14,7 +14,8 @@ use stack::{GroupError, MulticastOptions, PortId, SourceChange, SourceFilter, St
 use super::UdpSocket;
 use crate::error;
 
-/// The port that an address of ours, or the unspecified one, stands for.
+/// The port that has the address `interface`. If `interface` is unspecified: the port of the route
+/// to the group, or the only port.
 fn port_v4(stack: &Stack, group: IpAddr, interface: Ipv4Addr) -> Result<PortId, GroupError> {
     let found = match interface.is_unspecified() {
         true => stack.group_port(group),
@@ -28,18 +29,19 @@ fn port_v6(stack: &Stack, group: IpAddr, scope_id: u32) -> Result<PortId, GroupE
 }
 
 impl UdpSocket {
-    /// Receive a group on the port that has the address `interface`.
+    /// Receive the datagrams to a group on the port that has the address `interface`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if it is no group; [`io::ErrorKind::AddrInUse`] if it is
-    /// joined already; [`io::ErrorKind::AddrNotAvailable`] without such a port; a limit.
+    /// [`io::ErrorKind::InvalidInput`] if `group` is not a multicast address;
+    /// [`io::ErrorKind::AddrInUse`] if the socket has joined it already;
+    /// [`io::ErrorKind::AddrNotAvailable`] if there is no such port; a limit was hit.
     pub fn join_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.with_port_v4(group, interface, |stack, socket, port| {
             stack.udp_join(socket, port, group.into())
         })
     }
 
-    /// Receive a group on the port with this scope identifier.
+    /// Receive the datagrams to a group on the port with the scope identifier `interface`.
     ///
     /// # Errors
     /// As [`UdpSocket::join_multicast_v4`].
@@ -49,31 +51,31 @@ impl UdpSocket {
         })
     }
 
-    /// Receive a group no more.
+    /// Leave a group: undoes [`UdpSocket::join_multicast_v4`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrNotAvailable`] if it is not joined.
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined the group.
     pub fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.with_port_v4(group, interface, |stack, socket, port| {
             stack.udp_leave(socket, port, group.into())
         })
     }
 
-    /// Receive a group no more.
+    /// Leave a group: undoes [`UdpSocket::join_multicast_v6`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrNotAvailable`] if it is not joined.
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined the group.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.with_port_v6(*group, interface, |stack, socket, port| {
             stack.udp_leave(socket, port, (*group).into())
         })
     }
 
-    /// Receive datagrams of `source` to a group (source-specific multicast, RFC 4607).
+    /// Receive the datagrams that `source` sends to a group (source-specific multicast, RFC 4607).
     ///
     /// # Errors
-    /// As [`UdpSocket::join_multicast_v4`]; [`io::ErrorKind::InvalidInput`] if all sources are
-    /// joined.
+    /// As [`UdpSocket::join_multicast_v4`]; [`io::ErrorKind::InvalidInput`] if the socket has
+    /// joined the group for all sources.
     pub fn join_ssm_v4(
         &self,
         source: Ipv4Addr,
@@ -86,10 +88,10 @@ impl UdpSocket {
         })
     }
 
-    /// Take back [`UdpSocket::join_ssm_v4`].
+    /// Undo [`UdpSocket::join_ssm_v4`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrNotAvailable`] if it is not joined.
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket has not joined this source.
     pub fn leave_ssm_v4(
         &self,
         source: Ipv4Addr,
@@ -102,7 +104,8 @@ impl UdpSocket {
         })
     }
 
-    /// Change one source of a group on a port: RFC 3678's joins and blocks, of either version.
+    /// Join, leave, block or unblock one source of a group on a port, as RFC 3678 defines it for
+    /// IPv4 and IPv6.
     ///
     /// # Errors
     /// As [`UdpSocket::join_ssm_v4`].
@@ -118,8 +121,8 @@ impl UdpSocket {
         changed.map_err(error::group)
     }
 
-    /// Receive these sources of a group on a port from now on; joins or leaves the group if
-    /// necessary.
+    /// Receive the sources that `filter` admits from now on. The socket joins or leaves the group
+    /// if that is necessary.
     ///
     /// # Errors
     /// As [`UdpSocket::join_multicast_v4`].
@@ -134,7 +137,8 @@ impl UdpSocket {
         set.map_err(error::group)
     }
 
-    /// TTL of datagrams to groups (IP_MULTICAST_TTL); 1 at first, with 0 they stay on this host.
+    /// Set the TTL of datagrams to groups (IP_MULTICAST_TTL). It is 1 at first; with 0 the
+    /// datagrams stay on this host.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] above 255.
@@ -151,17 +155,18 @@ impl UdpSocket {
         Ok(self.multicast()?.hops.into())
     }
 
-    /// Hop limit of datagrams to groups (IPV6_MULTICAST_HOPS): the same as
+    /// Set the hop limit of datagrams to groups (IPV6_MULTICAST_HOPS): the same setting as
     /// [`UdpSocket::set_multicast_ttl_v4`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`UdpSocket::set_multicast_ttl_v4`].
     pub fn set_multicast_hops_v6(&self, hops: u32) -> io::Result<()> {
         self.set_multicast_ttl_v4(hops)
     }
 
-    /// Whether sockets of this stack that have joined a group get the datagrams that this one sends
-    /// to it, this socket included (IP_MULTICAST_LOOP of the sender); on at first.
+    /// Set whether the datagrams that this socket sends to a group also go to sockets of this stack
+    /// that have joined the group, this one included (IP_MULTICAST_LOOP of the sender). On at
+    /// first.
     ///
     /// # Errors
     /// The driver is gone.
@@ -177,7 +182,7 @@ impl UdpSocket {
         Ok(self.multicast()?.loops)
     }
 
-    /// The same as [`UdpSocket::set_multicast_loop_v4`]: a socket has one setting.
+    /// The same setting as [`UdpSocket::set_multicast_loop_v4`].
     ///
     /// # Errors
     /// The driver is gone.
@@ -193,11 +198,11 @@ impl UdpSocket {
         self.multicast_loop_v4()
     }
 
-    /// Send to groups by the port that has this address (IP_MULTICAST_IF); unspecified: by the
-    /// routes again.
+    /// Send to groups by the port that has the address `interface` (IP_MULTICAST_IF). With the
+    /// unspecified address the routes choose the port, as at first.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrNotAvailable`] without such a port.
+    /// [`io::ErrorKind::AddrNotAvailable`] if there is no such port.
     pub fn set_multicast_if_v4(&self, interface: Ipv4Addr) -> io::Result<()> {
         let port = match interface.is_unspecified() {
             true => None,
@@ -207,11 +212,11 @@ impl UdpSocket {
         self.set_multicast(|options| options.port = port)
     }
 
-    /// Send to groups by the port with this scope identifier (IPV6_MULTICAST_IF); 0: by the
-    /// routes again.
+    /// Send to groups by the port with the scope identifier `interface` (IPV6_MULTICAST_IF). With 0
+    /// the routes choose the port, as at first.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrNotAvailable`] without such a port.
+    /// [`io::ErrorKind::AddrNotAvailable`] if there is no such port.
     pub fn set_multicast_if_v6(&self, interface: u32) -> io::Result<()> {
         self.set_multicast(|options| options.port = PortId::of_scope(interface))
     }

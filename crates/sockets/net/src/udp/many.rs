@@ -1,5 +1,5 @@
-//! Many datagrams in one call: the lock is taken, the clock read and the device called once for all
-//! of them.
+//! Many datagrams in one call, which takes the lock, reads the clock and calls the device once for
+//! all of them.
 //!
 //! Called by: programs; `blocking/datagrams.rs` for threads. The calls are like recvmmsg, sendmmsg,
 //! UDP_GRO and UDP_SEGMENT of Linux.
@@ -51,7 +51,8 @@ impl UdpSocket {
             if let Some(error) = refused(inner, handle, connected) {
                 return Poll::Ready(Err(error));
             }
-            // The time of the call is the stack's already.
+            // The stack has been given the time of this call already, so the argument does not
+            // matter.
             sent(inner.stack.udp_send_many(handle, datagrams, base::Instant::ZERO))
         }
     }
@@ -89,9 +90,9 @@ impl UdpSocket {
         }
     }
 
-    /// Wait for a datagram, and take all that have arrived: one in each buffer, or several of equal
-    /// size if the socket coalesces ([`stack::UdpOptions::coalesces`]). Returns how many buffers
-    /// were filled; `received` describes the content of each.
+    /// Wait for a datagram, and take all that have arrived. Each buffer gets one datagram, or
+    /// several of equal size if the socket coalesces ([`stack::UdpOptions::coalesces`]). Returns
+    /// how many buffers were filled; `received` describes the content of each.
     ///
     /// # Errors
     /// The driver is gone; the pending error of a connected socket.
@@ -104,22 +105,22 @@ impl UdpSocket {
         wait(self.net.shared(), self.readiness(), look).await
     }
 
-    /// Send datagrams in order, each to its own destination; returns how many were sent, at least
-    /// one. Waits while the device is full.
+    /// Send datagrams in order, each to its own destination. Returns how many were sent, at least
+    /// one. The call waits while the device is full.
     ///
     /// # Errors
-    /// The errors of [`UdpSocket::send_to`], about the first.
+    /// As [`UdpSocket::send_to`]; reported only if the first datagram could not be sent.
     pub async fn send_many(&self, datagrams: &[(SocketAddr, &[u8])]) -> io::Result<usize> {
         wait(self.net.shared(), Readiness::Room, self.look_send_many(datagrams)).await
     }
 
-    /// Send `data` in datagrams of `segment_size` bytes, the last one perhaps shorter; at most 64
-    /// datagrams and 65,535 bytes. Returns how many bytes were sent, in whole datagrams. Waits
-    /// while the device is full.
+    /// Send `data` in datagrams of `segment_size` bytes; the last one may be shorter. One call
+    /// sends at most 64 datagrams and 65,535 bytes. Returns how many bytes were sent, in whole
+    /// datagrams. The call waits while the device is full.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] beyond those limits; a datagram larger than the path carries
-    /// (the system's EMSGSIZE); others as [`UdpSocket::send_to`].
+    /// [`io::ErrorKind::InvalidInput`] beyond those limits; the system's EMSGSIZE if a datagram is
+    /// larger than the path's MTU; others as [`UdpSocket::send_to`].
     pub async fn send_segments(
         &self,
         data: &[u8],
@@ -130,8 +131,8 @@ impl UdpSocket {
         wait(self.net.shared(), Readiness::Room, look).await
     }
 
-    /// [`UdpSocket::send_to`] from this address of the stack's, such as the one that a request was
-    /// sent to ([`UdpReceived::to`]).
+    /// [`UdpSocket::send_to`] with the source address `from`, one of the stack's: for example the
+    /// address to which a request was sent ([`UdpReceived::to`]).
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrNotAvailable`]; others as [`UdpSocket::send_to`].

@@ -13,7 +13,7 @@ use crate::error;
 use crate::options::{valid_tos, valid_ttl};
 
 impl UdpSocket {
-    /// Let the socket send to broadcast addresses (SO_BROADCAST); at first it may not.
+    /// Let the socket send to broadcast addresses (SO_BROADCAST). It is off at first.
     ///
     /// # Errors
     /// The driver is gone.
@@ -22,7 +22,7 @@ impl UdpSocket {
         call.stack.udp_set_broadcast(self.handle, on).map_err(error::udp)
     }
 
-    /// TTL or hop limit of sent datagrams (IP_TTL, IPV6_UNICAST_HOPS).
+    /// Set the TTL or hop limit of sent datagrams (IP_TTL, IPV6_UNICAST_HOPS).
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for 0 and above 255.
@@ -39,7 +39,7 @@ impl UdpSocket {
         self.ip(|ip| ip.ttl.into())
     }
 
-    /// Type of service or traffic class of sent datagrams (IP_TOS, IPV6_TCLASS).
+    /// Set the type of service or traffic class of sent datagrams (IP_TOS, IPV6_TCLASS).
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] above 255.
@@ -69,8 +69,8 @@ impl UdpSocket {
         self.net.shared().call()?.stack.udp_options(self.handle).ok_or_else(error::aborted)
     }
 
-    /// Set the options of the socket, all at once: change those that [`UdpSocket::options`]
-    /// returns.
+    /// Set all options of the socket at once: take those that [`UdpSocket::options`] returns, and
+    /// change some.
     ///
     /// # Errors
     /// The driver is gone.
@@ -79,8 +79,9 @@ impl UdpSocket {
         call.stack.udp_set_options(self.handle, options).map_err(error::udp)
     }
 
-    /// Take the reports of the network about this socket's datagrams, oldest first, if
-    /// [`UdpOptions::error_queue`] is on. Such messages can be forged: they are hints, not proofs.
+    /// Take the reports of the network (ICMP errors) about this socket's datagrams, oldest first,
+    /// if [`UdpOptions::error_queue`] is on. Anybody can forge such messages: they are hints, not
+    /// proofs.
     ///
     /// # Errors
     /// The driver is gone.
@@ -88,22 +89,22 @@ impl UdpSocket {
         Ok(self.net.shared().call()?.stack.udp_take_errors(self.handle))
     }
 
-    /// The largest packet, IP header included, that leaves for `remote` in one piece, as far as is
-    /// known (IP_MTU).
+    /// The largest packet, IP header included, that can be sent to `remote` without fragments, as
+    /// far as the stack knows the path (IP_MTU).
     ///
     /// # Errors
-    /// Unreachable.
+    /// `remote` is unreachable.
     pub fn path_mtu(&self, remote: SocketAddr) -> io::Result<Mtu> {
         let mut call = self.net.shared().call()?;
         call.stack.udp_path_mtu(self.handle, remote).map_err(error::udp)
     }
 
-    /// Send a probe of the path's MTU without waiting: never in fragments, whatever MTU the path is
-    /// known to have. [`stack::dplpmtud`] chooses the size.
+    /// Send a probe of the path's MTU without waiting. The probe is never fragmented, whatever MTU
+    /// the stack believes the path to have. [`stack::dplpmtud`] chooses the size.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`], unreachable, or larger than the port sends (the system's
-    /// EMSGSIZE).
+    /// [`io::ErrorKind::WouldBlock`]; `to` is unreachable; the datagram is larger than the port
+    /// sends (the system's EMSGSIZE).
     pub fn try_send_probe(&self, data: &[u8], to: SocketAddr) -> io::Result<()> {
         let mut call = self.net.shared().call()?;
         let sent = call.stack.udp_send_probe(self.handle, to, data, base::Instant::ZERO);

@@ -12,8 +12,9 @@ use super::block_on;
 use crate::inner::Shared;
 use crate::waiting::Readiness;
 
-/// Output at the end of a call may cause an event for the thread that is about to sleep: paced
-/// output makes room for a writer. Here the event is the end of the connection.
+/// The end of a call sends what is due, and that may cause an event for the thread that is about to
+/// sleep: for example, paced output makes room for a writer. Here the event is the end of the
+/// connection.
 #[test]
 fn what_the_end_of_a_waiting_call_reports_is_not_missed() {
     let (client, server) = pair(&PairConfig::new([7, 8]));
@@ -37,5 +38,5 @@ fn what_the_end_of_a_waiting_call_reports_is_not_missed() {
             _ => Poll::Ready(Ok(())),
         }
     });
-    assert_eq!(answer.expect("no error"), Some(()), "it slept on");
+    assert_eq!(answer.expect("no error"), Some(()), "the thread was not woken");
 }

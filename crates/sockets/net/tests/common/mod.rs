@@ -13,11 +13,11 @@ use wirespeed_net::{Driver, DriverThread, Net};
 /// A time limit that suffices on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Two stacks, the client's and the server's.
+/// Two stacks, those of the client and the server.
 pub(crate) struct Ends {
     pub(crate) client: Net,
     pub(crate) server: Net,
-    /// An address of the server with a port that is free.
+    /// An address of the server with an unused port.
     pub(crate) to: SocketAddr,
 }
 
@@ -31,17 +31,17 @@ fn stacks(tune: impl FnOnce(&mut PairConfig)) -> (Stack, Stack, SocketAddr) {
 }
 
 impl Ends {
-    /// Driven by threads.
+    /// Stacks that are run by driver threads.
     pub(crate) fn threads() -> Ends {
         Ends::threads_with(|_| {}).0
     }
 
     pub(crate) fn threads_with(tune: impl FnOnce(&mut PairConfig)) -> (Ends, [DriverThread; 2]) {
         let (ends, [a, b]) = Ends::undriven(tune);
-        (ends, [a.spawn_thread().expect("a thread"), b.spawn_thread().expect("a thread")])
+        (ends, [a.spawn_thread().expect("a thread"), b.spawn_thread().expect("the thread starts")])
     }
 
-    /// Driven by tasks of the current runtime.
+    /// Stacks that are run by tasks of the current runtime.
     pub(crate) fn tasks() -> Ends {
         let (ends, drivers) = Ends::undriven(|_| {});
         for driver in drivers {
@@ -56,20 +56,25 @@ impl Ends {
         (Ends { client, server, to }, [a, b])
     }
 
-    /// Number of connections and buffers of both stacks.
+    /// Numbers of connections and buffers that the stacks hold: the client's, then the server's.
     pub(crate) fn held(&self) -> [usize; 4] {
         let count = |net: &Net| {
-            net.with_stack(|s| (s.connection_count(), s.pool().outstanding())).expect("driven")
+            net.with_stack(|s| (s.connection_count(), s.pool().outstanding()))
+                .expect("the driver runs")
         };
         let ((a, b), (c, d)) = (count(&self.client), count(&self.server));
         [a, b, c, d]
     }
 
-    /// Wait until neither stack holds anything.
+    /// Wait until neither stack holds a connection or a buffer.
     pub(crate) fn wait_empty(&self) {
         let end = Instant::now() + SOON;
         while self.held() != [0; 4] {
-            assert!(Instant::now() < end, "still held: {:?}", self.held());
+            assert!(
+                Instant::now() < end,
+                "connections and buffers were not released in time: {:?}",
+                self.held()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -78,18 +83,22 @@ impl Ends {
     pub(crate) async fn drained(&self) {
         let end = Instant::now() + SOON;
         while self.held() != [0; 4] {
-            assert!(Instant::now() < end, "still held: {:?}", self.held());
+            assert!(
+                Instant::now() < end,
+                "connections and buffers were not released in time: {:?}",
+                self.held()
+            );
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 }
 
-/// Bytes that depend on their position.
+/// `len` bytes, each of which depends on its position.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + i / 65_521) as u8).collect()
 }
 
-/// Run a test for tasks on each kind of runtime.
+/// Runs a test for tasks on a current-thread runtime and on one with several threads.
 pub(crate) fn on_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
     let current = tokio::runtime::Builder::new_current_thread().enable_all().build();
     current.expect("a runtime").block_on(async {

@@ -1,5 +1,5 @@
-//! A server, an honest client with a stack, and up to a hundred thousand strangers made of raw
-//! segments, all behind one device of the server.
+//! A server, an honest client with a stack, and up to a hundred thousand hosts made of raw segments
+//! (strangers). One device connects the server with all of them.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// The initial sequence number of all strangers.
 const ISS: u32 = 1_000;
 
-/// The behaviour of strangers after a SYN-ACK.
+/// What a stranger does after the server's SYN-ACK.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Nothing: the third segment of the handshake is never sent.
+    /// Send nothing: the third segment of the handshake never comes.
     Silent,
     /// Open the connection, send one byte, and wait.
     Slow,
@@ -34,11 +34,12 @@ pub(crate) enum Manner {
 pub(crate) struct Heard {
     pub(crate) syn_acks: AtomicUsize,
     pub(crate) resets: AtomicUsize,
-    /// By number: true if its SYN was answered.
+    /// For each stranger by number: was its SYN answered?
     answered: Vec<AtomicBool>,
 }
 
-/// The stacks, and the threads that carry frames between them and the strangers.
+/// The two stacks, and the threads that carry frames between the server, the client and the
+/// strangers.
 pub(crate) struct Fixture {
     pub(crate) server: Net,
     pub(crate) client: Net,
@@ -55,11 +56,11 @@ fn net(ip: Ipv4Addr, seed: u64, tune: impl FnOnce(&mut StackConfig)) -> (Net, Dr
     let mut stack = Stack::new(config);
     let addresses = vec![Cidr::new(ip.into(), 8).expect("a short prefix")];
     stack.add_port(Box::new(device), PortConfig { addresses, ..PortConfig::default() });
-    let (net, driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, driver) = Net::spawn_thread(stack).expect("the thread starts");
     (net, driver, end)
 }
 
-/// The address of stranger `n`.
+/// The address and port of stranger `n`.
 fn stranger(n: usize) -> SocketAddrV4 {
     let [_, a, b, c] = (n as u32).to_be_bytes();
     SocketAddrV4::new(Ipv4Addr::new(10, 16 + a, b, c), 4_000)
@@ -70,7 +71,7 @@ fn number_of(at: SocketAddrV4) -> usize {
     u32::from_be_bytes([0, a.wrapping_sub(16), b, c]) as usize
 }
 
-/// Receive frames from `from` until it is closed.
+/// Call `each` with every frame received from `from`, until `from` is closed.
 fn carry(from: Arc<End>, mut each: impl FnMut(&[u8]) + Send + 'static) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut room = vec![0; 2_000];
@@ -85,7 +86,7 @@ fn carry(from: Arc<End>, mut each: impl FnMut(&[u8]) + Send + 'static) -> JoinHa
 }
 
 impl Fixture {
-    /// `strangers` is their number.
+    /// Makes the stacks and threads. `strangers` is the number of strangers.
     pub(crate) fn new(
         strangers: usize,
         manner: Manner,
@@ -101,7 +102,7 @@ impl Fixture {
         let from_server = carry(wire.clone(), move |packet| {
             let Some(segment) = Segment::of(packet) else { return };
             if *segment.dst.ip() == CLIENT {
-                // A full queue drops the packet, as a switch would.
+                // If the queue to the client is full, the packet is dropped, as by a switch.
                 let _ = to_client.try_send(packet);
             } else if let Some(answer) = hears.answer(&segment, manner) {
                 let _ = to_server.send(&answer);
@@ -121,8 +122,8 @@ impl Fixture {
         }
     }
 
-    /// Send a SYN from each stranger to `port`, as fast as the server takes them, except from those
-    /// that were answered already.
+    /// Send a SYN to `port` from each stranger that was not answered yet, as fast as the server
+    /// takes them.
     pub(crate) fn flood(&self, port: u16) {
         for n in 0..self.heard.answered.len() {
             if !self.heard.answered[n].load(Ordering::Relaxed) {
@@ -147,14 +148,14 @@ impl Fixture {
     pub(crate) fn reset_all(&self, port: u16) {
         for n in 0..self.heard.answered.len() {
             let dst = SocketAddrV4::new(SERVER, port);
-            // The sequence number behind the one byte of a slow stranger.
+            // The sequence number after the one byte that a slow stranger has sent.
             let seq = ISS + 2;
             let reset = Segment { src: stranger(n), dst, seq, ack: 0, flags: RST };
             self.wire.send(&reset.packet(&[])).expect("the server is there");
         }
     }
 
-    /// The server's address.
+    /// The server's address with port `port`.
     pub(crate) fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::new(SERVER.into(), port)
     }

@@ -1,6 +1,6 @@
-//! A hundred thousand strangers that connect and are refused, leave their handshake half-open, or
-//! open a connection and are slow. Memory stays within the limits, every refusal is counted by
-//! name, and an honest client of the same listener or forwarder is served.
+//! A hundred thousand strangers connect. The server refuses them, or they leave their handshake
+//! half-open, or they open a connection and are slow. Memory stays within the limits, every refusal
+//! is counted by name, and an honest client of the same listener or forwarder is served.
 
 mod fixture;
 pub(crate) mod segment;
@@ -24,7 +24,7 @@ const STRANGERS: usize = 100_000;
 const PORT: u16 = 7;
 /// Limit on half-open connections of the listener and the forwarder.
 const BACKLOG: usize = 1024;
-/// The server's buffers, in bytes.
+/// Limit on the server's buffers, in bytes.
 const MBUF_BYTES: usize = 16 << 20;
 
 fn runtime() -> Runtime {
@@ -47,13 +47,13 @@ fn serve_listener(runtime: &Runtime, net: &Net, at: SocketAddr) {
     });
 }
 
-/// Complete requests for `PORT`, refuse all others.
+/// Complete requests of the forwarder for `PORT`, and refuse all others.
 fn serve_forwarder(runtime: &Runtime, net: &Net) {
     let forwarder = Forwarder::new(net, Default::default(), BACKLOG).expect("the first");
     runtime.spawn(async move {
         while let Ok(request) = forwarder.accept().await {
             if request.dst().port() != PORT {
-                request.reset().expect("driven");
+                request.reset().expect("the driver runs");
                 continue;
             }
             tokio::spawn(async move { serve(request.complete().await?).await });
@@ -61,7 +61,7 @@ fn serve_forwarder(runtime: &Runtime, net: &Net) {
     });
 }
 
-/// One honest request.
+/// One request of an honest client, and its answer.
 fn ask(net: &Net, at: SocketAddr) -> io::Result<()> {
     let mut stream = blocking::TcpStream::connect_timeout(net, at, SOON)?;
     stream.set_read_timeout(Some(SOON))?;
@@ -95,11 +95,11 @@ impl Honest {
     }
 }
 
-/// Poll snapshots until `over`; the maximum of each value.
+/// Take snapshots until `over` is set. Returns the maximum of each value.
 fn most_until(net: &Net, over: &AtomicBool) -> Snapshot {
     let mut most = Snapshot::default();
     while !over.load(Ordering::Relaxed) {
-        let now = net.with_stack(|stack| stack.snapshot()).expect("driven");
+        let now = net.with_stack(|stack| stack.snapshot()).expect("the driver runs");
         most.connections = most.connections.max(now.connections);
         most.half_open = most.half_open.max(now.half_open);
         most.pool_bytes = most.pool_bytes.max(now.pool_bytes);
@@ -108,7 +108,8 @@ fn most_until(net: &Net, over: &AtomicBool) -> Snapshot {
     most
 }
 
-/// Flood `port` while an honest client asks at `PORT` and the server's maxima are recorded.
+/// Flood `port` while an honest client sends requests to `PORT` and the server's maxima are
+/// recorded.
 fn under_flood(fixture: &Fixture, port: u16, rounds: usize) -> (Honest, Snapshot) {
     let over = AtomicBool::new(false);
     let at = fixture.at(PORT);
@@ -125,31 +126,33 @@ fn under_flood(fixture: &Fixture, port: u16, rounds: usize) -> (Honest, Snapshot
     })
 }
 
-/// After the flood a request is served at the first connect, possibly after a SYN retransmission or
-/// two.
+/// After the flood, the first connect succeeds and its request is served. The SYN may need a
+/// retransmission or two.
 fn served_afterwards(fixture: &Fixture) {
     ask(&fixture.client, fixture.at(PORT)).expect("served after the flood");
 }
 
 fn drops(fixture: &Fixture, reason: DropReason) -> usize {
-    fixture.server.with_stack(|stack| stack.drops().of(reason)).expect("driven") as usize
+    fixture.server.with_stack(|stack| stack.drops().of(reason)).expect("the driver runs") as usize
 }
 
 fn counted(fixture: &Fixture, counter: Counter) -> usize {
-    fixture.server.with_stack(|stack| stack.counters().of(counter)).expect("driven") as usize
+    fixture.server.with_stack(|stack| stack.counters().of(counter)).expect("the driver runs")
+        as usize
 }
 
-/// Wait until `so` holds, that is, until the server has processed all frames on the link.
+/// Wait until `so` is true. It becomes true when the server has processed all frames on the link.
 fn settled(fixture: &Fixture, so: impl Fn(&Fixture) -> bool) {
     let end = Instant::now() + SOON;
     while !so(fixture) {
         let reasons: Vec<_> =
-            fixture.server.with_stack(|s| s.drops().nonzero().collect()).expect("driven");
+            fixture.server.with_stack(|s| s.drops().nonzero().collect()).expect("the driver runs");
         if Instant::now() >= end {
             let of = |counter| counted(fixture, counter);
             panic!(
-                "not settled: {reasons:?}; {} open, cookies sent {}, accepted {}, refused {}",
-                fixture.server.with_stack(|s| s.connection_count()).expect("driven"),
+                "frames are not processed: {reasons:?}; {} open, cookies sent {}, \
+                 accepted {}, refused {}",
+                fixture.server.with_stack(|s| s.connection_count()).expect("the driver runs"),
                 of(Counter::TcpCookiesSent),
                 of(Counter::TcpCookiesAccepted),
                 of(Counter::TcpCookiesRefused),
@@ -170,10 +173,11 @@ fn refused_by_a_stack_without_that_listener() {
     serve_listener(&runtime, &fixture.server, fixture.at(PORT));
     let (honest, most) = under_flood(&fixture, 9, 1);
     println!("{honest:?} {most:?}");
-    // An honest client that had to wait may have retransmitted to a connection that is over.
+    // An honest client that had to wait may have retransmitted segments of a connection that is
+    // over, so there may be more drops than strangers.
     settled(&fixture, |fixture| drops(fixture, DropReason::TcpNoSocket) >= STRANGERS);
     let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
-    let unanswered = fixture.server.with_stack(hits).expect("driven") as usize;
+    let unanswered = fixture.server.with_stack(hits).expect("the driver runs") as usize;
     let refused = drops(&fixture, DropReason::TcpNoSocket);
     assert_eq!(counted(&fixture, Counter::TcpResetsOut) + unanswered, refused);
     assert!(honest.served > 0 && honest.failed == 0, "{honest:?}");
@@ -190,10 +194,10 @@ fn refused_by_a_forwarder() {
     serve_forwarder(&runtime, &fixture.server);
     let (honest, most) = under_flood(&fixture, 9, 1);
     println!("{honest:?} {most:?}");
-    // Each SYN was refused by the program, or its record found no room.
+    // The program refused each SYN, or there was no room for the SYN's record.
     let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
     settled(&fixture, |fixture| {
-        let unanswered = fixture.server.with_stack(hits).expect("driven") as usize;
+        let unanswered = fixture.server.with_stack(hits).expect("the driver runs") as usize;
         let refused = counted(fixture, Counter::TcpResetsOut) + unanswered;
         refused + drops(fixture, DropReason::TcpBacklogFull) >= STRANGERS
     });
@@ -233,7 +237,7 @@ fn half_open_at_a_forwarder() {
     assert!(most.half_open <= BACKLOG, "{most:?}");
     assert!(most.connections < BACKLOG + 100, "{most:?}");
     assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
-    let requests = fixture.server.with_stack(|s| s.request_count()).expect("driven");
+    let requests = fixture.server.with_stack(|s| s.request_count()).expect("the driver runs");
     assert!(requests <= Limit::ForwardRequests.default_value(), "{requests}");
     // Every refusal is counted.
     settled(&fixture, |fixture| syns_refused(fixture) > 0);
@@ -241,14 +245,15 @@ fn half_open_at_a_forwarder() {
     fixture.end();
 }
 
-/// SYNs that were dropped because the backlog was full, or because they had overrun the device: a
-/// busy machine decides which.
+/// The number of SYNs that were dropped because the backlog was full, or because they came too fast
+/// for the device. Which of the two it is depends on how busy the machine is.
 fn syns_refused(fixture: &Fixture) -> usize {
     let reasons = [DropReason::TcpBacklogFull, DropReason::TcpSynOnce];
     reasons.into_iter().map(|reason| drops(fixture, reason)).sum()
 }
 
-/// All are accepted: each is a connection with a task that waits for the rest of its request.
+/// All strangers are accepted: each has a connection, and a task that waits for the rest of its
+/// request.
 #[test]
 fn slow_at_a_listener() {
     let runtime = runtime();
@@ -273,8 +278,8 @@ fn slow_at_a_forwarder() {
     fixture.end();
 }
 
-/// Strangers whose half-open connection was replaced by another, or whose cookie came back while
-/// the accept queue was full. They send nothing that would bring the cookie again.
+/// The number of strangers whose half-open connection was replaced by a newer one, or whose cookie
+/// came back while the accept queue was full. They send nothing that would bring the cookie again.
 fn late(fixture: &Fixture) -> usize {
     counted(fixture, Counter::TcpHalfOpenReplaced) + counted(fixture, Counter::TcpCookiesLate)
 }
@@ -289,13 +294,13 @@ fn slow(fixture: &Fixture) {
         served += honest.served;
         failed += honest.failed;
         rounds += 1;
-        assert!(rounds < 100, "{} are open", fixture.answered());
+        assert!(rounds < 100, "after 100 rounds only {} connections are open", fixture.answered());
     }
-    // On a busy machine the honest client may be the late one.
+    // On a busy machine it may be the honest client that comes too late.
     assert!(served > failed, "{served} were served in {rounds} rounds, {failed} were not");
-    // All but those that were too late on a busy machine.
+    // All strangers have open connections, except those that came too late on a busy machine.
     settled(fixture, |fixture| {
-        let open = fixture.server.with_stack(|s| s.connection_count()).expect("driven");
+        let open = fixture.server.with_stack(|s| s.connection_count()).expect("the driver runs");
         open + late(fixture) >= strangers
     });
     served_afterwards(fixture);
@@ -303,18 +308,18 @@ fn slow(fixture: &Fixture) {
         fixture.server.with_stack(|s| (s.pool().outstanding(), s.snapshot().pool_bytes)).unwrap();
     let late = late(fixture);
     println!("{held} buffers held, {pool} bytes of buffers, {late} were late");
-    assert!(late < strangers / 2, "{late} found no place");
-    assert!(held < 1000, "{held} buffers are held for readers who have read");
-    // They reset; all their state goes.
+    assert!(late < strangers / 2, "{late} of {strangers} strangers came too late");
+    assert!(held < 1000, "{held} buffers are still held although all data was read");
+    // The strangers send RSTs, and all their state is removed.
     fixture.reset_all(PORT);
     settled(fixture, |fixture| {
-        fixture.server.with_stack(|s| s.connection_count()).expect("driven") < 10
+        fixture.server.with_stack(|s| s.connection_count()).expect("the driver runs") < 10
     });
     served_afterwards(fixture);
 }
 
-/// Slow strangers reach the limit on connections. Newcomers are refused by name, and are served
-/// again as soon as the program drops the slow ones.
+/// Slow strangers reach the limit on connections. Newcomers are refused, which is counted by name.
+/// As soon as the program drops the slow connections, newcomers are served again.
 #[test]
 fn slow_up_to_the_limit_of_connections() {
     let runtime = runtime();
@@ -325,8 +330,9 @@ fn slow_up_to_the_limit_of_connections() {
     let listener = TcpListener::bind(&fixture.server, fixture.at(PORT)).expect("free");
     runtime.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // A slow stranger is reset; a FIN would wait for its acknowledgment.
-            stream.set_linger(Some(Duration::ZERO)).expect("driven");
+            // The slow stranger's connection is reset, because after a FIN it would wait for an
+            // acknowledgment.
+            stream.set_linger(Some(Duration::ZERO)).expect("the driver runs");
             tokio::spawn(tokio::time::timeout(Duration::from_secs(2), serve(stream)));
         }
     });

@@ -1,4 +1,5 @@
-//! IPv4 packets with a TCP segment, built and parsed by hand, for peers that have no stack.
+//! IPv4 packets that carry a TCP segment, built and parsed without a stack, for peers made of raw
+//! segments.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -8,7 +9,7 @@ pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
 
-/// The fields that the tests use.
+/// The fields of a segment that the tests use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) src: SocketAddrV4,
@@ -22,7 +23,7 @@ fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&b| b.into())).sum()
 }
 
-/// RFC 1071.
+/// The Internet checksum (RFC 1071) of data with this sum of 16-bit words.
 fn checksum(mut sum: u32) -> [u8; 2] {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -31,7 +32,7 @@ fn checksum(mut sum: u32) -> [u8; 2] {
 }
 
 impl Segment {
-    /// The packet, with `payload`.
+    /// The IPv4 packet with this segment and `payload`.
     pub(crate) fn packet(&self, payload: &[u8]) -> Vec<u8> {
         let len = (40 + payload.len()) as u16;
         let mut out = vec![0; 40];

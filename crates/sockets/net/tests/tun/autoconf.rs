@@ -1,6 +1,6 @@
-//! IPv6 autoconfiguration with the kernel at the other end of a TAP: radvd advertises prefix, route
-//! and name server; duplicates are found in both directions; the kernel's redirects are followed.
-//! RFC 4861, RFC 4862, RFC 8106.
+//! IPv6 autoconfiguration with the kernel at the other end of a TAP. radvd advertises a prefix, a
+//! route and a name server; duplicate addresses are found by the stack and by the kernel; the stack
+//! follows the kernel's redirects. RFC 4861, RFC 4862, RFC 8106.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr};
@@ -38,8 +38,8 @@ fn v6(text: &str) -> Ipv6Addr {
     text.parse().expect("an address")
 }
 
-/// A driven stack on a TAP, with these addresses; the kernel's end has its link-local address and
-/// these.
+/// A stack on a TAP with the addresses `ours`, run by a driver thread. The kernel's end has its
+/// link-local address and the addresses `kernel`.
 fn net(kernel: &[&str], ours: &[&str]) -> (Net, DriverThread) {
     let config = Config { name: Some("ws0".to_owned()), ..Config::default() };
     let mut tap = Tap::open(&config).expect("root opens a TAP");
@@ -53,11 +53,11 @@ fn net(kernel: &[&str], ours: &[&str]) -> (Net, DriverThread) {
     let mac = tap.our_mac().expect("Ethernet");
     let port = stack.add_port(Box::new(tap), PortConfig { mac, addresses });
     assert_eq!(port, PORT);
-    Net::spawn_thread(stack).expect("a thread")
+    Net::spawn_thread(stack).expect("the thread starts")
 }
 
 fn with<T>(net: &Net, f: impl FnOnce(&mut Stack) -> T) -> T {
-    net.with_stack(f).expect("driven")
+    net.with_stack(f).expect("the driver runs")
 }
 
 fn state_of(net: &Net, ip: IpAddr) -> Option<AddressState> {
@@ -73,7 +73,7 @@ fn set(name: &str, value: &str) {
     std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// radvd on the kernel's end, until this is dropped.
+/// Starts radvd on the kernel's end; it runs until the value is dropped.
 fn radvd() -> Radvd {
     const CONFIG: &str = "interface ws0 {
         AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; AdvDefaultLifetime 600;
@@ -95,7 +95,7 @@ fn radvd() -> Radvd {
     Radvd { _running: Running(command.spawn().expect("radvd starts")), files }
 }
 
-/// radvd, and its files.
+/// The process radvd, and its files.
 struct Radvd {
     _running: Running,
     files: [PathBuf; 2],
@@ -103,12 +103,13 @@ struct Radvd {
 
 impl Drop for Radvd {
     fn drop(&mut self) {
-        // radvd may have removed its own.
+        // radvd may have removed some of these files itself.
         self.files.iter().for_each(|file| drop(std::fs::remove_file(file)));
     }
 }
 
-/// From no address at all to a transfer with a server of the kernel's.
+/// A stack without any address is configured by radvd and then transfers data with a server of the
+/// kernel.
 fn by_radvd() {
     let (net, driver) = net(&["fd79:1::1/64", "fd79:2::1/128"], &[]);
     set("all/forwarding", "1");
@@ -130,7 +131,7 @@ fn by_radvd() {
     assert_eq!(status.mtu.map(base::Mtu::bytes), Some(1_400));
     assert_eq!(with(&net, |stack| stack.dns_servers(PORT)), [v6("fd79:1::53")]);
     assert_eq!(with(&net, |stack| stack.dns_search(PORT)), ["lab.example"]);
-    // A transfer within the router's own network, and one by its route.
+    // Transfer data to an address in the router's own network, and to one behind its route.
     for to in ["fd79:1::1", "fd79:2::1"] {
         transfer(&net, address(to));
     }
@@ -142,16 +143,16 @@ fn addresses(net: &Net) -> Vec<String> {
     with(net, |stack| stack.addresses(PORT).iter().map(text).collect())
 }
 
-/// Three megabytes to a server of the kernel's, and back.
+/// Send three megabytes to a server of the kernel, and receive them back.
 fn transfer(net: &Net, to: IpAddr) {
     let listener = std::net::TcpListener::bind((to, 0)).expect("the kernel's address");
     let at: SocketAddr = listener.local_addr().expect("it listens");
     let data = pattern(3_000_000);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut peer, _) = listener.accept().expect("ours connects");
+            let (mut peer, _) = listener.accept().expect("our stack connects");
             assert_reads(&mut peer, &data);
-            peer.write_all(&data).expect("ours reads");
+            peer.write_all(&data).expect("our stack reads");
         });
         let mut stream = blocking::TcpStream::connect_timeout(net, at, SOON).expect("it listens");
         stream.set_read_timeout(Some(SOON)).expect("not zero");
@@ -161,7 +162,7 @@ fn transfer(net: &Net, to: IpAddr) {
     });
 }
 
-/// We want an address that the kernel has: it answers with an advertisement.
+/// The stack checks an address that the kernel has: the kernel answers with an advertisement.
 fn taken_by_the_kernel() {
     let (net, driver) = net(&["fd79::1/64"], &[]);
     let tentative = |text: &str| {
@@ -177,7 +178,7 @@ fn taken_by_the_kernel() {
     driver.stop().expect("no panic");
 }
 
-/// The kernel wants an address that we have: we answer with an advertisement.
+/// The kernel checks an address that the stack has: the stack answers with an advertisement.
 fn taken_by_us() {
     let (net, driver) = net(&[], &["fd79::2/64"]);
     ip("addr add fd79::2/64 dev ws0");
@@ -192,7 +193,8 @@ fn taken_by_us() {
     driver.stop().expect("no panic");
 }
 
-/// The kernel is the first hop, and knows a better one on the same link.
+/// The kernel is the first hop of the stack's route, and redirects to a better first hop on the
+/// same link.
 fn redirected() {
     let (net, driver) = net(&["fd79::1/64"], &["fd79::2/64", "fe80::2/64"]);
     set("all/forwarding", "1");
@@ -216,6 +218,6 @@ fn redirected() {
         with(&net, |stack| { stack.drops().nonzero().collect::<Vec<_>>() })
     );
     let better = with(&net, |stack| stack.neighbour_state(PORT, address("fe80::99")));
-    assert!(better.is_some(), "its link address was in the redirect");
+    assert!(better.is_some(), "the better hop's link address was not taken from the redirect");
     driver.stop().expect("no panic");
 }

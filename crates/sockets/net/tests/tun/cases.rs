@@ -1,5 +1,5 @@
-//! Conversations with the kernel: from threads, from tasks, with a second port in memory; and an
-//! idle stack.
+//! Conversations with the kernel: from threads, from tasks, and while the stack has a second port
+//! in memory. And a stack that is idle.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -32,14 +32,14 @@ const BYTES: usize = 3_000_000;
 
 fn threads() {
     let (stack, _) = stack();
-    let (net, driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, driver) = Net::spawn_thread(stack).expect("the thread starts");
     let (listener, at) = kernel_listener();
     let data = pattern(BYTES);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut peer, _) = listener.accept().expect("ours connects");
+            let (mut peer, _) = listener.accept().expect("our stack connects");
             assert_reads(&mut peer, &data);
-            peer.write_all(&data).expect("ours reads");
+            peer.write_all(&data).expect("our stack reads");
         });
         let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
         stream.set_read_timeout(Some(SOON)).expect("not zero");
@@ -55,9 +55,9 @@ async fn conversation(net: &Net, data: &[u8]) {
     let kernel = {
         let data = data.to_vec();
         thread::spawn(move || {
-            let (mut peer, _) = listener.accept().expect("ours connects");
+            let (mut peer, _) = listener.accept().expect("our stack connects");
             assert_reads(&mut peer, &data);
-            peer.write_all(&data).expect("ours reads");
+            peer.write_all(&data).expect("our stack reads");
         })
     };
     let mut stream = TcpStream::connect(net, at).await.expect("it listens");
@@ -97,14 +97,14 @@ fn side_by_side() {
     ours.add_neighbour(port, addresses(2)[0].addr, mac(2));
     let other = end(&PairConfig::new([5, 5]), right, 2);
     let at = SocketAddr::new(other.addr, 7);
-    let (net, _driver) = Net::spawn_thread(ours).expect("a thread");
-    let (other, _other_driver) = Net::spawn_thread(other.stack).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(ours).expect("the thread starts");
+    let (other, _other_driver) = Net::spawn_thread(other.stack).expect("the thread starts");
     let listener = blocking::TcpListener::bind(&other, at).expect("nobody listens there");
     let (kernel, kernel_at) = kernel_listener();
     let data = pattern(BYTES);
     thread::scope(|scope| {
-        scope.spawn(|| assert_reads(&mut kernel.accept().expect("ours").0, &data));
-        scope.spawn(|| assert_reads(&mut listener.accept().expect("ours").0, &data));
+        scope.spawn(|| assert_reads(&mut kernel.accept().expect("our stack connects").0, &data));
+        scope.spawn(|| assert_reads(&mut listener.accept().expect("our stack connects").0, &data));
         for to in [at, kernel_at] {
             let (net, data) = (&net, &data);
             scope.spawn(move || {
@@ -121,21 +121,25 @@ fn idle() {
         runtime.expect("a runtime").block_on(async {
             let (net, driver) = Net::new(stack().0);
             let driver = if threads {
-                Some(driver.spawn_thread().expect("a thread"))
+                Some(driver.spawn_thread().expect("the thread starts"))
             } else {
                 tokio::spawn(driver.with_tokio());
                 None
             };
             let (listener, at) = kernel_listener();
             let mut stream = TcpStream::connect(&net, at).await.expect("it listens");
-            let _peer = listener.accept().expect("ours");
+            let _peer = listener.accept().expect("our stack connects");
             stream.write_all(b"hello").await.expect("open");
-            // By then IPv6's router solicitations and delayed ACKs are over, or rare.
+            // After this time IPv6 router solicitations and delayed ACKs are over, or rare.
             tokio::time::sleep(Duration::from_millis(1500)).await;
             let (before, began) = (processor_time(), Instant::now());
             tokio::time::sleep(Duration::from_secs(2)).await;
             let share = (processor_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
-            assert!(share < 0.005, "{:.3} % of a core while idle, {threads}", share * 100.0);
+            assert!(
+                share < 0.005,
+                "the idle stack used {:.3} % of a core, {threads}",
+                share * 100.0
+            );
             net.shut_down();
             if let Some(driver) = driver {
                 driver.join().expect("it did not panic");
@@ -145,14 +149,14 @@ fn idle() {
 }
 
 fn ping_pong() {
-    let (net, _driver) = Net::spawn_thread(stack().0).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack().0).expect("the thread starts");
     let (listener, at) = kernel_listener();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut peer, _) = listener.accept().expect("ours connects");
+            let (mut peer, _) = listener.accept().expect("our stack connects");
             let mut room = [0; 64];
             while peer.read_exact(&mut room).is_ok() {
-                peer.write_all(&room).expect("ours reads");
+                peer.write_all(&room).expect("our stack reads");
             }
         });
         let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
@@ -168,10 +172,11 @@ fn ping_pong() {
     });
 }
 
-/// Checks IP headers as the kernel's raw sockets receive them. RFC 9293 MUST-48, SHLD-21, SHLD-22,
-/// MUST-49.
+/// The kernel's raw sockets receive our packets. Their TTL and Differentiated Services field are
+/// those that the program has set. RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49 (sections 3.9.1.9
+/// and 3.9.2).
 fn ip_header() {
-    let (net, _driver) = Net::spawn_thread(stack().0).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack().0).expect("the thread starts");
     let raw = socket2::Socket::new(
         socket2::Domain::IPV4,
         socket2::Type::RAW,
@@ -213,25 +218,25 @@ fn ip_header() {
     ours.set_tos(4).expect("valid");
     ours.try_send_to(b"x", SocketAddr::new(KERNEL, 9)).expect("room");
     assert_eq!(next(&udp), (4, 3));
-    // Accepted connections have their listener's settings, from the SYN-ACK on.
+    // Accepted connections have the settings of their listener, beginning with the SYN-ACK.
     let at = SocketAddr::new(OURS, 80);
     let listener = TcpSocket::new(&net).bind(at).set_ttl(5).expect("valid").listen(1);
     let _listener: TcpListener = listener.expect("free");
-    let _client = std::net::TcpStream::connect(at).expect("ours listens");
+    let _client = std::net::TcpStream::connect(at).expect("our stack listens");
     while next(&raw).1 != 5 {}
 }
 
 fn linger() {
-    let (net, _driver) = Net::spawn_thread(stack().0).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack().0).expect("the thread starts");
     let (listener, at) = kernel_listener();
     let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
-    let (mut peer, _) = listener.accept().expect("ours");
+    let (mut peer, _) = listener.accept().expect("our stack connects");
     stream.set_linger(Some(SOON)).expect("open");
     assert_eq!(stream.linger().expect("open"), Some(SOON));
     stream.write_all(&pattern(40_000)).expect("room");
-    let stats = |net: &Net| net.with_stack(|s| s.connection_count()).expect("driven");
+    let stats = |net: &Net| net.with_stack(|s| s.connection_count()).expect("the driver runs");
     drop(stream);
-    // The kernel has all the data: the drop waited for the acknowledgments.
+    // The kernel has all the data, because dropping the stream waited for the acknowledgments.
     peer.set_nonblocking(true).expect("open");
     let mut got = vec![0; 300_000];
     let mut done = 0;
@@ -243,12 +248,16 @@ fn linger() {
         }
     }
     assert!(got[..done] == pattern(40_000));
-    // Without acknowledgments the drop waits no longer than the linger time.
+    // Without acknowledgments, dropping the stream waits for the linger time at most.
     let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
-    let _peer = listener.accept().expect("ours");
+    let _peer = listener.accept().expect("our stack connects");
     stream.set_linger(Some(Duration::from_millis(20))).expect("open");
     crate::ends::ip("link set ws0 down");
     stream.write_all(b"lost").expect("room");
     drop(stream);
-    assert_eq!(stats(&net), 2, "both go on without their user: one waits for the peer's end");
+    assert_eq!(
+        stats(&net),
+        2,
+        "both connections go on without their sockets; one waits for the peer's FIN"
+    );
 }

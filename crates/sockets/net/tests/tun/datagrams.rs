@@ -1,6 +1,6 @@
-//! UDP beside the kernel of this machine: refused datagrams and the queue of errors, datagrams
-//! without a checksum, many in a call, paths narrower than the link. RFC 1122 section 4.1.3.3, RFC
-//! 6935, RFC 8899.
+//! UDP with the kernel of this machine as the peer: refused datagrams and the error queue,
+//! datagrams without a checksum, many datagrams in one call, paths narrower than the link. RFC 1122
+//! section 4.1.3.3, RFC 6935, RFC 8899.
 
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use wirespeed_net::{MtuDiscovery, Net, UdpErrorReport, UdpOptions, blocking};
 use crate::ends::{SOON, pattern};
 use crate::frag::{Plan, V4, V6};
 
-/// Sets options of sockets that the standard library has no call for.
+/// Python sets socket options for which the standard library has no call.
 const PYTHON: Need = Need::Program("python3", "python3");
 
 pub(crate) const CASES: &[Case] = &[
@@ -37,22 +37,22 @@ fn kernel_socket(plan: &Plan) -> (std::net::UdpSocket, SocketAddr) {
 fn our_socket(net: &Net, plan: &Plan, options: UdpOptions) -> blocking::UdpSocket {
     let socket = blocking::UdpSocket::bind(net, SocketAddr::new(plan.ours(), 0)).expect("free");
     socket.set_read_timeout(Some(SOON)).expect("not zero");
-    socket.set_options(options).expect("driven");
+    socket.set_options(options).expect("the driver runs");
     socket
 }
 
 fn first_error(socket: &blocking::UdpSocket) -> UdpErrorReport {
     let mut found = Vec::new();
     let came = testbed::until(SOON, || {
-        found = socket.take_errors().expect("driven");
+        found = socket.take_errors().expect("the driver runs");
         !found.is_empty()
     });
-    assert!(came, "the kernel says so");
+    assert!(came, "the kernel's ICMP error did not come in time");
     found.remove(0)
 }
 
-/// A connected socket gets the error once; a socket with an error queue learns which datagram it
-/// was.
+/// A connected socket gets the error once. A socket with an error queue also learns which datagram
+/// the error is about.
 fn refused(plan: &Plan) {
     let (net, driver) = plan.net();
     let closed = kernel_socket(plan).1;
@@ -69,7 +69,7 @@ fn refused(plan: &Plan) {
     let code = if plan.kernel().is_ipv4() { (3, 3) } else { (1, 4) };
     assert_eq!((error.icmp, error.from, error.remote), (Some(code), plan.kernel(), closed));
     assert_eq!((&error.payload[..], error.payload_len), (&b"hello"[..], 5));
-    // A socket that did not ask for reports gets none.
+    // A socket without an error queue gets no error.
     let plain = our_socket(&net, plan, UdpOptions::default());
     plain.send_to(b"hello", closed).expect("sent");
     thread::sleep(Duration::from_millis(50));
@@ -77,14 +77,15 @@ fn refused(plan: &Plan) {
     driver.stop().expect("no panic");
 }
 
-/// Run a program of a few lines in this namespace.
+/// Run a Python program of a few lines in this namespace.
 fn python(program: &str) -> std::process::Child {
     let mut command = Command::new("python3");
     command.args(["-c", program]).stdout(Stdio::piped());
     command.spawn().expect("python3 runs")
 }
 
-/// UDP_NO_CHECK6_TX (101) at the kernel; our sockets take them if they ask.
+/// The kernel sends datagrams without a checksum (socket option UDP_NO_CHECK6_TX, 101). Our sockets
+/// accept them only if their options say so.
 fn kernel_sends_zero() {
     let (net, driver) = V6.net();
     let plain = our_socket(&net, &V6, UdpOptions::default());
@@ -102,12 +103,14 @@ fn kernel_sends_zero() {
     let mut into = [0; 100];
     let (n, _) = asking.recv_from(&mut into).expect("it arrives");
     assert_eq!(&into[..n], b"no checksum");
-    let dropped = net.with_stack(|s| s.drops().of(DropReason::UdpZeroChecksum)).expect("driven");
-    assert_eq!(dropped, 1, "the one for the socket that does not ask");
+    let dropped =
+        net.with_stack(|s| s.drops().of(DropReason::UdpZeroChecksum)).expect("the driver runs");
+    assert_eq!(dropped, 1, "datagrams without a checksum dropped; one socket does not accept them");
     driver.stop().expect("no panic");
 }
 
-/// UDP_NO_CHECK6_RX (102) at the kernel; without it the kernel takes none over IPv6.
+/// The kernel receives our datagrams without a checksum. Over IPv6 a kernel's socket accepts them
+/// only with the option UDP_NO_CHECK6_RX (102).
 fn kernel_takes_zero() {
     let (net, driver) = V6.net();
     let options = UdpOptions { no_checksum: true, ..UdpOptions::default() };
@@ -130,20 +133,27 @@ fn kernel_takes_zero() {
     let (strict, at) = kernel_socket(&V6);
     ours.send_to(b"no checksum", at).expect("sent");
     ours.send_to(b"no checksum", SocketAddr::new(V6.kernel(), 4242)).expect("sent");
-    assert!(child.wait().expect("it ends").success(), "the kernel's socket that asks has it");
+    assert!(
+        child.wait().expect("it ends").success(),
+        "the kernel's socket with the option did not receive the datagram"
+    );
     strict.set_nonblocking(true).expect("it can");
-    assert!(strict.recv(&mut [0; 100]).is_err(), "the other one has not");
+    assert!(
+        strict.recv(&mut [0; 100]).is_err(),
+        "the kernel's socket without the option received a datagram"
+    );
     driver.stop().expect("no panic");
 }
 
-/// Many datagrams in a call, out and in.
+/// Many datagrams in one call, sent and received.
 fn segments(plan: &Plan) {
     let (net, driver) = plan.net();
     let options = UdpOptions { coalesces: true, ..UdpOptions::default() };
     let ours = our_socket(&net, plan, options);
     let (kernel, at) = kernel_socket(plan);
     let data = pattern(20_000);
-    // A neighbour's pending queue takes three: its link address is found first.
+    // A neighbour's pending queue takes three packets only. So the first datagram finds the
+    // neighbour's link address.
     ours.send_to(b"first", at).expect("sent");
     assert_eq!(kernel.recv(&mut [0; 100]).expect("it arrives"), 5);
     assert_eq!(ours.send_segments(&data, 1_200, at).expect("sent"), data.len());
@@ -164,18 +174,20 @@ fn segments(plan: &Plan) {
         calls += 1;
     }
     assert!(back == data);
-    let joined = net.with_stack(|s| s.counters().of(Counter::UdpCoalesced)).expect("driven");
+    let joined =
+        net.with_stack(|s| s.counters().of(Counter::UdpCoalesced)).expect("the driver runs");
     println!("17 datagrams in {calls} calls, {joined} joined");
     assert_eq!(joined as usize + calls, 17);
-    // A segment that does not fit the link is refused, not cut.
+    // A segment that is larger than the link's MTU is refused, not fragmented.
     let error = ours.send_segments(&data, 1_500, at).expect_err("too large");
     assert_eq!(error.raw_os_error(), Some(90), "EMSGSIZE");
     let options = UdpOptions { mtu_discovery: MtuDiscovery::Do, ..options };
-    ours.set_options(options).expect("driven");
+    ours.set_options(options).expect("the driver runs");
     let error = ours.send_to(&data[..3_000], at).expect_err("too large");
     assert_eq!(error.raw_os_error(), Some(90), "EMSGSIZE");
     assert_eq!(ours.path_mtu(at).expect("routed").bytes(), 1_500);
-    // The source can be the address that the request went to, and no address that is not ours.
+    // The source may be the address to which a request was sent. It may not be an address that the
+    // stack does not have.
     ours.send_from(b"1", plan.ours(), at).expect("sent");
     let other: IpAddr = plan.kernel();
     let error = ours.send_from(b"1", other, at).expect_err("not ours");

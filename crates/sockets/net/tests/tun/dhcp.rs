@@ -1,5 +1,5 @@
-//! A port configured by DHCP, by dnsmasq at the other end of a TAP: an address, a route and DNS
-//! servers, datagrams over them, a renewal, and the release. RFC 2131.
+//! A port configured by DHCP, with dnsmasq at the other end of a TAP: an address, a route and DNS
+//! servers, datagrams from and to that address, a renewal, and the release. RFC 2131.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -28,13 +28,13 @@ pub(crate) const CASES: &[Case] = &[
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 81, 0, 1);
 
-/// A stack without an address on a TAP, and its client.
+/// A stack on a TAP, without an address, and the DHCP client of its port.
 struct Host {
     stack: Stack,
     port: PortId,
     client: Option<DhcpPort>,
     began: StdInstant,
-    /// Added to the clock, to reach a deadline at once.
+    /// This time is added to the clock, so that the test reaches a deadline at once.
     ahead: Duration,
 }
 
@@ -82,7 +82,7 @@ impl Host {
         loop {
             match self.change() {
                 Change::Configured(lease) => return *lease,
-                // It asks again.
+                // The client asks again.
                 Change::Refused(_) => {}
                 other => panic!("{other:?}"),
             }
@@ -90,7 +90,7 @@ impl Host {
     }
 }
 
-/// dnsmasq, and the file of its log, which is removed with it.
+/// The process dnsmasq, and its log file, which is removed with it.
 struct Server {
     _running: Running,
     log: PathBuf,
@@ -165,10 +165,18 @@ fn dnsmasq_serves() {
     let ours = IpAddr::V4(lease.address);
     assert!(host.stack.has_address(ours));
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
-    assert_eq!(host.stack.source_for(elsewhere), Some(ours), "by the default route");
+    assert_eq!(
+        host.stack.source_for(elsewhere),
+        Some(ours),
+        "the default route does not lead to our address"
+    );
     let mtus: Vec<_> = routes(&host).iter().map(|route| route.mtu).collect();
     assert_eq!(mtus, [Mtu::new(1_400); 2], "the network and the default route");
-    assert_eq!(host.stack.counters().of(Counter::AddressProbes), 3, "before it was used");
+    assert_eq!(
+        host.stack.counters().of(Counter::AddressProbes),
+        3,
+        "the number of probes sent before the address was used"
+    );
 
     talks(&mut host, lease.address);
     packets_are_of_the_leases_mtu(&mut host, lease.address);
@@ -203,7 +211,7 @@ fn routes(host: &Host) -> Vec<Route> {
 }
 
 fn dnsmasq_refuses() {
-    // An address of another network, as after a move.
+    // An address of another network, as if the host had moved to another network.
     let elsewhere = Ipv4Addr::new(10, 99, 0, 7);
     let mut host = Host::new(Some(elsewhere));
     let server = Server::new("nak");
@@ -218,16 +226,17 @@ fn dnsmasq_refuses() {
     talks(&mut host, lease.address);
     let (client, now) = (host.client.take().expect("it runs"), host.now());
     let gateways = |host: &Host| routes(host).iter().filter_map(|r| r.via).collect::<Vec<_>>();
-    assert_eq!(gateways(&host), [gateway], "the user's own");
+    assert_eq!(gateways(&host), [gateway], "only the route that the user added is there");
     client.stop(&mut host.stack, now);
-    assert_eq!(gateways(&host), [gateway], "it stays");
+    assert_eq!(gateways(&host), [gateway], "the route that the user added was removed");
 }
 
 fn conflict() {
     let mut host = Host::new(None);
     let server = Server::new("decline");
     let lease = host.configured();
-    // The state of an address in the stack when another host defends it (RFC 5227 section 2.4).
+    // The state of the address in the stack becomes the one after another host has defended it (RFC
+    // 5227 section 2.4).
     let ours = IpAddr::V4(lease.address);
     let all = host.stack.addresses(host.port).to_vec();
     let found = all.iter().find(|address| address.ip() == ours).expect("it has it");
@@ -236,7 +245,7 @@ fn conflict() {
     assert_eq!(host.change(), Change::Lost(lease.address, LossReason::Conflict));
     assert!(!host.stack.addresses(host.port).iter().any(|address| address.ip() == ours));
     assert!(routes(&host).is_empty());
-    // The client asks again after ten seconds.
+    // The client asks again ten seconds later, so the clock is set ahead.
     host.ahead = Duration::from_secs(10);
     let next = host.configured();
     assert!(host.stack.has_address(IpAddr::V4(next.address)));
@@ -264,7 +273,7 @@ fn in_use() {
         server.says(&declined)
     };
     assert!(testbed::until(SOON, || is_told(&mut host)), "{}", server.text());
-    // The other one is free now; the client asks again after ten seconds.
+    // The other address is free now. The client asks again ten seconds later.
     let free = if taken == one { other } else { one };
     ip(&format!("addr del {free}/32 dev ws0"));
     host.ahead = Duration::from_secs(10);
@@ -272,7 +281,8 @@ fn in_use() {
     talks(&mut host, free);
 }
 
-/// Option 26 is 1400: larger datagrams leave in fragments, and are refused where that is asked.
+/// Option 26 (the MTU) is 1400. Larger datagrams leave in fragments, and are refused if the
+/// socket's options forbid fragments.
 fn packets_are_of_the_leases_mtu(host: &mut Host, ours: Ipv4Addr) {
     let kernel = std::net::UdpSocket::bind((SERVER, 0)).expect("the kernel's address");
     kernel.set_read_timeout(Some(SOON)).expect("not zero");
@@ -280,7 +290,7 @@ fn packets_are_of_the_leases_mtu(host: &mut Host, ours: Ipv4Addr) {
     let local = SocketAddr::new(IpAddr::V4(ours), 9);
     let socket = host.stack.udp_bind(local, Owner::program()).expect("free");
     let mut into = [0; 2_000];
-    // With the headers of IP and UDP, the first is 1400 bytes.
+    // With the headers of IP and UDP, the first datagram has 1400 bytes.
     for (len, fragments) in [(1_372, 0), (1_373, 2)] {
         let before = host.stack.counters().of(Counter::FragmentsOut);
         let now = host.now();
@@ -297,7 +307,7 @@ fn packets_are_of_the_leases_mtu(host: &mut Host, ours: Ipv4Addr) {
     host.stack.udp_close(socket);
 }
 
-/// A datagram each way between the kernel and the address.
+/// The kernel sends a datagram to the leased address, and the stack answers it.
 fn talks(host: &mut Host, ours: Ipv4Addr) {
     let local = SocketAddr::new(IpAddr::V4(ours), 9);
     let socket = host.stack.udp_bind(local, Owner::program()).expect("free");

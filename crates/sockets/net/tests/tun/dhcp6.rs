@@ -1,6 +1,6 @@
-//! A port configured by DHCPv6, by dnsmasq at the other end of a TAP, which is its router too: an
-//! address that is checked for duplicates, name servers, a renewal, the release; options alone;
-//! an address that the kernel has. RFC 8415.
+//! A port configured by DHCPv6, with dnsmasq at the other end of a TAP as server and router: an
+//! address that is checked for duplicates, name servers, a renewal, the release; options alone; an
+//! address that the kernel has. RFC 8415.
 
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -25,13 +25,13 @@ pub(crate) const CASES: &[Case] = &[
 
 const SERVER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 6, 0, 0, 0, 0, 1);
 
-/// A stack with a link-local address on a TAP, and its client.
+/// A stack on a TAP, with a link-local address, and the DHCPv6 client of its port.
 struct Host {
     stack: Stack,
     port: PortId,
     client: Dhcp6Port,
     began: StdInstant,
-    /// Added to the clock, to reach a deadline at once.
+    /// This time is added to the clock, so that the test reaches a deadline at once.
     ahead: Duration,
 }
 
@@ -79,7 +79,7 @@ impl Host {
             }
         }
         let drops: Vec<_> = self.stack.drops().nonzero().collect();
-        panic!("nothing came of it; drops: {drops:?}, {:?}", self.client.client().state());
+        panic!("no change in time; drops: {drops:?}, {:?}", self.client.client().state());
     }
 
     fn configured(&mut self) -> Lease {
@@ -90,14 +90,14 @@ impl Host {
     }
 }
 
-/// dnsmasq, and the file of its log, which is removed with it.
+/// The process dnsmasq, and its log file, which is removed with it.
 struct Server {
     _running: Running,
     log: PathBuf,
 }
 
 impl Server {
-    /// It gives addresses of the range.
+    /// Starts dnsmasq, which gives addresses of `range`.
     fn new(name: &str, range: &str) -> Server {
         let log = std::env::temp_dir().join(format!("wstest-{name}-{}", std::process::id()));
         let server = Server { _running: dnsmasq(&log, range), log };
@@ -155,7 +155,7 @@ fn dnsmasq_serves() {
     host.client.release(now);
     let lost = host.until(|_| false);
     assert_eq!(lost, Some(Change::Lost(lease.address, dhcp6::LossReason::Released)));
-    assert!(!host.stack.has_address(ours), "before the server knows");
+    assert!(!host.stack.has_address(ours), "the released address is still on the port");
     host.until(|host| host.client.client().state() == State::Stopped);
     let text = server.text();
     for word in ["DHCPSOLICIT", "DHCPREPLY", "DHCPRENEW", "DHCPRELEASE"] {
@@ -172,12 +172,12 @@ fn dnsmasq_informs() {
     assert_eq!(information.dns_servers, ["2001:db8:6::53".parse::<Ipv6Addr>().expect("one")]);
     assert_eq!(information.search, ["mill.example"]);
     let leased = host.stack.addresses(host.port).iter().any(|a| a.origin == Origin::Dhcp);
-    assert!(!leased, "routers give addresses here");
+    assert!(!leased, "the server gave an address although only options were asked for");
 }
 
 fn declined() {
     let mut host = Host::new(Mode::Stateful);
-    // The kernel has the only address that there is.
+    // The kernel has the only address that the server can give.
     ip("addr add 2001:db8:6::77/128 dev ws0 nodad");
     let server = Server::new("decline", "2001:db8:6::77,2001:db8:6::77,64,10m");
     host.until(|_| server.says("DHCPDECLINE"));
@@ -185,7 +185,7 @@ fn declined() {
     assert_eq!(host.client.client().lease(), None);
 }
 
-/// A datagram each way between the kernel and the address.
+/// The kernel sends a datagram to the leased address, and the stack answers it.
 fn talks(host: &mut Host, ours: Ipv6Addr) {
     let local = SocketAddr::new(IpAddr::V6(ours), 9);
     let socket = host.stack.udp_bind(local, Owner::program()).expect("free");

@@ -1,6 +1,6 @@
 //! Explicit congestion notification with the kernel as the peer. Not every kernel has a queue
-//! discipline that marks, so a device wrapper marks every twelfth ECN-capable frame in each
-//! direction. The kernel's own counters show its reaction to the marks.
+//! discipline that marks packets. So a wrapper around the device marks every twelfth ECN-capable
+//! frame in each direction. The kernel's own counters show its reaction to the marks.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -25,10 +25,10 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 const BYTES: usize = 8_000_000;
-/// One of this many ECN-capable frames is marked.
+/// One ECN-capable frame out of this many is marked.
 const EVERY: u64 = 12;
 
-/// A TUN device that marks frames.
+/// A TUN device that marks frames with CE.
 struct Marking {
     device: Tap,
     seen: [u64; 2],
@@ -96,8 +96,8 @@ impl Device for Marking {
     }
 }
 
-/// A stack over such a device, in a namespace whose kernel has this `tcp_ecn`; and the number of
-/// marked frames, received and sent.
+/// A stack over a [`Marking`] device, in a namespace whose kernel has this `tcp_ecn`. Also returns
+/// the numbers of marked frames, received and sent.
 fn stack(tcp_ecn: u8) -> (Stack, Arc<[AtomicU64; 2]>) {
     let set = std::fs::write("/proc/sys/net/ipv4/tcp_ecn", tcp_ecn.to_string());
     set.expect("root sets it in a namespace of its own");
@@ -118,15 +118,15 @@ fn kernel_count(group: &str, name: &str) -> u64 {
     values.split(' ').nth(place).and_then(|v| v.parse().ok()).expect("a number")
 }
 
-/// Send bytes to the kernel and back; our connection's statistics at the end.
+/// Send bytes to the kernel and receive them back. Returns our connection's statistics at the end.
 fn there_and_back(net: &Net, ecn: Ecn) -> tcp::Info {
     let (listener, at) = kernel_listener();
     let data = pattern(BYTES);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut peer, _) = listener.accept().expect("ours connects");
+            let (mut peer, _) = listener.accept().expect("our stack connects");
             assert_reads(&mut peer, &data);
-            peer.write_all(&data).expect("ours reads");
+            peer.write_all(&data).expect("our stack reads");
         });
         let mut socket = TcpSocket::new(net);
         socket.config_mut().ecn = ecn;
@@ -142,29 +142,30 @@ fn there_and_back(net: &Net, ecn: Ecn) -> tcp::Info {
 
 fn we_ask() {
     let (stack, marked) = stack(1);
-    let (net, _driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack).expect("the thread starts");
     let info = there_and_back(&net, Ecn::On);
     let [came, sent] = [0, 1].map(|n| marked[n].load(Ordering::Relaxed));
     assert!(info.ecn && came > 0 && sent > 0, "{came} and {sent} marks, {info:?}");
-    // The kernel received our marks, echoed them, and saw CWR; without CWR every ACK would echo.
+    // The kernel received our marks, echoed them, and saw CWR. Without CWR every ACK would have the
+    // echo flag.
     assert!(kernel_count("IpExt:", "InCEPkts") >= sent);
     assert!(info.ecn_reductions > 0, "{info:?}");
     assert!(u64::from(info.ecn_reductions) <= sent, "{sent} marks, {info:?}");
-    // We received each of the kernel's marks once.
+    // Our stack counted each mark of the kernel's frames once.
     assert_eq!(u64::from(info.ce_marks), came, "{info:?}");
     assert_eq!(info.retransmits, 0, "nothing was lost: {info:?}");
 }
 
 fn the_kernel_asks() {
     let (stack, marked) = stack(1);
-    let (net, _driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack).expect("the thread starts");
     let at = std::net::SocketAddr::new(OURS, 7);
     let listener = blocking::TcpListener::bind(&net, at).expect("nobody listens there");
     let data = pattern(BYTES);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut peer = std::net::TcpStream::connect(at).expect("ours listens");
-            peer.write_all(&data).expect("ours reads");
+            let mut peer = std::net::TcpStream::connect(at).expect("our stack listens");
+            peer.write_all(&data).expect("our stack reads");
             peer.shutdown(Shutdown::Write).expect("it is open");
         });
         let (mut stream, _) = listener.accept().expect("the kernel connects");
@@ -178,7 +179,7 @@ fn the_kernel_asks() {
 
 fn the_kernel_refuses() {
     let (stack, marked) = stack(0);
-    let (net, _driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack).expect("the thread starts");
     let info = there_and_back(&net, Ecn::On);
     assert!(!info.ecn && info.ce_marks == 0 && info.ecn_reductions == 0, "{info:?}");
     assert_eq!(marked[1].load(Ordering::Relaxed), 0, "nothing of ours was ECN-capable");

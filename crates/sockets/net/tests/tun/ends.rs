@@ -1,4 +1,4 @@
-//! A stack over a TUN interface whose other end is the kernel; kernel sockets; test data.
+//! A stack over a TUN interface with the kernel at the other end, kernel sockets, and test data.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,7 +18,7 @@ pub(crate) fn cidr(addr: IpAddr) -> Cidr {
     Cidr::new(addr, 24).expect("a short prefix")
 }
 
-/// The interface, up, with the kernel's address.
+/// The TUN interface, which is up and has the kernel's address.
 pub(crate) fn tun() -> Tap {
     let config = Config { name: Some("ws0".to_owned()), link: LinkKind::Ip, ..Config::default() };
     let mut tap = Tap::open(&config).expect("root opens a TUN");
@@ -27,7 +27,7 @@ pub(crate) fn tun() -> Tap {
     tap
 }
 
-/// A stack over it.
+/// A stack over that interface.
 pub(crate) fn stack() -> (Stack, PortId) {
     let mut config = StackConfig::new([3, 14]);
     config.budget.set(Limit::MbufBytes, 64 << 20);
@@ -48,7 +48,7 @@ pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + i / 65_521) as u8).collect()
 }
 
-/// Read to the end, and compare.
+/// Read to the end of the stream, and compare with `expected`.
 pub(crate) fn assert_reads(from: &mut impl Read, expected: &[u8]) {
     let mut got = Vec::new();
     from.read_to_end(&mut got).expect("until the end");

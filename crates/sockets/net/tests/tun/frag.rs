@@ -1,5 +1,6 @@
-//! Datagrams in fragments, both ways, with the kernel at the other end of a TAP: UDP of 64 KB, the
-//! kernel's ping answered, ours by the kernel. RFC 791 section 3.2, RFC 8200 section 4.5.
+//! Datagrams in fragments, in both directions, with the kernel at the other end of a TAP: UDP of 64
+//! KB, the kernel's ping that our stack answers, our ping that the kernel answers. RFC 791 section
+//! 3.2, RFC 8200 section 4.5.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
@@ -27,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) kernel: &'static str,
     pub(crate) ours: &'static str,
     prefix_len: u8,
-    /// The largest payload of UDP and of an echo.
+    /// The largest payload of a UDP datagram, and of an echo, in bytes.
     largest: usize,
 }
 
@@ -45,7 +46,7 @@ impl Plan {
         self.ours.parse().expect("an address")
     }
 
-    /// A driven stack on a TAP of the usual MTU; neighbours are found by ARP and ND.
+    /// A stack on a TAP with MTU 1500, run by a driver thread. Neighbours are found by ARP or ND.
     pub(crate) fn net(&self) -> (Net, wirespeed_net::DriverThread) {
         let config = Config { name: Some("ws0".to_owned()), ..Config::default() };
         let mut tap = Tap::open(&config).expect("root opens a TAP");
@@ -57,12 +58,12 @@ impl Plan {
         let mut stack = Stack::new(config);
         let addresses = vec![Cidr::new(self.ours(), self.prefix_len).expect("a prefix")];
         stack.add_port(Box::new(tap), PortConfig { addresses, ..PortConfig::default() });
-        Net::spawn_thread(stack).expect("a thread")
+        Net::spawn_thread(stack).expect("the thread starts")
     }
 }
 
-/// Both programs echo nothing: each side's datagrams are compared where they arrive. The first is
-/// sent while neither side knows the other's link address.
+/// Neither side echoes by itself: each side's datagrams are compared where they arrive. The first
+/// datagram is sent while neither side knows the other's link address.
 fn datagrams(plan: &Plan) {
     let (net, driver) = plan.net();
     let ours = blocking::UdpSocket::bind(&net, SocketAddr::new(plan.ours(), 9)).expect("free");
@@ -82,7 +83,7 @@ fn datagrams(plan: &Plan) {
             assert!(into[..n] == data, "{n} bytes of {len} from the kernel");
         }
     }
-    let counted = |counter| net.with_stack(|s| s.counters().of(counter)).expect("driven");
+    let counted = |counter| net.with_stack(|s| s.counters().of(counter)).expect("the driver runs");
     let counters = [
         Counter::DatagramsFragmented,
         Counter::FragmentsOut,
@@ -107,12 +108,12 @@ fn pinged(plan: &Plan) {
         let text = String::from_utf8_lossy(&output.stdout);
         println!("{}", text.trim());
         assert!(text.contains("3 received, 0% packet loss"), "{size}: {text}");
-        // ping compares the data that comes back with the data that it sent.
+        // ping compares the data that comes back with the data that it has sent.
         assert!(!text.contains("wrong data byte"), "{text}");
     }
     let dropped: Vec<_> = net
         .with_stack(|s| s.drops().nonzero().filter(|(r, _)| r.name().contains("frag")).collect())
-        .expect("driven");
+        .expect("the driver runs");
     assert_eq!(dropped, []);
     driver.stop().expect("no panic");
 }
@@ -120,14 +121,16 @@ fn pinged(plan: &Plan) {
 fn pings(plan: &Plan) {
     let (net, driver) = plan.net();
     let to = plan.kernel();
-    let socket = net.with_stack(|s| s.ping_open(Owner::program())).expect("driven").expect("one");
+    let socket =
+        net.with_stack(|s| s.ping_open(Owner::program())).expect("the driver runs").expect("one");
     for (seq, size) in [56, 3_000, 65_000, plan.largest].into_iter().enumerate() {
         let data = pattern(size);
         let sent = net.with_stack(|s| s.ping_send(socket, to, seq as u16, &data, s.now()));
-        sent.expect("driven").expect("sent");
+        sent.expect("the driver runs").expect("sent");
         let begun = Instant::now();
         let echo = loop {
-            if let Some(echo) = net.with_stack(|s| s.ping_receive(socket)).expect("driven") {
+            if let Some(echo) = net.with_stack(|s| s.ping_receive(socket)).expect("the driver runs")
+            {
                 break echo;
             }
             assert!(begun.elapsed() < SOON, "{size} bytes");
@@ -135,7 +138,7 @@ fn pings(plan: &Plan) {
         };
         let payload = echo.outcome.expect("a reply");
         assert!(payload.as_slice() == data, "{size} bytes");
-        net.with_stack(|s| s.give_back(payload)).expect("driven");
+        net.with_stack(|s| s.give_back(payload)).expect("the driver runs");
     }
     driver.stop().expect("no panic");
 }

@@ -1,5 +1,5 @@
-//! Devices that disappear under their connections: each connection fails with the device's reason,
-//! the driver does not spin, and another device can replace the old one.
+//! Devices that disappear while connections use them. Each connection fails with the device's
+//! reason, the driver does not spin, and another device can replace the old one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -24,8 +24,8 @@ pub(crate) const CASES: &[Case] = &[
     ("ports_replaced_for_ever_take_no_memory", &[], again_and_again),
 ];
 
-/// The driver of a stack with a dead device sleeps, once the device's connections are cleaned up
-/// and the stacks of earlier cases, which share this process, have ended.
+/// The driver of a stack with a dead device sleeps. Before that it cleans up the device's
+/// connections, and the stacks of earlier cases, which run in this process, end.
 fn assert_asleep() {
     let mut shares = Vec::new();
     while shares.len() < 10 {
@@ -37,15 +37,15 @@ fn assert_asleep() {
         }
         shares.push(share * 100.0);
     }
-    panic!("percent of a core with a dead device, in ten seconds: {shares:.1?}");
+    panic!("no sleep in ten seconds with a dead device; percent of a core: {shares:.1?}");
 }
 
-/// A transfer over `net` to the kernel succeeds.
+/// Checks that a transfer over `net` to the kernel succeeds.
 fn assert_works(net: &Net) {
     let (listener, at) = kernel_listener();
     let data = pattern(100_000);
     thread::scope(|scope| {
-        scope.spawn(|| assert_reads(&mut listener.accept().expect("ours").0, &data));
+        scope.spawn(|| assert_reads(&mut listener.accept().expect("our stack connects").0, &data));
         let mut stream = blocking::TcpStream::connect_timeout(net, at, SOON).expect("it listens");
         stream.write_all(&data).expect("the kernel reads");
     });
@@ -53,15 +53,15 @@ fn assert_works(net: &Net) {
 
 fn deleted() {
     let (stack, port) = stack();
-    let (net, _driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack).expect("the thread starts");
     let (listener, at) = kernel_listener();
     let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
-    let (_peer, _) = listener.accept().expect("ours");
+    let (_peer, _) = listener.accept().expect("our stack connects");
     let mut idle = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
-    let (_other_peer, _) = listener.accept().expect("ours");
+    let (_other_peer, _) = listener.accept().expect("our stack connects");
     let waiting = thread::spawn(move || idle.read(&mut [0]));
     let writing = thread::spawn(move || {
-        // The kernel's end is not read, so the write blocks midway.
+        // Nobody reads at the kernel's end, so the write blocks midway.
         stream.write_all(&pattern(64 << 20)).map(|()| stream)
     });
     thread::sleep(Duration::from_millis(300));
@@ -89,7 +89,7 @@ fn deleted_under_tasks() {
         let (net, _driver) = Net::spawn_tokio(stack);
         let (listener, at) = kernel_listener();
         let stream = TcpStream::connect(&net, at).await.expect("it listens");
-        let _peer = listener.accept().expect("ours");
+        let _peer = listener.accept().expect("our stack connects");
         let reading = async {
             let mut room = [0; 10];
             stream.readable().await?;
@@ -113,11 +113,11 @@ fn wire_dropped() {
     let settings = PairConfig::new([8, 8]);
     let (left, right) = (end(&settings, left, 1), end(&settings, right, 2));
     let at = SocketAddr::new(right.addr, 7);
-    let (net, _driver) = Net::spawn_thread(left.stack).expect("a thread");
-    let (other, other_driver) = Net::spawn_thread(right.stack).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(left.stack).expect("the thread starts");
+    let (other, other_driver) = Net::spawn_thread(right.stack).expect("the thread starts");
     let listener = blocking::TcpListener::bind(&other, at).expect("free");
     let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
-    let peer = listener.accept().expect("ours");
+    let peer = listener.accept().expect("our stack connects");
     let reading = thread::spawn(move || stream.read(&mut [0]));
     thread::sleep(Duration::from_millis(100));
     other_driver.stop().expect("no panic");
@@ -130,30 +130,31 @@ fn wire_dropped() {
 
 fn removed() {
     let (stack, port) = stack();
-    let (net, _driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack).expect("the thread starts");
     let (listener, at) = kernel_listener();
     let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
-    let _peer = listener.accept().expect("ours");
+    let _peer = listener.accept().expect("our stack connects");
     let reading = thread::spawn(move || stream.read(&mut [0]));
     thread::sleep(Duration::from_millis(100));
     let device = net.remove_port(port).expect("it is there");
     let error = reading.join().expect("no panic").expect_err("its port was removed");
     assert_eq!(error.kind(), ErrorKind::NetworkDown, "{error}");
     assert_eq!(net.remove_port(port).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
-    // The device lives on, and its descriptor is readable: no thread may wait on it any more.
+    // The device lives on, and its descriptor is readable. No thread may wait on that descriptor
+    // any more.
     let _ = std::net::UdpSocket::bind("0.0.0.0:0").expect("free").send_to(b"x", (OURS, 9));
     assert_asleep();
     let addresses = vec![cidr(OURS)];
     let config = PortConfig { addresses, ..PortConfig::default() };
-    assert_eq!(net.add_port(device, config).expect("driven"), port);
+    assert_eq!(net.add_port(device, config).expect("the driver runs"), port);
     assert_works(&net);
 }
 
 fn again_and_again() {
-    let (net, _driver) = Net::spawn_thread(stack().0).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack().0).expect("the thread starts");
     for _ in 0..70_000 {
         let (device, _peer) = mem::pair(&mem::Config { depth: 1, ..mem::Config::default() });
-        let port = net.add_port(Box::new(device), PortConfig::default()).expect("driven");
+        let port = net.add_port(Box::new(device), PortConfig::default()).expect("the driver runs");
         assert_eq!(port, PortId(1));
         net.remove_port(port).expect("it is there");
     }

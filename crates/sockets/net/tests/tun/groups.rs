@@ -1,5 +1,6 @@
-//! Multicast with the kernel at the other end of a TAP: datagrams to groups both ways, our answers
-//! to the kernel's queries, and our reports as tshark reads them. RFC 1112, RFC 3376, RFC 3810.
+//! Multicast with the kernel at the other end of a TAP: datagrams to groups in both directions, our
+//! reports in answer to the kernel's queries, and our reports as tshark decodes them. RFC 1112,
+//! RFC 3376, RFC 3810.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -35,16 +36,16 @@ fn tap() -> Tap {
     tap
 }
 
-/// A driven stack with addresses of both versions.
+/// A stack at the TAP with an IPv4 and an IPv6 address, and the driver thread that runs it.
 fn net(tap: Tap) -> (Net, DriverThread) {
     let mut config = StackConfig::new([3, 14]);
     config.budget.set(Limit::MbufBytes, 64 << 20);
     let mut stack = Stack::new(config);
     let cidr = |ip: IpAddr, prefix_len| Cidr::new(ip, prefix_len).expect("a prefix");
     let addresses = vec![cidr(OURS_V4.into(), 24), cidr(OURS_V6.into(), 64)];
-    // A bridge drops frames without a source.
+    // The port has a MAC address because the kernel's bridge drops frames with a source of zeros.
     stack.add_port(Box::new(tap), PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses });
-    Net::spawn_thread(stack).expect("a thread")
+    Net::spawn_thread(stack).expect("the thread starts")
 }
 
 fn socket(net: &Net, at: SocketAddr) -> blocking::UdpSocket {
@@ -53,10 +54,10 @@ fn socket(net: &Net, at: SocketAddr) -> blocking::UdpSocket {
     socket
 }
 
-/// The kernel's number of the TAP.
+/// The kernel's interface index of the TAP.
 fn index() -> u32 {
     let text = std::fs::read_to_string("/sys/class/net/ws0/ifindex").unwrap_or_default();
-    // If /sys was mounted in another namespace, only `ip` knows it.
+    // If /sys was mounted in another network namespace, it does not list the TAP, but `ip` does.
     text.trim().parse().unwrap_or_else(|_| {
         let shown =
             Command::new("ip").args(["-o", "link", "show", "ws0"]).output().expect("ip runs");
@@ -65,7 +66,8 @@ fn index() -> u32 {
     })
 }
 
-/// Both ends join; each hears the other, and its own.
+/// The kernel's socket and ours are members of the group. Each sends a datagram to the group, and
+/// both sockets receive it. `to` is the group as the kernel's socket and as ours addresses it.
 fn talk(kernel: &std::net::UdpSocket, ours: &blocking::UdpSocket, to: [SocketAddr; 2]) {
     let mut into = [0; 64];
     kernel.send_to(b"from the kernel", to[0]).expect("sent");
@@ -90,18 +92,19 @@ fn v4() {
     kernel.join_multicast_v4(&GROUP_V4, &KERNEL_V4).expect("joined");
     let ours = socket(&net, (Ipv4Addr::UNSPECIFIED, 5_300).into());
     ours.join_multicast_v4(GROUP_V4, OURS_V4).expect("joined");
-    assert_eq!(ours.multicast_ttl_v4().expect("driven"), 1);
+    assert_eq!(ours.multicast_ttl_v4().expect("the driver runs"), 1);
     let to = SocketAddr::from((GROUP_V4, 5_300));
     talk(&kernel, &ours, [to, to]);
     let again = ours.join_multicast_v4(GROUP_V4, Ipv4Addr::UNSPECIFIED).expect_err("joined");
     assert_eq!(again.kind(), std::io::ErrorKind::AddrInUse);
     ours.leave_multicast_v4(GROUP_V4, OURS_V4).expect("left");
-    // Only its own sources from now on.
+    // This filter admits 10.79.0.9 only, so that the kernel's next datagram is dropped.
     let other = SourceFilter::include(["10.79.0.9".parse().expect("an address")]);
     ours.set_source_filter(PortId(0), GROUP_V4.into(), other).expect("set");
     kernel.send_to(b"filtered", to).expect("sent");
     let filtered = || net.with_stack(|s| s.drops().of(base::DropReason::GroupFiltered));
-    assert!(testbed::until(SOON, || filtered().expect("driven") > 0), "it was filtered");
+    let is_filtered = || filtered().expect("the driver runs") > 0;
+    assert!(testbed::until(SOON, is_filtered), "the datagram was not filtered in time");
     ours.leave_ssm_v4("10.79.0.9".parse().expect("v4"), GROUP_V4, OURS_V4).expect("left");
     ours.join_ssm_v4(KERNEL_V4, GROUP_V4, OURS_V4).expect("joined");
     kernel.send_to(b"taken", to).expect("sent");
@@ -129,8 +132,8 @@ fn v6() {
     driver.stop().expect("no panic");
 }
 
-/// A bridge of the kernel with the TAP in it sends queries in both protocols and keeps our answers
-/// in its table.
+/// The TAP is a port of a bridge in the kernel. The bridge sends IGMP and MLD queries, and our
+/// groups appear in its multicast table (`bridge mdb`).
 fn queried() {
     let tap = tap();
     ip("link add br0 type bridge mcast_snooping 1 mcast_querier 1 mcast_igmp_version 3 \
@@ -142,7 +145,7 @@ fn queried() {
     let ours = socket(&net, (Ipv4Addr::UNSPECIFIED, 5_300).into());
     ours.join_multicast_v4(GROUP_V4, OURS_V4).expect("joined");
     ours.join_multicast_v6(&GROUP_V6, PortId(0).scope_id()).expect("joined");
-    let counted = |c| net.with_stack(|s| s.counters().of(c)).expect("driven");
+    let counted = |c| net.with_stack(|s| s.counters().of(c)).expect("the driver runs");
     let known = || {
         let shown = Command::new("bridge").args(["mdb", "show", "dev", "br0"]).output();
         String::from_utf8_lossy(&shown.expect("bridge runs").stdout).into_owned()
@@ -151,19 +154,22 @@ fn queried() {
     let are_known = || all.iter().all(|group| known().contains(group));
     assert!(testbed::until(SOON, are_known), "{}", known());
     println!("{}", known().trim());
-    let both = || counted(Counter::GroupQueriesIn) >= 3;
-    assert!(testbed::until(SOON, both), "{} queries", counted(Counter::GroupQueriesIn));
-    // Each join is reported twice, so further reports are answers.
+    let has_three = || counted(Counter::GroupQueriesIn) >= 3;
+    let queries = || counted(Counter::GroupQueriesIn);
+    assert!(testbed::until(SOON, has_three), "only {} queries arrived in time", queries());
+    // The stack sends two reports for each of the three joins. All further reports are answers.
     let answered = || counted(Counter::GroupReportsOut) > 6;
-    assert!(testbed::until(SOON, answered), "{} reports", counted(Counter::GroupReportsOut));
+    let reports = || counted(Counter::GroupReportsOut);
+    assert!(testbed::until(SOON, answered), "only {} reports were sent in time", reports());
     let drops: Vec<_> = net
         .with_stack(|s| s.drops().nonzero().filter(|(r, _)| r.name().contains("malf")).collect())
-        .expect("driven");
+        .expect("the driver runs");
     assert_eq!(drops, []);
     driver.stop().expect("no panic");
 }
 
-/// tshark on the TAP, capturing already; it ends after `packets` packets of ours.
+/// Starts tshark on the TAP and waits until it prints that it captures. tshark ends after it has
+/// seen `packets` reports from our stack, or after 20 s.
 fn tshark(packets: usize) -> Child {
     let mut command = Command::new("tshark");
     let fields = ["igmp.type", "icmpv6.type", "igmp.checksum.status", "icmpv6.checksum.status"];
@@ -177,8 +183,8 @@ fn tshark(packets: usize) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let begins = lines.by_ref().map_while(Result::ok).any(|line| line.contains("Capturing on"));
-    assert!(begins, "tshark captures");
-    // Nobody reads its output from here on; the rest does not fill a pipe.
+    assert!(begins, "tshark ended without capturing");
+    // The pipe stays open, and nobody reads it: what tshark still prints to stderr fits into it.
     std::mem::forget(lines);
     child
 }
@@ -191,7 +197,8 @@ fn reports() {
     let ours = socket(&net, (Ipv4Addr::UNSPECIFIED, 5_300).into());
     ours.join_multicast_v4(GROUP_V4, OURS_V4).expect("joined");
     ours.join_multicast_v6(&GROUP_V6, PortId(0).scope_id()).expect("joined");
-    // It says that it captures before it does: joins and leaves go on until it has seen enough.
+    // tshark prints that it captures before it does. So the socket leaves, joins and changes its
+    // filter until tshark has seen its 12 packets and has ended.
     let (mut is_member, group, mut n) = (true, IpAddr::V4(GROUP_V4), 0);
     let change = || {
         match is_member {
@@ -204,14 +211,14 @@ fn reports() {
         ours.set_source_filter(PortId(0), group, filter).expect("set");
         child.try_wait().expect("a child").is_some()
     };
-    assert!(testbed::until(SOON, change), "tshark ends");
-    let output = child.wait_with_output().expect("it ends");
+    assert!(testbed::until(SOON, change), "tshark did not see 12 reports in time");
+    let output = child.wait_with_output().expect("tshark has ended");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{}", text.trim());
     assert!(text.contains("0x22") && text.contains("143"), "{text}");
     assert_eq!(text.lines().count(), 12, "{text}");
     for line in text.lines() {
-        // Type, checksum good (1), no remark.
+        // Type, checksum status (1: good), no expert message, not malformed.
         assert!(line == "0x22,,1,,," || line == ",143,,1,,", "{line}");
     }
     driver.stop().expect("no panic");

@@ -1,5 +1,6 @@
-//! Neighbours of one link with the kernel among them: its redirect is followed, its addresses are
-//! not taken, its link-local address is reached. RFC 1122 section 3.2.2.2, RFC 5227, RFC 3927.
+//! The neighbours of one link, of which the kernel is one. The stack follows the kernel's redirect,
+//! does not take its addresses, and reaches its link-local address. RFC 1122 section 3.2.2.2, RFC
+//! 5227, RFC 3927.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -43,12 +44,12 @@ fn tap() -> Tap {
     tap
 }
 
-/// A stack on it, with these addresses.
+/// A stack on the TAP, with these addresses.
 fn stack(tap: Tap, addresses: Vec<Cidr>) -> Stack {
     let mut config = StackConfig::new([3, 14]);
     config.budget.set(Limit::MbufBytes, 64 << 20);
     let mut stack = Stack::new(config);
-    // A bridge forwards nothing from a link address of zeros.
+    // The port has a MAC address because the kernel's bridge drops frames with a source of zeros.
     let mac = MacAddr([2, 0, 0, 0, 0, 9]);
     stack.add_port(Box::new(tap), PortConfig { mac, addresses });
     stack
@@ -58,8 +59,8 @@ fn set(file: &str, value: &str) {
     std::fs::write(format!("/proc/sys/net/ipv4/{file}"), value).expect("root may");
 }
 
-/// This namespace is the router, with our TAP and the better router's link in one bridge. The
-/// better router is a namespace of its own, and the far address is one of its.
+/// Makes this namespace the router. Our TAP and the link of a better router are in one bridge. The
+/// better router is a namespace of its own, which also has the far address.
 fn bridged() -> (Tap, Namespace) {
     let (tap, better) = (tap(), Namespace::new().expect("root may"));
     ip("link add br0 type bridge");
@@ -89,7 +90,7 @@ fn redirected() {
     let mut stack = stack(tap, vec![cidr(OURS, 24)]);
     let any = "0.0.0.0/0".parse().expect("a network");
     stack.add_route(Route::new(any, Some(addr(ROUTER)), PORT.0));
-    let (net, driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, driver) = Net::spawn_thread(stack).expect("the thread starts");
     let listening = better.inside(|| TcpListener::bind(SocketAddr::new(addr(FAR), 0)));
     let listener = listening.expect("no panic").expect("the far host's address");
     let at = listener.local_addr().expect("it listens");
@@ -97,7 +98,7 @@ fn redirected() {
     let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
     stream.set_write_timeout(Some(SOON)).expect("not zero");
     thread::scope(|scope| {
-        scope.spawn(|| assert_reads(&mut listener.accept().expect("ours").0, &data));
+        scope.spawn(|| assert_reads(&mut listener.accept().expect("our stack connects").0, &data));
         stream.write_all(&data).expect("the host reads");
         stream.shutdown(std::net::Shutdown::Write).expect("it is open");
     });
@@ -107,31 +108,31 @@ fn redirected() {
             let routes = s.routes_page(0, 100).rows;
             (followed, routes.into_iter().find(|r| r.origin == RouteOrigin::Redirect))
         })
-        .expect("driven");
+        .expect("the driver runs");
     let route = route.expect("a route of its own");
     assert_eq!((route.dest, route.via), (cidr(FAR, 32), Some(addr(BETTER))));
     assert_eq!(followed, 1);
     driver.stop().expect("no panic");
 }
 
-/// Wait until the state of an address is not tentative any more.
+/// Wait until an address is no longer tentative. Returns its state.
 fn decided(net: &Net, ip: &str) -> AddressState {
     let begun = Instant::now();
     loop {
         let look =
             |s: &mut Stack| s.addresses(PORT).iter().find(|a| a.ip() == addr(ip)).map(|a| a.state);
-        match net.with_stack(look).expect("driven").expect("it stays") {
+        match net.with_stack(look).expect("the driver runs").expect("it stays") {
             AddressState::Tentative => thread::sleep(std::time::Duration::from_millis(20)),
             state => return state,
         }
-        assert!(begun.elapsed() < SOON, "{ip} is tentative still");
+        assert!(begun.elapsed() < SOON, "{ip} was still tentative after {SOON:?}");
     }
 }
 
 fn on_tap(addresses: Vec<Cidr>) -> (Net, DriverThread) {
     let tap = tap();
     ip(&format!("addr add {ROUTER}/24 dev ws0"));
-    Net::spawn_thread(stack(tap, addresses)).expect("a thread")
+    Net::spawn_thread(stack(tap, addresses)).expect("the thread starts")
 }
 
 fn claimed() {
@@ -142,15 +143,16 @@ fn claimed() {
             origin: Origin::Dhcp,
             ..Address::fixed(cidr(text, 24))
         };
-        net.with_stack(|s| s.add_address(PORT, address)).expect("driven").expect("room");
+        net.with_stack(|s| s.add_address(PORT, address)).expect("the driver runs").expect("room");
     }
     assert_eq!(decided(&net, ROUTER), AddressState::Duplicated);
     assert_eq!(decided(&net, OURS), AddressState::Preferred);
-    // An address that is ours can be used.
+    // The stack can use the address that was free.
     let listener = TcpListener::bind((ROUTER, 0)).expect("the kernel's address");
     let at = listener.local_addr().expect("it listens");
     blocking::TcpStream::connect_timeout(&net, at, SOON).expect("by the address that was free");
-    let probes = net.with_stack(|s| s.counters().of(Counter::AddressProbes)).expect("driven");
+    let probes =
+        net.with_stack(|s| s.counters().of(Counter::AddressProbes)).expect("the driver runs");
     println!("{probes} probes");
     driver.stop().expect("no panic");
 }
@@ -158,14 +160,14 @@ fn claimed() {
 fn link_local() {
     let (net, driver) = on_tap(Vec::new());
     ip("addr add 169.254.77.1/16 dev ws0");
-    net.with_stack(|s| s.add_link_local_v4(PORT)).expect("driven").expect("room");
+    net.with_stack(|s| s.add_link_local_v4(PORT)).expect("the driver runs").expect("room");
     let found = |s: &mut Stack| s.addresses(PORT).first().map(|a| a.ip().to_string());
-    let ours = net.with_stack(found).expect("driven").expect("a candidate");
+    let ours = net.with_stack(found).expect("the driver runs").expect("a candidate");
     assert_eq!(decided(&net, &ours), AddressState::Preferred);
     let listener = TcpListener::bind(("169.254.77.1", 0)).expect("the kernel's address");
     let at = listener.local_addr().expect("it listens");
     let stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("on the link");
-    let (_, peer) = listener.accept().expect("ours");
+    let (_, peer) = listener.accept().expect("our stack connects");
     assert_eq!(peer.ip(), addr(&ours));
     drop(stream);
     driver.stop().expect("no panic");

@@ -1,9 +1,10 @@
-//! Sockets over TUN and TAP against the kernel of this machine, each case in its own network
-//! namespace: drivers that sleep on descriptors, devices that disappear, options as they appear in
-//! packets.
+//! Sockets over TUN and TAP with the kernel of this machine as the peer. Each case runs in a
+//! network namespace of its own. The cases: drivers that sleep on descriptors, devices that
+//! disappear, options as they appear in packets.
 //!
-//! There is no harness, so that a case whose needs are not met is skipped with the reason
-//! (`testbed`). An argument that is not an option selects cases by a part of their name.
+//! The program has no test harness, so that it can skip a case whose needs are not met and report
+//! the reason (`testbed`). An argument that is not an option selects the cases whose names contain
+//! it.
 
 use std::process::ExitCode;
 

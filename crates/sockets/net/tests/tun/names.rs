@@ -1,5 +1,5 @@
-//! Names from dnsmasq over a TUN: both families, aliases, answers that need TCP, names that do not
-//! exist, the search list.
+//! Names looked up at dnsmasq over a TUN: both address families, aliases, answers that need TCP,
+//! names that do not exist, the search list.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
@@ -15,16 +15,17 @@ pub(crate) const CASES: &[Case] = &[
     ("a_connection_by_name_from_dnsmasq", &[Need::DNSMASQ], connection),
 ];
 
-/// Addresses of many.test: more than fit into 1,232 bytes.
+/// Number of addresses of many.test. They do not fit into a UDP answer of 1,232 bytes.
 const MANY: u8 = 200;
 
-/// dnsmasq on the kernel's address: it knows names below `test` and asks nobody.
+/// Starts dnsmasq on the kernel's address. It knows names below `test`, and asks no other server.
 fn dnsmasq() -> Running {
     let mut command = Command::new("dnsmasq");
     command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]);
     command.args(["--pid-file=", "--user=root", "--log-facility=-", "--bind-interfaces"]);
     command.arg(format!("--listen-address={KERNEL}"));
-    // Names without a dot do not exist; for other names it answers that it cannot tell.
+    // dnsmasq answers that names without a dot do not exist, and that it cannot resolve other
+    // names.
     command.args(["--local=/test/", "--local-ttl=60", "--domain-needed"]);
     command.arg("--host-record=www.test,192.0.2.80,2001:db8::80");
     command.arg(format!("--host-record=kernel.test,{KERNEL}"));
@@ -36,11 +37,11 @@ fn dnsmasq() -> Running {
     Running(command.spawn().expect("looked for before"))
 }
 
-/// Our stack, which asks dnsmasq; returned once dnsmasq answers.
+/// Starts our stack, which asks dnsmasq, and returns once dnsmasq answers.
 fn asking() -> (Net, Running) {
     let (stack, _) = stack();
     let dnsmasq = dnsmasq();
-    let (net, _driver) = Net::spawn_thread(stack).expect("a thread");
+    let (net, _driver) = Net::spawn_thread(stack).expect("the thread starts");
     let servers = vec![SocketAddr::new(KERNEL, 53)];
     let config = Config { servers, search: vec!["test".to_owned()], ..Config::default() };
     net.set_resolver(config, Hosts::default()).expect("it runs");

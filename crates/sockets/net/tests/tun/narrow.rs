@@ -1,5 +1,5 @@
-//! Path MTU discovery (RFC 1191, RFC 8201): the kernel routes between our TUN interface and a host
-//! in another namespace, over a link whose MTU is smaller than either end's.
+//! Path MTU discovery (RFC 1191, RFC 8201). The kernel routes between our TUN interface and a host
+//! in another namespace, over a link whose MTU is smaller than the MTU at either end.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -21,8 +21,8 @@ pub(crate) const CASES: &[Case] = &[
 /// The smallest MTU that IPv6 allows (RFC 8200 section 5).
 const NARROW_MTU: usize = 1280;
 
-/// Our network and the host's: prefix length, and in each network the router's and the end's
-/// address.
+/// Our network and the host's network: the prefix length, and in each network the address of the
+/// router and of the end.
 struct Plan {
     prefix_len: u8,
     near: [&'static str; 2],
@@ -41,8 +41,8 @@ fn v6() {
     transfers(&Plan { prefix_len: 64, near: ["fd77::1", "fd77::2"], far: ["fd78::1", "fd78::2"] });
 }
 
-/// The host's namespace. This namespace routes to it; the MTU of our side of the link is the small
-/// one.
+/// The namespace of the host, to which this namespace routes. The MTU is smaller only at our side
+/// of the link between them.
 fn host(plan: &Plan) -> Namespace {
     let host = Namespace::new().expect("root may");
     let Plan { prefix_len, near: [router, _], far: [gateway, address] } = plan;
@@ -67,7 +67,7 @@ fn cidr(addr: IpAddr, prefix_len: u8) -> Cidr {
     Cidr::new(addr, prefix_len).expect("a short prefix")
 }
 
-/// A stack behind the router.
+/// A stack whose packets to the host pass the router.
 fn stack(plan: &Plan) -> Stack {
     let [router, ours] = plan.near.map(|a| a.parse().expect("an address"));
     let config = Config { name: Some("ws0".to_owned()), link: LinkKind::Ip, ..Config::default() };
@@ -87,7 +87,7 @@ fn stack(plan: &Plan) -> Stack {
 
 fn transfers(plan: &Plan) {
     let host = host(plan);
-    let (net, driver) = Net::spawn_thread(stack(plan)).expect("a thread");
+    let (net, driver) = Net::spawn_thread(stack(plan)).expect("the thread starts");
     let at: IpAddr = plan.far[1].parse().expect("an address");
     let listening = host.inside(|| TcpListener::bind(SocketAddr::new(at, 0)));
     let listener = listening.expect("no panic").expect("the host's address");
@@ -98,14 +98,17 @@ fn transfers(plan: &Plan) {
         stream.set_write_timeout(Some(SOON)).expect("not zero");
         let before = stream.tcp_info().expect("open").snd_mss;
         thread::scope(|scope| {
-            scope.spawn(|| assert_reads(&mut listener.accept().expect("ours").0, &data));
+            scope.spawn(|| {
+                assert_reads(&mut listener.accept().expect("our stack connects").0, &data)
+            });
             stream.write_all(&data).expect("the host reads");
             stream.shutdown(std::net::Shutdown::Write).expect("it is open");
         });
         let after = stream.tcp_info().expect("held").snd_mss;
         let headers = if at.is_ipv4() { 40 } else { 60 };
         assert!(after <= NARROW_MTU - headers, "{before}, then {after}");
-        let lowered = net.with_stack(|s| s.counters().of(Counter::PathMtuLowered)).expect("driven");
+        let lowered =
+            net.with_stack(|s| s.counters().of(Counter::PathMtuLowered)).expect("the driver runs");
         println!("{before} bytes a segment, then {after}; {lowered} messages in round {round}");
         assert!(lowered > 0);
     }

@@ -1,4 +1,5 @@
-//! Urgent data between our stack and the kernel: each end finds the mark where the other set it.
+//! Urgent data between our stack and the kernel: each end finds the urgent mark where the other end
+//! set it.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -16,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[
 
 fn connected(net: &Net) -> (blocking::TcpStream, std::net::TcpStream) {
     let (listener, at) = kernel_listener();
-    let accepted = thread::spawn(move || listener.accept().expect("ours connects").0);
+    let accepted = thread::spawn(move || listener.accept().expect("our stack connects").0);
     let ours = blocking::TcpStream::connect_timeout(net, at, SOON).expect("it listens");
     ours.set_read_timeout(Some(SOON)).expect("not zero");
     let theirs = accepted.join().expect("it accepted");
@@ -25,7 +26,7 @@ fn connected(net: &Net) -> (blocking::TcpStream, std::net::TcpStream) {
 }
 
 fn from_kernel() {
-    let (net, driver) = Net::spawn_thread(stack().0).expect("a thread");
+    let (net, driver) = Net::spawn_thread(stack().0).expect("the thread starts");
     let (mut ours, mut theirs) = connected(&net);
     theirs.write_all(b"before").expect("open");
     assert_eq!(SockRef::from(&theirs).send_out_of_band(b"now!").expect("open"), 4);
@@ -47,7 +48,7 @@ fn from_kernel() {
 }
 
 fn to_kernel() {
-    let (net, driver) = Net::spawn_thread(stack().0).expect("a thread");
+    let (net, driver) = Net::spawn_thread(stack().0).expect("the thread starts");
     let (mut ours, mut theirs) = connected(&net);
     SockRef::from(&theirs).set_out_of_band_inline(true).expect("any socket");
     ours.write_all(b"before").expect("open");
@@ -55,7 +56,7 @@ fn to_kernel() {
     ours.write_all(b"behind").expect("open");
     let mut into = [0; 64];
     let mut got = Vec::new();
-    // A read of the kernel ends at the mark.
+    // One read of the kernel ends at the mark.
     while got != b"beforenow" {
         let n = theirs.read(&mut into).expect("data");
         got.extend_from_slice(&into[..n]);

@@ -1,5 +1,6 @@
-//! Conversion between `struct sockaddr` and socket addresses. An IPv6 socket sees an IPv4 address
-//! as an IPv4-mapped one (RFC 4291 section 2.5.5.2); a mapped address is read as the IPv4 address.
+//! Conversion between `struct sockaddr` and socket addresses. For an IPv6 socket an IPv4 address is
+//! written as an IPv4-mapped one (RFC 4291 section 2.5.5.2); a mapped address is read as the IPv4
+//! address.
 //!
 //! Called by: `entry/`.
 #![allow(unsafe_code)]
@@ -55,8 +56,8 @@ pub(super) unsafe fn is_unspecified(addr: *const sockaddr, len: socklen_t) -> bo
     i32::from(family) == libc::AF_UNSPEC
 }
 
-/// Write `address` in the form that a socket of `domain` uses: as many bytes as fit, and its full
-/// length to `len`. If either pointer is null, nothing is written.
+/// Write `address` in the form that a socket of `domain` uses: as many bytes as fit into `addr`,
+/// and the full length into `len`. If either pointer is null, nothing is written.
 ///
 /// # Safety
 /// `len`, if not null, points to a length; `addr`, if not null, points to that many writable bytes.
@@ -131,7 +132,11 @@ mod tests {
         let v6: SocketAddr = "[fd3d:fa7b:d17d::1]:65535".parse().unwrap();
         assert_eq!(round(v4, AF_INET), Ok(v4));
         assert_eq!(round(v6, AF_INET6), Ok(v6));
-        assert_eq!(round(v4, AF_INET6), Ok(v4), "mapped and unmapped");
+        assert_eq!(
+            round(v4, AF_INET6),
+            Ok(v4),
+            "an IPv4 address changed when it was mapped and read back"
+        );
     }
 
     #[test]

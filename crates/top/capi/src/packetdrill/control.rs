@@ -13,7 +13,7 @@ use super::file::Endpoint;
 use super::world::State;
 use super::{Call, notifications};
 
-/// Linux's `SIOCOUTQNSD`: the bytes not sent yet.
+/// Linux's `SIOCOUTQNSD`: the number of bytes that were not sent yet.
 const UNSENT: u64 = 0x894B;
 /// `SIOCATMARK`: whether the next byte to read is the urgent one.
 const AT_MARK: u64 = 0x8905;
@@ -32,7 +32,7 @@ pub(super) fn fcntl(state: &mut State, fd: RawFd, command: i32, value: i32) -> C
     }
 }
 
-/// `ioctl`: the number to store where the third argument points.
+/// `ioctl`: returns the number that the third argument's target gets.
 pub(super) fn ioctl(state: &mut State, fd: RawFd, request: u64) -> Call<i32> {
     let endpoint = state.socket(fd)?.endpoint;
     let Endpoint::Connection(handle) = endpoint else {
@@ -59,7 +59,7 @@ pub(super) fn ioctl(state: &mut State, fd: RawFd, request: u64) -> Call<i32> {
     Ok(i32::try_from(bytes).unwrap_or(i32::MAX))
 }
 
-/// The `errno` for the way a connection ended.
+/// The `errno` for the way in which a connection ended.
 pub(super) fn tcp_error(error: Error) -> Errno {
     match error {
         Error::Refused => Errno::CONNREFUSED,

@@ -25,7 +25,7 @@ fn instance(state: &mut State, epfd: RawFd) -> Call<&mut Epoll> {
     }
 }
 
-/// `epoll_ctl`; `wanted` is the events and the user data to report with them.
+/// `epoll_ctl`. `wanted` contains the events, and the user data to report with them.
 pub(super) fn control(
     state: &mut State,
     epfd: RawFd,

@@ -59,7 +59,7 @@ pub(super) fn set(state: &mut State, fd: RawFd, name: i32, value: &[u8], n: i32)
     state.stack.tcp_set_fast_open(listener, settings).ok_or(Errno::BADF)
 }
 
-/// `getsockopt`.
+/// `getsockopt`, for the options of Fast Open.
 pub(super) fn get(told: &FastOpen, name: i32) -> i32 {
     match name {
         TCP_FASTOPEN => told.queue.map_or(0, |n| i32::try_from(n).unwrap_or(i32::MAX)),
@@ -73,9 +73,9 @@ fn needs_no_cookie(state: &mut State, fd: RawFd) -> Call<bool> {
     Ok(of_all || state.socket(fd)?.fast_open.no_cookie)
 }
 
-/// `connect` of a socket with `TCP_FASTOPEN_CONNECT`. If the first write may go with the SYN, the
-/// SYN is deferred until that write; otherwise the SYN asks for a cookie. `None` if the option is
-/// off.
+/// `connect` of a socket with `TCP_FASTOPEN_CONNECT`. If the SYN may carry the first write, the SYN
+/// is deferred until that write; otherwise a SYN that asks for a cookie is sent. `None` if the
+/// option is off.
 pub(super) fn connect(state: &mut State, fd: RawFd, remote: SocketAddr) -> Option<Call<()>> {
     let may = state.profile.fast_open() & CLIENT != 0;
     let socket = state.socket(fd).ok()?;
@@ -94,7 +94,7 @@ pub(super) fn connect(state: &mut State, fd: RawFd, remote: SocketAddr) -> Optio
     Some(open(state, fd, remote, &[]).and(Err(Errno::AGAIN)))
 }
 
-/// Send the SYN with as much of `first` as it carries. The socket becomes that connection.
+/// Send the SYN with as much of `first` as it carries. The socket gets this connection.
 fn open(
     state: &mut State,
     fd: RawFd,
@@ -122,8 +122,8 @@ fn open(
     Ok((handle, carried))
 }
 
-/// `sendto` with `MSG_FASTOPEN`, or the write that a `connect` was deferred to. If the call blocks,
-/// later attempts write what did not fit into the SYN.
+/// `sendto` with `MSG_FASTOPEN`, or the write to which a `connect` was deferred. If the call
+/// blocks, later attempts write what did not fit into the SYN.
 pub(super) fn send(
     state: &mut State,
     fd: RawFd,
@@ -155,8 +155,9 @@ pub(super) fn send(
     }
 }
 
-/// A write during the handshake or right after it. `AGAIN` means to keep waiting. Otherwise the
-/// result says whether the SYN carried everything (`whole`), so that nothing is left to write.
+/// A write during the handshake or right after it. `AGAIN` means that the call keeps waiting.
+/// Otherwise the result says whether the SYN carried everything (`whole`), so that there is nothing
+/// left to write.
 pub(super) fn go_on(
     state: &mut State,
     fd: RawFd,

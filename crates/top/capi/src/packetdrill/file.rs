@@ -1,8 +1,8 @@
 //! The object behind a descriptor: a socket in one of its states, or an epoll instance.
 //!
-//! Called by: `world.rs`, which holds the table, and every call. Each number is that of a real
-//! descriptor (an eventfd), because packetdrill calls libc's `close` for descriptors that a script
-//! leaves open.
+//! Called by: `world.rs`, which holds the table of files, and every call. Each file has the number
+//! of a real descriptor (an eventfd), because packetdrill calls libc's `close` for descriptors that
+//! a script leaves open.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -32,9 +32,9 @@ pub(super) enum Endpoint {
     Listening(ListenerHandle),
     /// TCP, from the SYN on.
     Connection(TcpHandle),
-    /// UDP, without a port yet.
+    /// UDP, not bound to a port yet.
     Unbound,
-    /// UDP, with a port.
+    /// UDP, bound to a port.
     Datagram(UdpHandle),
 }
 
@@ -49,35 +49,35 @@ pub(super) struct Socket {
     pub(super) local: Option<SocketAddr>,
     /// The address given to `connect`, for UDP.
     pub(super) peer: Option<SocketAddr>,
-    /// Settings of the connection, existing or yet to be made.
+    /// The settings of the connection that exists or that will be made.
     pub(super) config: Config,
     pub(super) ip: IpSettings,
     /// Options of TCP Fast Open.
     pub(super) fast_open: FastOpen,
-    /// `connect` was called and has not returned its result yet.
+    /// Was `connect` called, without having returned its result yet?
     pub(super) connecting: bool,
-    /// The connection's error was reported; sockets report it once.
+    /// Was the connection's error reported? Sockets report it once.
     pub(super) error_reported: bool,
-    /// `shutdown(SHUT_RD)` was called. With the Linux profile, data already received stays
+    /// Was `shutdown(SHUT_RD)` called? With the Linux profile, data that was received before stays
     /// readable.
     pub(super) shut_read: bool,
-    /// `SO_LINGER`, in seconds; `None` is off.
+    /// `SO_LINGER` in seconds; `None` if it is off.
     pub(super) linger: Option<u32>,
-    /// `SO_RCVTIMEO` and `SO_SNDTIMEO`; `None` waits for ever.
+    /// `SO_RCVTIMEO` and `SO_SNDTIMEO`; with `None` calls wait for ever.
     pub(super) timeouts: (Option<Duration>, Option<Duration>),
     /// The end of the urgent data whose last byte was read with `MSG_OOB`, in bytes of the stream.
     pub(super) urgent_taken: Option<u64>,
-    /// `TCP_INQ`: reads report the bytes left to read.
+    /// Is `TCP_INQ` set? Then reads report how many bytes are left to read.
     pub(super) reports_unread: bool,
     /// Completions of `MSG_ZEROCOPY`.
     pub(super) notifications: Notifications,
     /// The times that `TCP_INFO` reports.
     pub(super) usage: Usage,
-    /// The last write found no room in the send buffer.
+    /// Did the last write find no room in the send buffer?
     pub(super) write_blocked: bool,
     /// Counts events, for edge-triggered epoll.
     pub(super) edges: u64,
-    /// Options that are only stored, by level and name.
+    /// Options that are only stored and returned, by level and name.
     pub(super) remembered: BTreeMap<(i32, i32), i32>,
 }
 
@@ -119,7 +119,8 @@ impl Socket {
         socket
     }
 
-    /// As it was before `connect`, with its options: for `connect` with `AF_UNSPEC`.
+    /// Return the socket to its state before `connect`, but keep its options: for `connect` with
+    /// `AF_UNSPEC`.
     pub(super) fn disconnect(&mut self) {
         let fresh = Socket::new(self.domain, Endpoint::Fresh, self.config);
         let old = core::mem::replace(self, fresh);
@@ -131,8 +132,8 @@ impl Socket {
         self.edges = old.edges;
     }
 
-    /// The bytes that a blocking read of `len` waits for: all with `MSG_WAITALL`, else
-    /// `SO_RCVLOWAT`, but no more than half the receive buffer, which the peer can always send.
+    /// How many bytes a blocking read of `len` bytes waits for: all with `MSG_WAITALL`, otherwise
+    /// `SO_RCVLOWAT`; but no more than half the receive buffer, which the peer can always send.
     pub(super) fn least_read(&self, len: usize, flags: i32) -> usize {
         let low = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
         let asked = if flags & libc::MSG_WAITALL != 0 {
@@ -149,7 +150,7 @@ impl Socket {
         self.remembered.get(&option).is_some_and(|&n| n != 0)
     }
 
-    /// The owner of every connection here.
+    /// The owner of every connection of the scripts.
     pub(super) fn owner() -> Owner {
         Owner::program()
     }
@@ -166,9 +167,9 @@ pub(super) struct FastOpen {
     pub(super) no_cookie: bool,
     /// `TCP_FASTOPEN_CONNECT`.
     pub(super) connects: bool,
-    /// `connect` was called: the first write connects to this address.
+    /// The address to which the first write will connect, if `connect` was called.
     pub(super) deferred: Option<SocketAddr>,
-    /// A blocking write that connects is waiting for the handshake.
+    /// Is a blocking write, which connects, waiting for the handshake?
     pub(super) waits: bool,
 }
 

@@ -1,7 +1,8 @@
 //! `TCP_INFO`: the stack's state of a connection in Linux's layout.
 //!
 //! Called by: `options.rs`. Source of the layout: Linux `uapi/linux/tcp.h`. Fields that the stack
-//! does not keep stay zero. Linux counts windows in segments, the stack in bytes.
+//! does not keep stay zero. Linux counts the congestion window, the slow start threshold, and data
+//! in flight, SACKed, lost and retransmitted in segments; the stack counts them in bytes.
 
 use std::os::fd::RawFd;
 
@@ -24,10 +25,10 @@ const NO_THRESHOLD: u32 = 0x7fff_ffff;
 /// Bytes of the structure. Fields are filled up to `tcpi_rcv_wnd`; later ones are zero.
 const LEN: usize = 280;
 
-/// The bytes of a `struct tcp_info`, filled by offset.
-struct Shape([u8; LEN]);
+/// The bytes of a `struct tcp_info`. The methods write a field at its offset in the structure.
+struct TcpInfoBytes([u8; LEN]);
 
-impl Shape {
+impl TcpInfoBytes {
     fn byte(&mut self, at: usize, value: u8) {
         self.0[at] = value;
     }
@@ -42,9 +43,9 @@ impl Shape {
     }
 }
 
-/// The structure for a descriptor.
+/// The `struct tcp_info` of the socket with descriptor `fd`.
 pub(super) fn bytes(state: &mut State, fd: RawFd) -> Call<Vec<u8>> {
-    let mut shape = Shape([0; LEN]);
+    let mut shape = TcpInfoBytes([0; LEN]);
     match state.socket(fd)?.endpoint {
         Endpoint::Connection(handle) => {
             let info = state.stack.tcp_info(handle).ok_or(Errno::BADF)?;
@@ -80,7 +81,7 @@ fn state_number(state: TcpState) -> u8 {
     }
 }
 
-fn fill(shape: &mut Shape, info: &Info) {
+fn fill(shape: &mut TcpInfoBytes, info: &Info) {
     let mss = info.snd_mss.max(1) as u64;
     let segments = |bytes: u64| bytes.div_ceil(mss);
     let mut options = 0;
@@ -106,7 +107,8 @@ fn fill(shape: &mut Shape, info: &Info) {
     shape.word(20, info.rcv_mss as u64);
     shape.word(24, segments(u64::from(info.in_flight)));
     shape.word(28, segments(u64::from(info.sacked_bytes)));
-    // Linux counts lost segments until they are acknowledged, retransmitted or not.
+    // `tcpi_lost`: Linux counts a lost segment until it is acknowledged, even after it was
+    // retransmitted. The stack's `lost_bytes` no longer contains what was retransmitted.
     shape.word(32, segments(u64::from(info.lost_bytes) + u64::from(info.resent_bytes)));
     shape.word(36, segments(u64::from(info.resent_bytes)));
     shape.word(68, info.srtt.as_micros());
@@ -129,8 +131,8 @@ fn fill(shape: &mut Shape, info: &Info) {
     shape.word(148, info.min_rtt.as_micros());
     // `tcpi_delivered`: segments that the peer received. The SYN counts as one, with or without
     // data.
-    let behind_syn = info.bytes_acked.saturating_sub(u64::from(info.syn_bytes_acked));
-    shape.word(192, segments(behind_syn) + u64::from(info.state.is_synchronised()));
+    let after_syn = info.bytes_acked.saturating_sub(u64::from(info.syn_bytes_acked));
+    shape.word(192, segments(after_syn) + u64::from(info.state.is_synchronised()));
     shape.word(224, u64::from(info.out_of_order));
     shape.word(228, u64::from(info.snd_wnd));
     shape.word(232, u64::from(info.rcv_wnd));

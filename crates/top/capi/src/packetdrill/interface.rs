@@ -51,9 +51,9 @@ pub struct Interface {
         socklen_t,
     ) -> ssize_t,
     pub(super) sendmsg: unsafe extern "C" fn(Data, c_int, *const msghdr, c_int) -> ssize_t,
-    /// Variadic in C. The last argument is a number in a register either way.
+    /// Variadic in C. In either case the last argument is a number in a register.
     pub(super) fcntl: unsafe extern "C" fn(Data, c_int, c_int, c_long) -> c_int,
-    /// Variadic in C. The last argument is a pointer in a register either way.
+    /// Variadic in C. In either case the last argument is a pointer in a register.
     pub(super) ioctl: unsafe extern "C" fn(Data, c_int, c_ulong, *mut c_int) -> c_int,
     pub(super) close: unsafe extern "C" fn(Data, c_int) -> c_int,
     pub(super) shutdown: unsafe extern "C" fn(Data, c_int, c_int) -> c_int,
@@ -86,8 +86,8 @@ pub struct Interface {
 
 const _: () = assert!(size_of::<Interface>() == 33 * size_of::<usize>());
 
-/// Fill `interface` and give its caller a stack of its own in virtual time. `flags` is the text of
-/// `--so_flags`, or null; `flags::parse` documents its words.
+/// Fill `interface`, and make a stack in virtual time for the caller. `flags` is the text of
+/// `--so_flags`, or null; `flags::parse` documents the words in it.
 ///
 /// # Safety
 /// `interface` points to room for 33 pointers; `flags` is null or a string that ends with a zero.

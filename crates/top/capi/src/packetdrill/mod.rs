@@ -1,5 +1,5 @@
 //! The shared object that packetdrill loads (`--so_filename`) to test this stack instead of a
-//! kernel: packetdrill gets 33 function pointers from it ([`Interface`]) and calls them for
+//! kernel. Packetdrill gets 33 function pointers from it ([`Interface`]). It calls them for
 //! sockets, for packets and for the time, which is virtual.
 //!
 //! Called by: packetdrill, from two threads: one executes the script, the other makes the calls
@@ -8,7 +8,7 @@
 //!
 //! The path of a call: `entry/` converts C's arguments, `world.rs` schedules the threads and the
 //! clock, and a file for each kind of call (`socket.rs`, `transfer.rs`, `options.rs`, `ready.rs`
-//! and others) calls the stack. `profile.rs` has the initial settings of sockets, Linux's or
+//! and others) calls the stack. `profile.rs` defines the initial settings of sockets: Linux's or
 //! FreeBSD's.
 
 mod address;

@@ -1,6 +1,6 @@
-//! Completions of `MSG_ZEROCOPY`. The stack copies the bytes anyway and reports that it did, which
-//! the interface allows (`SO_EE_CODE_ZEROCOPY_COPIED`). A completion is due once a call's bytes are
-//! acknowledged. Completions of consecutive calls are merged.
+//! Completions of `MSG_ZEROCOPY`. The stack copies the bytes anyway and reports that it has copied
+//! them, which the interface allows (`SO_EE_CODE_ZEROCOPY_COPIED`). A completion is due once a
+//! call's bytes are acknowledged. Completions of consecutive calls are merged.
 //!
 //! Called by: `transfer.rs`, `fast_open.rs`, `ready.rs`. Source: Linux
 //! Documentation/networking/msg_zerocopy.rst.
@@ -41,7 +41,8 @@ impl Notifications {
         }
     }
 
-    /// `bytes` in all are acknowledged. Returns whether there is a new completion to report.
+    /// The peer has acknowledged `bytes` in all. Returns whether there is a new completion to
+    /// report.
     pub(super) fn acknowledged(&mut self, bytes: u64) -> bool {
         let mut news = false;
         while let Some(&(number, end)) = self.waiting.front()
@@ -73,29 +74,28 @@ impl Notifications {
     }
 }
 
-// Urgent data out of band, as sockets have it unless `SO_OOBINLINE` is set: the last urgent byte is
-// read with `MSG_OOB` and passed over in the stream. The stack itself leaves it in the stream (RFC
-// 6093).
+// Urgent data out of band, as on sockets without `SO_OOBINLINE`: the last urgent byte is read with
+// `MSG_OOB` and skipped in the stream. The stack itself leaves the byte in the stream (RFC 6093).
 
-/// Does the byte stay in the stream?
+/// Does the urgent byte stay in the stream?
 pub(super) fn is_inline(socket: &Socket) -> bool {
     socket.remembered.get(&(SOL_SOCKET, SO_OOBINLINE)).is_some_and(|&n| n != 0)
 }
 
-/// Bytes to the end of the urgent data, that byte included, and the offset in the stream of that
-/// end; `None` without urgent data.
+/// The number of bytes up to the end of the urgent data, the urgent byte included, and the position
+/// of that end in the stream; `None` without urgent data.
 fn mark(state: &State, handle: TcpHandle) -> Option<(u64, u64)> {
     let left = state.stack.tcp_urgent_left(handle).filter(|&left| left > 0)?;
     let info = state.stack.tcp_info(handle)?;
     Some((left, info.bytes_received - info.unread as u64 + left))
 }
 
-/// Is there an urgent byte that was not taken with `MSG_OOB`? `POLLPRI`.
+/// Is there an urgent byte that was not read with `MSG_OOB`? If so, `POLLPRI` holds.
 pub(super) fn is_pending(state: &State, handle: TcpHandle, taken: Option<u64>) -> bool {
     mark(state, handle).is_some_and(|(_, end)| taken != Some(end))
 }
 
-/// The bytes of `unread` that a read returns before it stops or passes the urgent byte over.
+/// How many of `unread` bytes a read returns before it stops at the urgent byte or skips it.
 pub(super) fn readable(state: &State, handle: TcpHandle, inline: bool, unread: usize) -> usize {
     match mark(state, handle) {
         Some((1, _)) if !inline => unread.saturating_sub(1),
@@ -104,8 +104,8 @@ pub(super) fn readable(state: &State, handle: TcpHandle, inline: bool, unread: u
     }
 }
 
-/// A read with `MSG_OOB`: one byte. `INVAL` if there is none, or if it is in the stream; `AGAIN` if
-/// it was announced and has not arrived.
+/// A read with `MSG_OOB`: one byte. `INVAL` if there is no urgent byte, or if it stays in the
+/// stream; `AGAIN` if it was announced and has not arrived.
 pub(super) fn receive(
     state: &mut State,
     fd: RawFd,
@@ -128,7 +128,7 @@ pub(super) fn receive(
     Ok(1)
 }
 
-/// Before a read of the stream: if the urgent byte is next, it is passed over.
+/// Before a read of the stream: if the urgent byte is next, skip it.
 pub(super) fn pass_over(state: &mut State, fd: RawFd, handle: TcpHandle) -> Call<()> {
     let inline = is_inline(state.socket(fd)?);
     if !inline && state.stack.tcp_at_mark(handle) == Some(true) {

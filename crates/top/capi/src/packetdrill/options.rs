@@ -1,8 +1,8 @@
 //! `getsockopt` and `setsockopt` by number, mapped to the stack's settings.
 //!
-//! Called by: `entry/mod.rs`. Values are bytes here, not pointers. An option is taken if the stack
-//! or this adapter does what it asks for; any other is `ENOPROTOOPT`, so that no script relies on a
-//! setting without effect.
+//! Called by: `entry/mod.rs`. Values are bytes here, not pointers. An option is accepted if the
+//! stack or this adapter does what the option asks for. All others return `ENOPROTOOPT`, so that no
+//! script relies on a setting without effect.
 
 use std::os::fd::RawFd;
 
@@ -25,8 +25,8 @@ use super::sysctls::algorithm_named;
 use super::world::State;
 use super::{Call, fast_open, info};
 
-/// Options that are stored and returned: other files here read them, or the stack does what they
-/// ask for anyway, or it has nothing that they could change (the order of a device's queue,
+/// Options that are stored and returned. Either other files here read them, or the stack does what
+/// they ask for anyway, or there is nothing that they could change (the order of a device's queue,
 /// addresses of other hosts, a second listener at the same port, which is refused when it listens).
 const REMEMBERED: &[(i32, i32)] = &[
     (SOL_SOCKET, libc::SO_REUSEADDR),
@@ -46,8 +46,8 @@ const REMEMBERED: &[(i32, i32)] = &[
 /// The longest time of `TCP_LINGER2`, in seconds, as on Linux.
 const LINGER2_MAX: u32 = 120;
 
-/// The time of `SO_RCVTIMEO` or `SO_SNDTIMEO`, a `struct timeval`; `None` if it is zero. A negative
-/// time is over at once.
+/// The time in `SO_RCVTIMEO` or `SO_SNDTIMEO`, a `struct timeval`; `None` if it is zero. A negative
+/// time ends at once.
 fn timeout(value: &[u8]) -> Call<Option<Duration>> {
     let word = |at: usize| value.get(at..at + 8)?.try_into().ok().map(i64::from_ne_bytes);
     let (seconds, us) = word(0).zip(word(8)).ok_or(Errno::INVAL)?;
@@ -58,12 +58,12 @@ fn timeout(value: &[u8]) -> Call<Option<Duration>> {
     Ok((time > Duration::ZERO).then_some(time))
 }
 
-/// `TCP_CC_INFO`: the state of the congestion control algorithm.
+/// The option for the state of the congestion control algorithm.
 const TCP_CC_INFO: i32 = 26;
-/// Linux's memory counters of a socket, nine numbers. This stack counts differently.
+/// The option for nine of Linux's memory counters of a socket. This stack counts in another way.
 const SO_MEMINFO: i32 = 55;
 
-/// The payload part of a Linux send buffer size, which includes overhead.
+/// The part for payload of a Linux send buffer size, which includes overhead.
 fn payload_part(bytes: u32) -> u32 {
     // 8/11: the part that small segments leave for payload on Linux.
     bytes / 11 * 8
@@ -133,7 +133,7 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
             }
             Ok(())
         }
-        // On Linux the limits are 88 and 32,767 bytes; 0 removes the setting.
+        // Linux's limits are 88 and 32,767 bytes; 0 removes the setting.
         TCP_MAXSEG if n != 0 && !(88..=32_767).contains(&n) => Err(Errno::INVAL),
         TCP_MAXSEG => {
             let most = if n == 0 { u16::MAX } else { n as u16 };
@@ -164,8 +164,8 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
             state.socket(fd)?.reports_unread = n != 0;
             Ok(())
         }
-        // How long an orphan stays in FIN-WAIT-2; 0 is the default. Linux resets with a negative
-        // time, which the stack does not.
+        // How long an orphan stays in FIN-WAIT-2; 0 is the default. With a negative time Linux
+        // resets the connection, and the stack does not.
         TCP_LINGER2 if n < 0 => Err(Errno::NOPROTOOPT),
         TCP_LINGER2 => {
             let default = Config::default().fin_wait_2;
@@ -173,7 +173,8 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
             let time = if n == 0 { default } else { time };
             configure(state, fd, |config| config.fin_wait_2 = time)
         }
-        // Every segment is acknowledged at once anyway; a script cannot ask for delayed ACKs.
+        // In these scripts every segment is acknowledged at once anyway. A script cannot ask for
+        // delayed ACKs.
         TCP_QUICKACK if n == 0 => Err(Errno::NOPROTOOPT),
         _ => remember(state, fd, IPPROTO_TCP, name, n),
     }
@@ -264,16 +265,16 @@ fn remember(state: &mut State, fd: RawFd, level: i32, name: i32, n: i32) -> Call
     Ok(())
 }
 
-/// The values that are no number; `None` for another option.
+/// The values that are not numbers; `None` for other options.
 fn get_structure(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<Option<Vec<u8>>> {
     let words = |words: [i32; 2]| words.map(i32::to_ne_bytes).concat();
     Ok(Some(match (level, name) {
         (IPPROTO_TCP, TCP_INFO) => info::bytes(state, fd)?,
-        // The answer of an algorithm that reports no state.
+        // The answer for an algorithm that reports no state.
         (IPPROTO_TCP, TCP_CC_INFO) => Vec::new(),
         (SOL_SOCKET, SO_MEMINFO) => vec![0; 9 * 4],
         (IPPROTO_TCP, TCP_CONGESTION) => {
-            // Sixteen bytes, as on Linux.
+            // The name has sixteen bytes, as on Linux.
             let mut text = state.socket(fd)?.config.algorithm.name().as_bytes().to_vec();
             text.resize(16, 0);
             text

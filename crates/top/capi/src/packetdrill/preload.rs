@@ -1,9 +1,9 @@
 //! Calls that packetdrill makes to libc instead of the interface: `getsockopt(TCP_INFO)` in `%{ }%`
 //! blocks, and `sendfile`. If this object is also preloaded (`LD_PRELOAD`), those calls come here.
-//! Calls on sockets of the served world are answered; others go to the kernel.
+//! Calls on sockets of the served world are answered; all other calls go to the kernel.
 //!
-//! Called by: packetdrill, if preloaded; `interface.rs` sets the served world. One object serves
-//! both purposes: the loader maps the same file only once.
+//! Called by: packetdrill, if the object is preloaded; `interface.rs` sets the served world. One
+//! object serves both purposes, because the loader maps a file only once.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};

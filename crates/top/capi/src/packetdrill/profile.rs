@@ -1,4 +1,5 @@
-//! The defaults of sockets as on Linux or on FreeBSD, and the changes by a script's `sysctl`.
+//! The defaults of sockets as on Linux or as on FreeBSD, and the changes that a script makes with
+//! `sysctl`.
 //!
 //! Called by: `interface.rs`, which reads `--so_flags`, and `socket.rs` for each new socket. Source
 //! of the values: google's gtests/net/common/defaults.sh for Linux, shared facts about FreeBSD's
@@ -19,8 +20,8 @@ use super::wire::End;
 /// The system whose defaults and option semantics the scripts expect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum System {
-    /// Buffer sizes are doubled, SHUT_RD keeps data already received, and every segment is
-    /// acknowledged at once (Linux does so for the first ones).
+    /// Buffer sizes are doubled, SHUT_RD keeps data that was received before, and every segment is
+    /// acknowledged at once (Linux does so for a connection's first segments).
     #[default]
     Linux,
     /// Buffer sizes are as set, and the window scale is 6.
@@ -102,7 +103,7 @@ impl Profile {
         if self.tso_max_bytes > 0 && sysctls.plain_segments() {
             self.tso_max_bytes = 0;
             for port in stack.port_ids() {
-                // A device of the same link kind is never refused.
+                // The new device has the same link kind, so it is never refused.
                 drop(stack.replace_port(port, Box::new(wire.device(self.mtu, 0))));
             }
         }
@@ -110,16 +111,17 @@ impl Profile {
     }
 }
 
-/// Linux after google's defaults.sh.
+/// Linux's settings after google's defaults.sh has run.
 fn linux() -> Config {
     Config {
         receive_buffer_bytes: 540_000 / 2,
         receive_buffer_max_bytes: 15 * 1024 * 1024,
         send_buffer_bytes: 256 * 1024,
         send_buffer_max_bytes: 4 * 1024 * 1024,
-        // A write takes as much as the send buffer does.
+        // A write may queue as many bytes as the send buffer holds.
         unsent_limit_bytes: u32::MAX,
-        // Scripts are short, so they see only the quick ACKs of a connection's first segments.
+        // Scripts are short, so they would see only the quick ACKs of a connection's first
+        // segments.
         ack_delay: Duration::ZERO,
         rto_initial: Duration::from_secs(1),
         // Scripts pace slowly, so super-segments have Linux's minimum (`tcp_min_tso_segs`).
@@ -130,7 +132,7 @@ fn linux() -> Config {
             growth_when_half_used: true,
             reduces_whole_window: true,
             growth_by_delivery: true,
-            // As RFC 8985 section 7.2 recommends.
+            // The value that RFC 8985 section 7.2 recommends.
             peer_ack_delay: Duration::from_millis(200),
             probe_min: Duration::from_millis(2),
             ..Compat::default()
@@ -142,7 +144,7 @@ fn linux() -> Config {
     }
 }
 
-/// FreeBSD 14 with its defaults, and the values that its suite asks for.
+/// FreeBSD 14's default settings, and the values for which its suite asks.
 fn free_bsd() -> Config {
     Config {
         receive_buffer_bytes: 65_536,

@@ -12,7 +12,7 @@ use super::file::{Endpoint, File};
 use super::world::State;
 use super::{Call, notifications};
 
-/// A send buffer is writable if 1/`ROOM_PART` of it is free: a third, as on Linux.
+/// A socket is writable if 1/`ROOM_PART` of its send buffer is free: a third, as on Linux.
 const ROOM_PART: usize = 3;
 
 /// The events of poll(2) that hold for a descriptor now. Epoll uses the same bits.
@@ -46,7 +46,7 @@ pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
     }
 }
 
-/// Update a socket's completions of `MSG_ZEROCOPY`. A new one is an edge.
+/// Update a socket's completions of `MSG_ZEROCOPY`. A new completion is an edge for epoll.
 pub(super) fn look(state: &mut State, fd: RawFd) {
     let Ok(socket) = state.socket(fd) else { return };
     let Endpoint::Connection(handle) = socket.endpoint else { return };
@@ -61,7 +61,7 @@ pub(super) fn look(state: &mut State, fd: RawFd) {
     }
 }
 
-/// State of a socket beside that of its connection.
+/// The state of a socket that is not part of its connection's state.
 struct Seen {
     told: bool,
     shut_read: bool,
@@ -80,7 +80,7 @@ fn connection(state: &mut State, handle: stack::TcpHandle, seen: &Seen) -> i16 {
     let closed = matches!(stage, TcpState::Closed | TcpState::TimeWait);
     let over = over || closed || seen.shut_read;
     let mut events = 0;
-    // If only the urgent byte is there, the stream has nothing to read.
+    // If only the urgent byte has arrived, there is nothing to read in the stream.
     let alone = !seen.inline && state.stack.tcp_at_mark(handle) == Some(true);
     if unread.saturating_sub(usize::from(alone)) >= seen.least || over {
         events |= POLLIN | POLLRDNORM;
@@ -105,8 +105,8 @@ fn connection(state: &mut State, handle: stack::TcpHandle, seen: &Seen) -> i16 {
     events
 }
 
-/// Whether a writer should wake up: a third of the buffer is free, and the unsent bytes have fallen
-/// below half of their limit.
+/// Should a writer wake up? It should if a third of the buffer is free, and the unsent bytes have
+/// fallen below half of their limit.
 fn has_room(state: &mut State, handle: stack::TcpHandle) -> bool {
     let Some(info) = state.stack.tcp_info(handle) else { return true };
     let limit = state.stack.tcp_config(handle).map_or(u32::MAX, |c| c.unsent_limit_bytes) as usize;

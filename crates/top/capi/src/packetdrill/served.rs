@@ -23,8 +23,8 @@ pub(super) fn end() {
 
 /// The world, if the descriptor is one of its sockets.
 pub(super) fn owner_of(fd: c_int) -> Option<&'static World> {
-    // SAFETY: `serve` sets it to a live world, and `end` resets it before the world is freed;
-    // packetdrill frees it when its second thread has ended.
+    // SAFETY: `serve` sets the pointer to a live world, and `end` resets it before the world is
+    // freed. Packetdrill frees the world when its second thread has ended.
     let world = unsafe { SERVED.load(Ordering::Acquire).as_ref() }?;
     world.has(fd).then_some(world)
 }

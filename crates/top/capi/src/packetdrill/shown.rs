@@ -1,5 +1,5 @@
-//! How long a connection was sending, limited by the peer's window, or limited by its own send
-//! buffer, and when data last arrived. `TCP_INFO` reports these times; the stack does not keep
+//! Measures how long a connection was sending, limited by the peer's window, or limited by its own
+//! send buffer, and when data last arrived. `TCP_INFO` reports these times; the stack does not keep
 //! them.
 //!
 //! Called by: `world.rs`, whenever time has moved; `info.rs` reads the times.
@@ -25,7 +25,7 @@ pub(super) struct Usage {
     pub(super) buffer_limited: Duration,
 }
 
-/// The state of the connection between two calls of `look`.
+/// What the connection did between two calls of `look`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
@@ -68,16 +68,16 @@ impl Usage {
     }
 }
 
-// Lists the listening sockets in the format of Linux's /proc/net/tcp, in a file beside the one with
-// the sysctls. Scripts `grep` in /proc/net/tcp; a `grep` earlier on their PATH reads this file
-// instead.
+// Lists the listening sockets in the format of Linux's /proc/net/tcp, in a file in the same
+// directory as the one with the sysctls. Scripts `grep` in /proc/net/tcp; another `grep`, found
+// first on their PATH, reads this file instead.
 //
-// A write error is ignored. Source of the format: Linux's proc_net_tcp.
+// Errors of the write are ignored. Source of the format: Linux's proc_net_tcp.
 
 /// `TCP_LISTEN`.
 const LISTEN: u8 = 10;
 
-/// Write the list of the sockets that listen now.
+/// Write the list of the sockets that are listening now.
 pub(super) fn write(state: &State) {
     let Some(sysctls) = &state.profile.sysctls else { return };
     let mut text = String::from("  sl  local_address rem_address   st\n");

@@ -37,7 +37,7 @@ pub(super) fn create(state: &mut State, domain: i32, kind: i32, protocol: i32) -
     state.add(File::Socket(Box::new(socket)))
 }
 
-/// `bind`. A UDP socket gets its port here, a TCP socket when it listens or connects.
+/// `bind`. A UDP socket gets its port here; a TCP socket gets it when it listens or connects.
 pub(super) fn bind(state: &mut State, fd: RawFd, local: SocketAddr) -> Call<()> {
     let socket = state.socket(fd)?;
     if socket.local.is_some() {
@@ -50,7 +50,7 @@ pub(super) fn bind(state: &mut State, fd: RawFd, local: SocketAddr) -> Call<()> 
     Ok(())
 }
 
-/// The UDP socket of the stack; if `bind` gave no port, an ephemeral one is chosen.
+/// The stack's UDP socket. If `bind` gave no port, the stack chooses an ephemeral one.
 pub(super) fn datagram_port(state: &mut State, fd: RawFd) -> Call<stack::UdpHandle> {
     let socket = state.socket(fd)?;
     let any = unspecified(socket.domain);
@@ -75,7 +75,7 @@ fn unspecified(domain: i32) -> IpAddr {
     if domain == AF_INET6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
-/// `listen`. As on Linux, one more than `backlog` may wait.
+/// `listen`. As on Linux, one connection more than `backlog` may wait.
 pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
     let socket = state.socket(fd)?;
     let any = SocketAddr::new(unspecified(socket.domain), 0);
@@ -95,8 +95,8 @@ pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
         fast_open: fast_open::of_listener(state, fd, backlog)?,
         ..ListenConfig::default()
     };
-    // In the stack, port 0 at the unspecified address listens for every destination. Scripts do not
-    // mean that.
+    // In the stack, port 0 at the unspecified address means every destination. A script does not
+    // want that.
     if local.port() == 0 {
         return Err(Errno::INVAL);
     }
@@ -110,7 +110,7 @@ pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
     Ok(())
 }
 
-/// `accept`: the new socket, its domain and the peer's address.
+/// `accept`. Returns the new socket, its domain and the peer's address.
 pub(super) fn accept(state: &mut State, fd: RawFd) -> Call<(RawFd, i32, SocketAddr)> {
     let Endpoint::Listening(listener) = state.socket(fd)?.endpoint else {
         return Err(Errno::INVAL);
@@ -180,7 +180,7 @@ pub(super) fn connect(
 }
 
 /// `connect` with `AF_UNSPEC`: the connection is reset, or the listener closed, and the socket may
-/// connect or listen anew. The stack has no way to let a UDP socket forget its peer.
+/// connect or listen again. A UDP socket keeps its peer, because the stack cannot remove it.
 pub(super) fn disconnect(state: &mut State, fd: RawFd) -> Call<()> {
     match state.socket(fd)?.endpoint {
         Endpoint::Fresh | Endpoint::Unbound => return Ok(()),
@@ -198,7 +198,7 @@ pub(super) fn disconnect(state: &mut State, fd: RawFd) -> Call<()> {
     Ok(())
 }
 
-/// The error of a non-blocking `connect` while the handshake goes on.
+/// The error of a non-blocking `connect` while the handshake is in progress.
 pub(super) fn connect_pending(began: bool) -> Errno {
     if began { Errno::INPROGRESS } else { Errno::ALREADY }
 }
@@ -252,7 +252,7 @@ pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
 }
 
 /// The `errno` of a failed call on a connection. The connection's error is reported once; later
-/// writes get `EPIPE` and later reads `ENOTCONN`.
+/// writes get `EPIPE`, and later reads get `ENOTCONN`.
 pub(super) fn refusal(state: &mut State, fd: RawFd, error: CallError, writes: bool) -> Errno {
     match error {
         CallError::WouldBlock => Errno::AGAIN,

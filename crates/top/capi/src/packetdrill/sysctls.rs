@@ -14,12 +14,13 @@ use tcp::{Config, Ecn, MtuProbing};
 /// Maximum lines of the file that are read.
 const LINES_MAX: usize = 10_000;
 
-/// The values that scripts set, by the last part of the name (`tcp_sack`).
+/// The values that scripts have set, by the last part of their names (`tcp_sack`).
 #[derive(Debug, Default)]
 pub(super) struct Sysctls(BTreeMap<String, String>);
 
 impl Sysctls {
-    /// Read lines `NAME=VALUE`; the last one of a name counts. A missing file is an empty one.
+    /// Read lines `NAME=VALUE`. If a name occurs several times, the last line counts. A missing
+    /// file counts as empty.
     pub(super) fn read(path: &Path) -> Sysctls {
         Sysctls::parse(&std::fs::read_to_string(path).unwrap_or_default())
     }
@@ -56,7 +57,7 @@ impl Sysctls {
         self.number("tcp_fastopen")
     }
 
-    /// `tcp_fastopen_key`: four words in hexadecimal digits, each stored little-endian.
+    /// `tcp_fastopen_key`: four 32-bit words in hexadecimal digits, each stored little-endian.
     pub(super) fn fast_open_key(&self) -> Option<[u8; 16]> {
         let mut key = [0; 16];
         let mut words = self.0.get("tcp_fastopen_key")?.split('-');
@@ -67,7 +68,7 @@ impl Sysctls {
         Some(key)
     }
 
-    /// Whether a script turned TSO off (`ethtool -K tun0 tso off`).
+    /// Has a script turned TSO off (`ethtool -K tun0 tso off`)?
     pub(super) fn plain_segments(&self) -> bool {
         self.0.get("tso").is_some_and(|value| value == "off")
     }

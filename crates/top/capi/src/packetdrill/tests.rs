@@ -1,4 +1,5 @@
-//! The interface as packetdrill uses it: filled once, called from two threads, in virtual time.
+//! The interface as packetdrill uses it: it is filled once and called from two threads, in virtual
+//! time.
 #![allow(unsafe_code)]
 
 mod sockets;
@@ -83,7 +84,8 @@ impl Script {
         assert_eq!(sent, 0);
     }
 
-    /// The next packet's TCP header, its payload, and when it left; `None` if no packet will come.
+    /// The next packet's TCP header, its payload, and the time at which it left; `None` if no
+    /// packet will come.
     fn sniff(&self) -> Option<(Header, Vec<u8>, i64)> {
         let (mut bytes, mut len, mut time) = (vec![0u8; 65_536], 65_536, 0);
         // SAFETY: the buffer has the length passed.
@@ -97,7 +99,8 @@ impl Script {
         Some((header, segment[header.header_len..].to_vec(), time))
     }
 
-    /// Have the peer open a connection that can then be accepted. Returns our next sequence number.
+    /// Let the peer open a connection, which can then be accepted. Returns our next sequence
+    /// number.
     fn handshake(&self) -> u32 {
         let scale = Some(WindowScale::new(7));
         let options = Options { mss: Some(1000), window_scale: scale, ..Options::default() };
@@ -154,7 +157,7 @@ fn packet(seq: u32, ack: u32, flags: Flags, options: &Options, payload: &[u8]) -
         header_len,
         flags,
         window: 257,
-        // Urgent data ends with the payload.
+        // The urgent data ends where the payload ends.
         urgent: if flags.contains(Flags::URG) { payload.len() as u16 } else { 0 },
     };
     let mut segment = vec![0; header_len];
@@ -249,10 +252,10 @@ fn a_call_that_blocks_returns_at_the_time_of_what_it_waited_for() {
     let (fd, at) = std::thread::scope(|scope| {
         let blocked = scope.spawn(|| {
             let fd = script.accept(listener);
-            // Packetdrill also reads the clock first after a call.
+            // Packetdrill also reads the clock as the first thing after a call.
             (fd, script.time_us())
         });
-        // The other thread must sleep before time moves on.
+        // The other thread must sleep before time advances.
         while Script::sleepers(&script) == 0 {
             std::thread::yield_now();
         }
@@ -316,8 +319,8 @@ fn a_null_buffer_is_a_bad_address_and_a_wrong_number_a_bad_descriptor() {
 
 #[test]
 fn libc_s_getsockopt_knows_our_sockets() {
-    // Only one world is served at a time, and other tests create some. So the test calls the
-    // function behind libc's `getsockopt`.
+    // Only one world is served at a time, and other tests make worlds too. So the test calls the
+    // function that replaces libc's `getsockopt`.
     let script = Script::new(c"linux");
     let listener = script.listener();
     script.handshake();

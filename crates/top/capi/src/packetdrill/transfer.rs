@@ -1,4 +1,4 @@
-//! Reads and writes of sockets.
+//! The calls that read from sockets and write to them.
 //!
 //! Called by: `entry/bytes.rs`. Each function is one attempt of a call. A write adds the bytes it
 //! took to `done`, and the next attempt continues from there.
@@ -25,9 +25,10 @@ pub(super) struct Found {
     /// For a datagram: its source, and whether it was longer than the buffer.
     pub(super) from: Option<SocketAddr>,
     pub(super) truncated: bool,
-    /// `MSG_ERRQUEUE`: first and last number of calls whose bytes were copied and are acknowledged.
+    /// `MSG_ERRQUEUE`: the first and last number of the calls whose bytes were copied and are
+    /// acknowledged.
     pub(super) copied: Option<(u32, u32)>,
-    /// `TCP_INQ`: the bytes left to read; the end of the stream counts as one.
+    /// `TCP_INQ`: the number of bytes left to read; the end of the stream counts as one.
     pub(super) unread: Option<i32>,
 }
 
@@ -73,15 +74,15 @@ pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) ->
     };
     let unread = tells.then(|| {
         let (left, over) = state.stack.tcp_readable(handle).unwrap_or((0, true));
-        // As on Linux, the end counts as one once no data is left before it.
+        // As on Linux, the end of the stream counts as one when no data is left before it.
         let end = i32::from(left == 0 && over);
         i32::try_from(left).unwrap_or(i32::MAX).saturating_add(end)
     });
     Ok(Found { bytes, unread, ..Found::default() })
 }
 
-/// Does a blocking read wait, although there is something to read? Not before urgent data, where
-/// every read ends.
+/// Does a blocking read wait for more, although there is something to read? It does not wait before
+/// urgent data, where every read ends.
 fn waits_for_more(
     state: &mut State,
     fd: RawFd,
@@ -111,8 +112,8 @@ fn receive(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) -> Call<Fo
     Ok(Found { bytes, from: Some(from), truncated, ..Found::default() })
 }
 
-/// One attempt to write the bytes after `done`. `AGAIN` until all are taken; a non-blocking call
-/// returns the bytes taken by then.
+/// One attempt to write the bytes after `done`. `AGAIN` until all bytes are taken. A non-blocking
+/// call returns how many bytes were taken.
 pub(super) fn write(
     state: &mut State,
     fd: RawFd,

@@ -1,5 +1,5 @@
-//! A device whose other end is a script. It carries bare IP packets, and stamps each one that
-//! leaves with the virtual time.
+//! A device whose other end is a script. It carries bare IP packets, and stamps each packet that
+//! leaves the stack with the virtual time.
 //!
 //! Called by: the stack, and `world.rs`, which holds the other end. Limit: [`DEPTH`] packets in
 //! each direction; a full queue exerts backpressure.
@@ -45,12 +45,12 @@ impl End {
         fits
     }
 
-    /// The oldest packet that the stack sent, and when it did.
+    /// The oldest packet that the stack has sent, and the time at which it was sent.
     pub(super) fn receive(&self) -> Option<(Instant, Vec<u8>)> {
         self.lock().from_stack.pop_front()
     }
 
-    /// Make the stack's end.
+    /// Makes the stack's end.
     pub(super) fn device(&self, mtu: Mtu, tso_max_bytes: usize) -> Wire {
         let limits = Limits {
             link: LinkKind::Ip,

@@ -6,14 +6,14 @@
 //! # Time
 //! The clock moves only in these calls: in `usleep`; in `netdev_receive` until there is a packet;
 //! by a microsecond in each `gettimeofday`; and in a call of the script's thread that would
-//! otherwise block for ever. It stops at every deadline of the stack on the way.
+//! otherwise block for ever. On its way the clock stops at every deadline of the stack.
 //!
 //! # Two threads
-//! A blocked call sleeps on a condition variable (in the kernel, because packetdrill checks the
-//! state of its thread). A thread that moves the clock or brings a packet first lets the sleepers
-//! try again. It then waits until every sleeper whose call has finished has read the clock.
-//! Packetdrill reads the clock first, to learn when the call returned; without the wait, time would
-//! have moved on by then.
+//! A blocked call sleeps on a condition variable, which is a sleep in the kernel, because
+//! packetdrill checks the state of its thread. A thread that moves the clock or brings a packet
+//! first lets the sleepers try again. It then waits until every sleeper whose call has finished has
+//! read the clock. After a call packetdrill reads the clock first, to learn when the call returned;
+//! without this wait, time would have moved on by then.
 
 mod files;
 
@@ -31,16 +31,16 @@ use super::file::{Endpoint, File};
 use super::profile::Profile;
 use super::wire::End;
 
-/// `netdev_receive` waits at most this long; a packet that is not due by then will never come.
+/// `netdev_receive` waits for at most this long. A packet that is not due by then will never come.
 const RECEIVE_MOST: Duration = Duration::from_secs(3600);
 /// The virtual time that one reading of the clock takes.
 const READING: Duration = Duration::from_micros(1);
 /// Start of virtual time. Scripts subtract the first value they read.
 const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
-/// Maximum real time for a sleeper to try again: more than any machine needs.
+/// How much real time a sleeper has to try again: more than it needs on any machine.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Real time that packetdrill gets to process the result of a call that slept.
+/// How much real time packetdrill gets to process the result of a call that slept.
 const AFTERWARDS: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// How long a call may wait.
@@ -76,16 +76,17 @@ pub(super) struct State {
     unsettled: usize,
     /// Threads whose call has finished but that have not read the clock yet.
     leaving: Vec<ThreadId>,
-    /// A call that slept has finished.
+    /// Has a call that slept finished?
     left: bool,
     /// Counts the changes that sleepers may have waited for.
     changes: u64,
-    /// There was a change, and the sleepers have not been notified.
+    /// Was there a change of which the sleepers have not been notified?
     changed: bool,
 }
 
 impl World {
-    /// A stack with the profile's settings and nothing open. The calling thread runs the script.
+    /// A stack with the profile's settings and no open files. The calling thread is the one that
+    /// runs the script.
     pub(super) fn new(profile: Profile) -> World {
         let wire = End::default();
         let stack = profile.stack(&wire);
@@ -122,8 +123,8 @@ impl World {
         outcome
     }
 
-    /// Make a call that may wait. `attempt` returns `AGAIN` as long as the call cannot finish; if
-    /// the wait ends first, the call returns `AGAIN`.
+    /// Make a call that may wait. `attempt` returns `AGAIN` while the call cannot finish. If the
+    /// wait ends first, the call returns `AGAIN` too.
     pub(super) fn wait<T>(
         &self,
         wait: impl FnOnce(&State) -> Wait,
@@ -152,7 +153,7 @@ impl World {
                 return outcome;
             }
             if me == state.director {
-                // No other thread would move the clock.
+                // In this case no other thread would move the clock.
                 let next = state.next_time().min(until);
                 if next.since(state.now) > RECEIVE_MOST {
                     return outcome;
@@ -204,7 +205,7 @@ impl World {
             state.leaving.clear();
         }
         if core::mem::take(&mut state.left) {
-            // The thread's further use of the result is not visible here; it takes microseconds.
+            // What the thread does with the result is not visible here; it takes microseconds.
             drop(state);
             thread::sleep(AFTERWARDS);
             state = self.lock();
@@ -212,7 +213,7 @@ impl World {
         state
     }
 
-    /// Move the clock to `target`, and run every deadline on the way.
+    /// Move the clock to `target`, and handle every deadline on the way.
     fn advance<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -245,7 +246,7 @@ impl World {
         let mut state = self.lock();
         let me = thread::current().id();
         if let Some(at) = state.leaving.iter().position(|&thread| thread == me) {
-            // The time at which this thread's call finished: before anything else happens.
+            // The thread learns when its call finished before anything else happens.
             state.leaving.swap_remove(at);
             self.turn.notify_all();
             return state.now.as_nanos() / 1000;
@@ -255,7 +256,7 @@ impl World {
         state.now.as_nanos() / 1000
     }
 
-    /// Whether this is the number of a file here.
+    /// Does the number belong to a file of this script?
     pub(super) fn has(&self, fd: RawFd) -> bool {
         self.lock().files.contains_key(&fd)
     }
@@ -307,7 +308,7 @@ impl State {
     fn arrive(&mut self) {
         self.wire.set_now(self.now);
         self.look();
-        // A burst may leave packets over; the next one takes them.
+        // A poll may leave packets of a burst over; the next poll takes them.
         while self.stack.poll(self.now) > 0 {
             self.changed = true;
         }

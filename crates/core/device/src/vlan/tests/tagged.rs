@@ -1,4 +1,4 @@
-//! Frames that keep their tags: the two calls for them do what the plain ones do.
+//! Frames that keep their tags: the two methods for them do the same as the plain ones.
 
 use super::*;
 
@@ -15,7 +15,7 @@ proptest! {
         let (mut plain, mut plain_peer) = trunk(&ids);
         let (mut keeping, mut keeping_peer) = trunk(&ids);
         let frame = |(number, &(id, priority, len)): (usize, &(u16, u16, usize))| {
-            // Some are cut in the tag, some have none, some are of no port.
+            // Some frames are cut within the tag, some have no tag, and some belong to no port.
             let tags = [(TAG, priority << 13 | id)];
             let tags = if id == 1 { &[] } else { &tags[..] };
             let mut frame = bytes(tags, number as u8, 80);
@@ -69,7 +69,7 @@ proptest! {
         };
         let (mut plain, mut plain_peer) = of_depth();
         let (mut keeping, mut keeping_peer) = of_depth();
-        // Frames of less than 14 bytes cannot have a tag: only those behind the tagged ones.
+        // Frames of less than 14 bytes cannot have a tag, so they come after the tagged ones.
         let mut tagged = tagged % (lens.len() + 1);
         let frame = |(number, &len): (usize, &usize)| {
             let len = if number < tagged { 14 + len } else { len };
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// A tag around another has the priority that is in the mbuf.
+/// If a tag is around another tag, the priority in the mbuf is that of the outer tag.
 #[test]
 fn frames_keep_no_tag_that_is_inside_another() {
     let (ours, _peer) = wire(Offloads::default());

@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// Bytes of a frame, and bytes of it on the socket.
+/// Bytes of a frame, and bytes that the frame takes on the socket.
 const FRAME: usize = 1_000;
 const SENT: usize = LENGTH + FRAME;
 
-/// A port, a machine that has connected to it, and a pool.
+/// A port, a machine that is connected to it, and a pool.
 fn pair(name: &str) -> (Stream, UnixStream, Pool) {
     let name = format!("wsvm-inside-{}-{name}", std::process::id());
     let path = std::env::temp_dir().join(name);
@@ -18,7 +18,7 @@ fn pair(name: &str) -> (Stream, UnixStream, Pool) {
     (port, machine, Pool::new(8 << 20))
 }
 
-/// Send the frame with this number; was it taken?
+/// Send the frame with this number. Returns whether the port took it.
 fn is_taken(port: &mut Stream, pool: &mut Pool, number: usize) -> bool {
     let mut burst = Burst::new();
     burst.push(pool.copy_of(&[number as u8; FRAME]).expect("memory"));

@@ -1,4 +1,4 @@
-//! A ring of one's own in anonymous memory; the test plays the kernel. Miri runs these.
+//! A ring in anonymous memory; the test acts as the kernel. Miri runs these tests.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn a_call_is_needed_while_the_kernel_says_so() {
     assert!(ring.wants_waking());
 }
 
-/// An index of the kernel that makes no sense leaves the producer inside the ring.
+/// A senseless index from the kernel leaves the producer inside the ring.
 #[test]
 fn an_impossible_index_makes_no_room() {
     let mut ring = ring();

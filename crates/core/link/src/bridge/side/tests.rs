@@ -33,7 +33,8 @@ impl Hosts {
         Hosts { bridge, hosts, pool: Pool::new(1 << 24), now }
     }
 
-    /// Send a frame of 1,500 bytes and a header, between stations with these numbers.
+    /// Send a frame of 1,500 bytes and a header from `host`, with the addresses of stations `from`
+    /// and `to`.
     fn send(&mut self, host: usize, from: u8, to: u8) {
         let mut data = vec![0; 1514];
         let dst = if to == ALL { MacAddr([ALL; 6]) } else { MacAddr([2, 0, 0, 0, 0, to]) };
@@ -50,7 +51,7 @@ impl Hosts {
         self.bridge.turn(|| now);
     }
 
-    /// The senders of the frames that a host has received.
+    /// The station numbers of the senders of the frames that a host has received.
     fn received(&mut self, host: usize) -> Vec<u8> {
         let mut burst = Burst::new();
         self.hosts[host].rx_burst(&mut self.pool, &mut burst);
@@ -71,7 +72,7 @@ fn devices_of_a_side_share_one_queue_and_take_turns_to_be_first() {
         }
         hosts.turn_after(0);
         hosts.turn_after(1);
-        assert_eq!(hosts.received(2).len(), 1, "a packet a millisecond");
+        assert_eq!(hosts.received(2).len(), 1, "the first packet arrives after a millisecond");
         hosts.turn_after(2);
         hosts.received(2);
     }
@@ -82,7 +83,7 @@ fn devices_of_a_side_share_one_queue_and_take_turns_to_be_first() {
         hosts.send(1, 2, SINK);
         hosts.turn_after(0);
         hosts.turn_after(3);
-        // An odd number of turns, so that next time the other device is first.
+        // An odd number of turns, so that the other device is first next time.
         hosts.turn_after(0);
         hosts.received(2)
     };
@@ -97,7 +98,10 @@ fn an_answer_goes_to_who_asked_and_a_group_or_a_stranger_to_all() {
     hosts.send(0, 1, SINK);
     hosts.send(1, 2, SINK);
     hosts.turn_after(9);
-    assert!(hosts.received(0).is_empty() && hosts.received(1).is_empty(), "not each other");
+    assert!(
+        hosts.received(0).is_empty() && hosts.received(1).is_empty(),
+        "a frame went back to the side it came from"
+    );
     let answered = |hosts: &mut Hosts, to| {
         hosts.send(2, SINK, to);
         hosts.turn_after(1);

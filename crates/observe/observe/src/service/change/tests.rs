@@ -67,7 +67,7 @@ fn several_next_hops_are_one_route() {
     assert_eq!(stack.routes_to(dest, 254).len(), 2);
     let alone = spec("10.0.0.0/8", Some("192.0.2.9"), 0);
     assert_eq!(done(&mut stack, Verb::Replace, Object::Route(alone)), Ok(()));
-    assert_eq!(stack.routes_to(dest, 254).len(), 1, "the others went");
+    assert_eq!(stack.routes_to(dest, 254).len(), 1, "other routes of the same network remain");
 }
 
 #[test]

@@ -45,8 +45,8 @@ pub(super) fn of_stack(stack: &Stack, asked: &str) -> Result<Explained, Refused>
         .map_err(|why| (Refusal::Wrong, why))
 }
 
-/// The rule of NAT that translates the destination of a packet, and what that becomes. Networks
-/// that a rule exchanges at one port are reached from the others too.
+/// The rule of NAT that translates the destination of a packet, and the new destination. Networks
+/// that a rule exchanges at one port can be reached from the other ports too.
 fn destination(
     rules: &Rules,
     came: &Packet,
@@ -136,7 +136,7 @@ mod tests {
 
     const PORTS: [(&str, u16); 2] = [("lan", 0), ("wan", 1)];
 
-    /// The destination and the answer to a question about a router whose inside is behind `lan`.
+    /// The answer to a question about a router whose inside network is at the port `lan`.
     fn explained(nat: &str, asked: &str) -> Explained {
         let source = Source { rules: "pass", nat, default: "block", sets: &[] };
         let rules = parse(&source, &PORTS, &|_| Err("no files".into())).expect("rules");
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!((rule, dst.to_string()), (1, "10.0.0.5".to_owned()));
         assert_eq!(both.out_dev.as_deref(), Some("lan"));
         assert!(both.packet.contains("> 10.0.0.5:443"), "{}", both.packet);
-        // From inside too (hairpin).
+        // The translation also applies to packets from inside (hairpin).
         let hairpin = explained(nat, "in lan 10.0.0.9:999 > 192.0.2.5:443 tcp");
         assert_eq!(hairpin.dest.map(|(.., dst)| dst.to_string()).as_deref(), Some("10.0.0.5"));
         let prefix = explained(nat, "in wan [2001:db8::7]:9 > [2001:db8:1:5::9]:53 udp");

@@ -19,7 +19,7 @@ fn router() -> Stack {
     let mut stack = Stack::new(StackConfig::new([1, 2]));
     for (name, address) in [("wan", "192.0.2.2/24"), ("lan", "10.0.0.1/24")] {
         let (device, end) = mem::pair(&mem::Config::default());
-        // If the other end of a wire is dropped, the link is down; so it is kept.
+        // If the other end of a wire is dropped, the link goes down; so it is kept for ever.
         core::mem::forget(end);
         let addresses = vec![address.parse().expect("a network")];
         let id = stack.add_port(Box::new(device), PortConfig { mac: MacAddr([2; 6]), addresses });
@@ -36,7 +36,7 @@ fn apply(rules: &str, confirm_s: u32) -> FilterCall {
     FilterCall::Apply { text: Box::new(text), confirm_s }
 }
 
-/// The rules that run.
+/// The rules that the stack runs, as text.
 fn run(stack: &Stack) -> Vec<String> {
     rules(stack).into_iter().map(|row| row.text).collect()
 }
@@ -69,7 +69,7 @@ fn confirmed_rules_stay_and_those_of_a_reload_too() {
     assert_eq!(refusal(&confirmed), None);
     trial.end_if_due(&mut stack, at(100));
     assert_eq!(run(&stack), ["pass in wan", "default block"]);
-    // Other rules that are published meanwhile end a trial.
+    // If other rules are published meanwhile, the trial ends.
     let published = Arc::clone(stack.filter().expect("rules").published());
     trial.answer(&mut stack, &apply("pass in lan", 60), at(101));
     stack.set_filter(Some(published));
@@ -78,7 +78,7 @@ fn confirmed_rules_stay_and_those_of_a_reload_too() {
     trial.answer(&mut stack, &apply("pass in lan", 60), at(103));
     stack.set_filter(None);
     trial.end_if_due(&mut stack, at(500));
-    assert!(stack.filter().is_none(), "the trial was over");
+    assert!(stack.filter().is_none(), "rules on trial stayed after their time");
 }
 
 #[test]
@@ -124,7 +124,11 @@ fn what_is_asked_of_states_is_checked() {
     let (mut stack, mut trial) = (router(), Trial::default());
     trial.answer(&mut stack, &apply("pass label web\npass", 60), at(0));
     let asked = |of: Chosen| answer(&mut router(), &FilterCall::Kill { chosen: of, cursor: 0 });
-    assert_eq!(refusal(&asked(Chosen::default())), None, "no rules, no states");
+    assert_eq!(
+        refusal(&asked(Chosen::default())),
+        None,
+        "a question without any rules was refused"
+    );
     let text = |text: &str| Some(text.to_owned());
     let wrong = asked(Chosen { src: text("10.0.0"), ..Chosen::default() });
     assert!(refusal(&wrong).is_some_and(|(_, why)| why.contains("not an address")));

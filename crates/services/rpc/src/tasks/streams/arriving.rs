@@ -1,9 +1,9 @@
-//! [`Arriving`]: reads the calls of a connection. The end of a long call stays in the buffers that
-//! it arrived in, if the stream lends them.
+//! [`Arriving`]: reads the calls of a connection. The end of a long call stays in the buffers in
+//! which it arrived, if the stream lends them.
 //!
 //! Called by: `streams.rs`. Pieces that are short compared with their buffer are copied, and so are
-//! all pieces while the connections hold `ARRIVED_BYTES` of them: otherwise a peer could keep many
-//! buffers with few bytes. Drops: `RpcRecord`, `RpcMalformed`.
+//! all pieces while the connections hold `ARRIVED_BYTES` of them. Otherwise a peer could make the
+//! server keep many buffers that contain few bytes each. Drops: `RpcRecord`, `RpcMalformed`.
 
 use std::io::{self, ErrorKind};
 
@@ -18,23 +18,23 @@ use crate::record::{Record, RecordReader};
 use crate::server::SessionError;
 use crate::tasks::server::Servers;
 
-/// Calls that arrive.
+/// Reads calls from a connection.
 pub(super) struct Arriving<'a, R, L: Lender> {
     servers: &'a Servers,
     reader: R,
     lender: Option<&'a L>,
     records: RecordReader,
-    /// A long call: its beginning, and the pieces that follow it.
+    /// The beginning of a long call; `pieces` follow it.
     head: Option<Record>,
     pieces: Vec<Piece<L::Arrived>>,
-    /// Bytes of the call that are still to come.
+    /// Bytes of the call that have not arrived yet.
     missing: usize,
-    /// The last received buffer; its first `of_call` bytes may be the end of that call.
+    /// The last buffer received. Its first `of_call` bytes may be the end of the call.
     last: Option<L::Arrived>,
     of_call: usize,
 }
 
-/// Bytes of a call behind its beginning.
+/// Some bytes of a call, after its beginning.
 enum Piece<B> {
     InPlace(
         B,
@@ -44,7 +44,7 @@ enum Piece<B> {
 }
 
 impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
-    /// The calls that `reader` reads, of `record_max` bytes at most.
+    /// Reads calls of `record_max` bytes at most from `reader`.
     pub(super) fn new(
         servers: &'a Servers,
         reader: R,
@@ -56,12 +56,12 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         Arriving { servers, reader, lender, records, head, pieces, missing, last, of_call }
     }
 
-    /// Is part of a call here?
+    /// Has a part of a call arrived?
     pub(super) fn is_inside(&self) -> bool {
         self.records.is_inside() || self.head.is_some() || self.last.is_some()
     }
 
-    /// Wait for more bytes; 0 at the end of the stream.
+    /// Wait for more bytes. Returns 0 at the end of the stream.
     pub(super) async fn read(&mut self) -> io::Result<usize> {
         if self.last.is_none() {
             let is_long = self.head.is_some() || self.records.is_before_long_end();
@@ -90,7 +90,8 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         Ok(bytes)
     }
 
-    /// Use `last` as a piece of the long call; returns how many of its bytes belong to the call.
+    /// Add the front of `last` to the long call as a piece. Returns how many of its bytes belong to
+    /// the call.
     fn piece(&mut self, last: L::Arrived) -> usize {
         let bytes = last.len().min(self.missing);
         self.missing -= bytes;
@@ -124,7 +125,8 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         }
     }
 
-    /// The next call that is complete, or its beginning: [`Arriving::end`] has the rest.
+    /// The next complete call; of a long call only the beginning, whose rest [`Arriving::end`]
+    /// returns.
     ///
     /// # Errors
     /// The stream cannot go on.
@@ -147,8 +149,8 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         Ok(call)
     }
 
-    /// The bytes behind the beginning of the call that [`Arriving::next_call`] returned last; valid
-    /// until [`Arriving::forget`].
+    /// The bytes that follow the beginning which [`Arriving::next_call`] returned last. They are
+    /// valid until [`Arriving::forget`].
     pub(super) fn end(&self) -> Vec<&[u8]> {
         let mut end: Vec<&[u8]> = self.pieces.iter().map(|piece| &**piece).collect();
         end.extend(self.last.as_deref().map(|last| &last[..self.of_call]));
@@ -156,13 +158,13 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         end
     }
 
-    /// Copy the end of that call behind its beginning.
+    /// Copy the end of the call to the end of its beginning in `record`.
     pub(super) fn join(&mut self, record: &mut Record) {
         self.end().into_iter().for_each(|piece| record.append(piece));
         self.forget();
     }
 
-    /// The end of that call is not needed any more.
+    /// Give back the end of the call, which is no longer needed.
     pub(super) fn forget(&mut self) {
         for piece in self.pieces.drain(..) {
             if let Piece::Copied(buffer) = piece {

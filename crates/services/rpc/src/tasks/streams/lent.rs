@@ -1,8 +1,8 @@
-//! [`Lender`]: a stream that lends the buffers that it will send, and those that it has received. A
-//! service reads a file into the former and writes a file from the latter, without another copy.
+//! [`Lender`]: a stream that lends buffers to send, and buffers that it has received. A service
+//! reads a file into the first kind and writes a file from the second kind, without another copy.
 //!
-//! Called by: `arriving.rs`, `replies.rs`, `streams.rs`; `stack_sockets.rs` has the lender of a
-//! stack of ours.
+//! Called by: `arriving.rs`, `replies.rs`, `streams.rs`. The lender for a stack of ours is in
+//! `stack_sockets.rs`.
 
 use core::future::Future;
 use core::ops::Deref;
@@ -22,33 +22,34 @@ pub trait Lender: Send + Sync {
     /// An empty buffer; `None` if there is none.
     fn lend(&self) -> Option<Self::Buffer>;
 
-    /// Send a buffer, behind everything that was written before.
+    /// Send a buffer after everything that was written before.
     fn send(&self, buffer: Self::Buffer) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// The next bytes of the stream, behind those read before, in the buffer that they arrived in;
-    /// `None` at its end.
+    /// The next bytes of the stream, in the buffer in which they arrived; `None` at the end of the
+    /// stream.
     fn receive(&self) -> impl Future<Output = io::Result<Option<Self::Arrived>>> + Send;
 }
 
-/// A buffer that a stream has received, not empty.
+/// A buffer that a stream has received; it is not empty.
 pub trait Arrived: Deref<Target = [u8]> + Send {
-    /// Remove the first `bytes` bytes, at most all.
+    /// Remove the first `bytes` bytes, or all if there are fewer.
     fn advance(&mut self, bytes: usize);
 }
 
-/// A buffer that a stream sends.
+/// A buffer that a stream will send.
 pub trait Lent: Send {
-    /// Bytes that may still be added.
+    /// How many bytes may still be added.
     fn room(&self) -> usize;
 
-    /// Let `fill` write into the free part; both return the number of bytes.
+    /// Let `fill` write into the free part of the buffer. `fill` and this function return the
+    /// number of bytes written.
     fn fill(&mut self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> usize;
 
-    /// Its bytes, for changes.
+    /// The bytes written so far, so that they can be changed.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
-/// A lender without buffers.
+/// A lender that has no buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LendsNothing;
 
@@ -104,12 +105,12 @@ impl Lent for Nothing {
 /// The bytes of a reply.
 pub(super) enum Body<B> {
     Bytes(Vec<u8>),
-    /// In buffers of the stream.
+    /// In the stream's own buffers.
     Lent(Vec<B>),
 }
 
 impl<B> Body<B> {
-    /// Is it so long that a connection should not hold many of them?
+    /// Is the reply so long that a connection should not hold many like it?
     pub(super) fn is_long(&self) -> bool {
         match self {
             Body::Bytes(bytes) => bytes.len() >= BUFFER_UNIT,
@@ -118,13 +119,13 @@ impl<B> Body<B> {
     }
 }
 
-/// Buffers of a lender that a service fills: those of one reply.
+/// Buffers of a lender that a service fills with the data of one reply.
 pub(super) struct Filled<'a, L: Lender> {
     lender: Option<&'a L>,
     buffers: Vec<L::Buffer>,
-    /// Bytes that are left free at the front of the first.
+    /// How many bytes are left free at the front of the first buffer, for the head.
     head: usize,
-    /// Bytes filled behind the head.
+    /// How many bytes were filled after the head.
     bytes: usize,
 }
 
@@ -133,16 +134,16 @@ impl<'a, L: Lender> Filled<'a, L> {
         Filled { lender, buffers: Vec::new(), head: 0, bytes: 0 }
     }
 
-    /// The reply that begins with `head`; if `head` is copied, its memory goes back to `spares`.
+    /// The reply that begins with `head`. If `head` is copied, its memory goes back to `spares`.
     pub(super) fn into_body(mut self, head: Vec<u8>, spares: &Spares) -> Body<L::Buffer> {
         let Some(first) = self.buffers.first_mut() else { return Body::Bytes(head) };
-        debug_assert_eq!(self.head, head.len(), "the reply has grown behind its data");
+        debug_assert_eq!(self.head, head.len(), "the reply grew after its data was filled");
         first.bytes_mut()[..self.head].copy_from_slice(&head[..self.head]);
         spares.put(head);
         Body::Lent(self.buffers)
     }
 
-    /// Borrow another buffer; in the first one, leave room for the head.
+    /// Borrow another buffer. If it is the first one, leave room for the head.
     fn borrow(&mut self, head: usize) -> Option<()> {
         let mut buffer = self.lender?.lend()?;
         if self.buffers.is_empty() {

@@ -1,4 +1,4 @@
-//! Replies are written as they are made: short ones together, long ones from their own buffers.
+//! Writes replies as they are made: short ones together, long ones from their own buffers.
 //!
 //! Called by: `streams.rs`. Limit: `STALL`.
 
@@ -13,14 +13,14 @@ use super::lent::{Body, Lender};
 use crate::limits::{BUFFER_UNIT, STALL};
 use crate::tasks::{Room, Spares};
 
-/// A reply, and the right to the memory that it takes.
+/// A reply, and the right to the memory that it occupies.
 pub(super) struct Reply<B> {
     pub(super) body: Body<B>,
     pub(super) permit: OwnedSemaphorePermit,
     pub(super) room: Option<Room>,
 }
 
-/// Write replies. If a peer reads no byte for too long, the connection is ended.
+/// Write replies. If the peer reads no byte for too long, the connection is ended.
 pub(super) async fn write<L: Lender>(
     spares: &Spares,
     mut writer: impl AsyncWrite + Unpin,
@@ -44,7 +44,7 @@ pub(super) async fn write<L: Lender>(
                 }
             }
             Body::Bytes(mut bytes) => {
-                // Short replies leave together.
+                // Write short replies together.
                 while bytes.len() < BUFFER_UNIT
                     && let Ok(reply) = replied.try_recv()
                 {

@@ -22,7 +22,7 @@ const PIECES_MAX: usize = 1024;
 /// Maximum bytes that one `splice` moves: the capacity of a pipe.
 const SPLICE_MAX: usize = 65_536;
 
-/// Whether there are values to access. A null pointer with a count is `EFAULT`, as scripts expect.
+/// Are there values to access? A null pointer with a count above 0 is `EFAULT`, as scripts expect.
 fn is_any(is_null: bool, count: usize) -> Call<bool> {
     if is_null && count > 0 { Err(Errno::FAULT) } else { Ok(count > 0) }
 }
@@ -66,12 +66,12 @@ unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Call<&'a [iovec]> {
     unsafe { values(iov, count) }
 }
 
-/// Common part of `read` and its variants: wait until there is data.
+/// The common part of `read` and its variants: waits until there is data.
 fn take(world: &World, fd: c_int, into: &mut [u8], flags: c_int) -> Call<Found> {
     let wait = |state: &State| state.wait_to_read(fd, flags);
     match world.wait(wait, |state| transfer::read(state, fd, into, flags)) {
-        // The time is over: take the data that is there, though it is less than the call waited
-        // for.
+        // The time is over: take the data that has arrived, although it is less than the call
+        // waited for.
         Err(Errno::AGAIN) => {
             let flags = flags | libc::MSG_DONTWAIT;
             world.call(|state| transfer::read(state, fd, into, flags))
@@ -80,7 +80,7 @@ fn take(world: &World, fd: c_int, into: &mut [u8], flags: c_int) -> Call<Found> 
     }
 }
 
-/// Common part of `write` and its variants: wait until everything is queued.
+/// The common part of `write` and its variants: waits until everything is queued.
 fn put(
     world: &World,
     fd: c_int,
@@ -202,11 +202,11 @@ unsafe fn tell(world: &World, fd: c_int, msg: &mut msghdr, found: &Found) {
     let (level, kind, data) = if let Some((from, to)) = found.copied {
         let v6 = world.domain(fd) == libc::AF_INET6;
         let (level, kind) = if v6 { (41, libc::IPV6_RECVERR) } else { (0, libc::IP_RECVERR) };
-        // `struct sock_extended_err`: no error; origin and code of a `MSG_ZEROCOPY` call that was
-        // copied.
+        // `struct sock_extended_err`: no error, and the origin and code of a `MSG_ZEROCOPY` call
+        // whose bytes were copied.
         let words = [0u32.to_ne_bytes(), [ORIGIN_ZEROCOPY, 0, COPIED, 0]];
         let numbers = [from.to_ne_bytes(), to.to_ne_bytes()];
-        // An unspecified address follows it.
+        // In the message an unspecified address follows the structure.
         let mut data = [words, numbers].concat().concat();
         data.resize(data.len() + if v6 { 28 } else { 16 }, 0);
         (level, kind, data)
@@ -224,7 +224,7 @@ unsafe fn tell(world: &World, fd: c_int, msg: &mut msghdr, found: &Found) {
 const ORIGIN_ZEROCOPY: u8 = 5;
 const COPIED: u8 = 1;
 
-/// Store the only control message, if it fits.
+/// Store the only control message of a `recvmsg`, if it fits.
 unsafe fn control_message(msg: &mut msghdr, level: c_int, kind: c_int, data: &[u8]) {
     // SAFETY: the macro is plain arithmetic.
     let room = unsafe { libc::CMSG_SPACE(data.len() as c_uint) } as usize;
@@ -330,8 +330,8 @@ unsafe fn gather(iov: &[iovec]) -> Call<Vec<u8>> {
     Ok(whole)
 }
 
-/// Between a socket and a pipe, in either direction, through a buffer. Scripts only check that the
-/// bytes arrive.
+/// Moves bytes between a socket and a pipe, in either direction, through a buffer. Scripts only
+/// check that the bytes arrive.
 pub(crate) unsafe extern "C" fn splice(
     data: Data,
     from: c_int,

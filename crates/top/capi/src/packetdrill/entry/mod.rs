@@ -1,14 +1,14 @@
-//! The functions behind the pointers. They turn C's arguments into slices and numbers, results into
-//! C's return values, and errors into the caller's `errno`.
+//! The functions to which the interface's pointers point. They turn C's arguments into slices and
+//! numbers, results into C's return values, and errors into the caller's `errno`.
 //!
 //! Called by: packetdrill, through `interface.rs`. Nothing here panics: a panic in a function with
 //! C linkage would abort the program.
 //!
 //! # Safety
-//! All of these functions have one contract, that of the interface: `userdata` is the pointer that
-//! `packetdrill_interface_init` returned and is not yet freed, and the other pointers are those
-//! that the C call of the same name takes. Wherever a script can pass null, the function checks for
-//! it.
+//! All of these functions have the same contract, that of the interface: `userdata` is the pointer
+//! that `packetdrill_interface_init` returned and is not yet freed, and the other pointers are
+//! those that the C function of the same name takes. Wherever a script can pass null, the function
+//! checks for it.
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "one contract, at the head of the file")]
 
@@ -59,7 +59,7 @@ fn set_errno(errno: Errno) {
     unsafe { *libc::__errno_location() = errno.raw_os_error() };
 }
 
-/// The wait for a C timeout in milliseconds; a negative one waits forever.
+/// The wait for a C timeout in milliseconds. A negative timeout waits for ever.
 fn within(timeout_ms: c_int) -> impl FnOnce(&State) -> Wait {
     move |state| match u64::try_from(timeout_ms) {
         Err(_) => Wait::Forever,

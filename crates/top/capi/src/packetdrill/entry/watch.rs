@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn poll(
     answer(none_in_time(outcome))
 }
 
-/// A timeout is not an error but a count of 0.
+/// Turns a timeout, which is not an error here, into a count of 0.
 fn none_in_time(outcome: crate::packetdrill::Call<usize>) -> crate::packetdrill::Call<usize> {
     match outcome {
         Err(Errno::AGAIN) => Ok(0),

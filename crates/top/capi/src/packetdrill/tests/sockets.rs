@@ -1,9 +1,9 @@
-//! Sockets beside the stream: options that take effect or are refused, urgent data out of band,
-//! times and amounts that a read waits for, and the end of a connection by `connect`.
+//! Sockets apart from the stream's data: options that take effect or are refused, urgent data out
+//! of band, times and amounts for which a read waits, and the end of a connection by `connect`.
 
 use super::*;
 
-/// The socket of a connection, and our next sequence number.
+/// A connected socket, and our next sequence number.
 fn connection(script: &Script) -> (c_int, u32) {
     let listener = script.listener();
     let next = script.handshake();
@@ -11,7 +11,7 @@ fn connection(script: &Script) -> (c_int, u32) {
 }
 
 impl Script {
-    /// Data of the peer, `at` bytes into its stream.
+    /// Data from the peer, which begins `at` bytes into its stream.
     fn comes(&self, at: u32, next: u32, flags: Flags, data: &[u8]) {
         let flags = flags | Flags::ACK | Flags::PSH;
         self.inject(IRS + 1 + at, next, flags, &Options::default(), data);
@@ -74,7 +74,7 @@ fn the_urgent_byte_is_out_of_band() {
     assert_eq!(script.recv(fd, libc::MSG_OOB | libc::MSG_DONTWAIT), Err(libc::EINVAL));
     script.comes(0, next, Flags::URG, b"abc");
     assert_eq!((script.ioctl(fd, libc::FIONREAD), script.ioctl(fd, AT_MARK)), (2, 0));
-    // The urgent byte can be read before the bytes in front of it.
+    // The urgent byte can be read before the bytes that come before it in the stream.
     let peek = libc::MSG_OOB | libc::MSG_PEEK;
     assert_eq!(script.recv(fd, peek), Ok(b"c".to_vec()));
     assert_eq!(script.recv(fd, libc::MSG_OOB), Ok(b"c".to_vec()));
@@ -84,7 +84,7 @@ fn the_urgent_byte_is_out_of_band() {
     assert_eq!(script.recv(fd, libc::MSG_DONTWAIT), Err(libc::EAGAIN));
     script.comes(3, next, Flags::NONE, b"de");
     assert_eq!(script.recv(fd, 0), Ok(b"de".to_vec()));
-    // A reader that does not ask for the urgent byte never sees it.
+    // A reader that does not ask for the urgent byte never gets it.
     script.comes(5, next, Flags::URG, b"f");
     script.comes(6, next, Flags::NONE, b"g");
     assert_eq!(script.recv(fd, 0), Ok(b"g".to_vec()));
@@ -116,7 +116,7 @@ fn a_read_ends_at_its_time_with_what_is_there() {
     assert_eq!(took(Err(libc::EAGAIN)), 250);
     assert_eq!(script.set_option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 5), 0);
     script.comes(0, next, Flags::NONE, b"abc");
-    assert_eq!(took(Ok(b"abc".to_vec())), 250, "less than the least");
+    assert_eq!(took(Ok(b"abc".to_vec())), 250, "the time of a read that got less than SO_RCVLOWAT");
     script.comes(3, next, Flags::NONE, b"defgh");
     assert_eq!(took(Ok(b"defgh".to_vec())), 0);
     script.comes(8, next, Flags::NONE, b"i");

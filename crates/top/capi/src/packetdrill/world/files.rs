@@ -1,4 +1,5 @@
-//! The open files of a script: numbers of real descriptors, and the objects behind them.
+//! The open files of a script: the numbers of real descriptors, and the objects for which they
+//! stand.
 //!
 //! Called by: `entry/`, and calls that make or look up a socket.
 
@@ -16,14 +17,14 @@ use crate::packetdrill::file::{File, Socket};
 const FILES_MAX: usize = 4096;
 
 impl State {
-    /// Add a file under the number of a descriptor made for it.
+    /// Add a file. Its number is that of a descriptor made for it.
     pub(in crate::packetdrill) fn add(&mut self, file: File) -> Call<RawFd> {
         if self.files.len() >= FILES_MAX {
             return Err(Errno::MFILE);
         }
         let fd = eventfd(0, EventfdFlags::CLOEXEC)?.into_raw_fd();
-        // Packetdrill may have closed an older descriptor of this number itself; then this replaces
-        // it.
+        // If packetdrill has closed an older descriptor of this number itself, this file replaces
+        // the old one.
         self.files.insert(fd, file);
         Ok(fd)
     }
@@ -38,12 +39,12 @@ impl State {
         Ok(file)
     }
 
-    /// Whether a read or `accept` on this socket waits, and until when (`SO_RCVTIMEO`).
+    /// Does a read or `accept` on this socket wait, and until when (`SO_RCVTIMEO`)?
     pub(in crate::packetdrill) fn wait_to_read(&self, fd: RawFd, flags: i32) -> Wait {
         self.wait_mode(fd, flags, |socket| socket.timeouts.0)
     }
 
-    /// Whether a write or `connect` on this socket waits, and until when (`SO_SNDTIMEO`).
+    /// Does a write or `connect` on this socket wait, and until when (`SO_SNDTIMEO`)?
     pub(in crate::packetdrill) fn wait_to_write(&self, fd: RawFd, flags: i32) -> Wait {
         self.wait_mode(fd, flags, |socket| socket.timeouts.1)
     }
