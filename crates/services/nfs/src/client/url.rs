@@ -47,7 +47,11 @@ impl core::str::FromStr for Url {
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => {
                 let (host, after) = rest.split_once(']').ok_or(BadUrl::Host)?;
-                (host, after.strip_prefix(':').filter(|port| !port.is_empty()))
+                let port = after.strip_prefix(':');
+                if port.is_none() && !after.is_empty() {
+                    return Err(BadUrl::Host);
+                }
+                (host, port.filter(|port| !port.is_empty()))
             }
             None => match authority.rsplit_once(':') {
                 Some((host, port)) => (host, Some(port)),
@@ -115,6 +119,7 @@ mod tests {
         for (text, error) in [
             ("http://a/b", BadUrl::Scheme),
             ("nfs:///b", BadUrl::Host),
+            ("nfs://[2001:db8::1]2049/b", BadUrl::Host),
             ("nfs://a:x/", BadUrl::Port("x".to_owned())),
             ("nfs://a:0/", BadUrl::Port("0".to_owned())),
             ("nfs://a/?v=4", BadUrl::Word("v=4".to_owned())),

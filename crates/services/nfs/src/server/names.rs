@@ -260,7 +260,8 @@ fn fsync_dir(dir: &Node) -> Reply {
             done => done.map_err(status),
         },
         // The server may not read this directory, so it cannot sync it. The system writes it later.
-        Err(_) => Ok(()),
+        Err(Errno::ACCESS | Errno::PERM) => Ok(()),
+        Err(error) => Err(status(error)),
     }
 }
 
