@@ -1,4 +1,4 @@
-//! Enters in the scoreboard what an ACK tells about the bytes in flight, by its SACK blocks (RFC
+//! Enters in the scoreboard what an ACK reports about the bytes in flight, by its SACK blocks (RFC
 //! 2018, RFC 2883) or by SEG.ACK.
 //!
 //! Called by: ack. Each byte is processed once, when it is first reported, however often blocks
@@ -13,8 +13,8 @@ use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, path, recovery};
 
-/// Enter the blocks of an ACK up to `ack`. A block outside what is in flight is invalid, or a
-/// D-SACK.
+/// Enter the SACK blocks of an ACK that acknowledges up to `ack`. A block outside the bytes in
+/// flight is invalid, or a D-SACK.
 /// RFC 6675 3-a. RFC 2018 5-a.
 pub(crate) fn take(
     tcb: &mut Tcb,
@@ -72,7 +72,7 @@ pub(crate) fn take_up_to(
     }
 }
 
-/// The peer has `left..right`: enter what was not known yet.
+/// The peer has the bytes `left..right`: enter those that were not known to have arrived.
 fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, now: Instant) {
     let least = tcb.rtt.min();
     let small = path::smaller(tcb).unwrap_or(u16::MAX);
@@ -82,7 +82,7 @@ fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, no
         let mut index = tcb.sendq.find(l);
         while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(r)) {
             if piece.len > u32::from(small) {
-                // Large segments do arrive.
+                // Segments of this size do arrive.
                 recovery.large_arrived_to = piece.end();
             }
             recovery.rack.arrived(piece, piece.end().min(r), least, now);
