@@ -161,7 +161,7 @@ impl Stack {
     /// reports it.
     ///
     /// # Errors
-    /// Those of [`AddressError`].
+    /// [`AddressError`].
     pub fn add_link_local_v4(&mut self, id: PortId) -> Result<(), AddressError> {
         self.ports.get(id.0).ok_or(AddressError::NoPort)?;
         if self.acd.link_local.contains_key(&id.0) {
