@@ -55,7 +55,7 @@ pub(super) fn egress_port(
 /// Send a datagram to a group, from `local` if it is given.
 ///
 /// # Errors
-/// As [`Stack::udp_send`].
+/// Those of [`Stack::udp_send`].
 pub(crate) fn send(
     stack: &mut Stack,
     handle: UdpHandle,
