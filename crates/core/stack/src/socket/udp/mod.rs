@@ -37,7 +37,7 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// The address of ours that it was sent to.
     pub to: SocketAddr,
-    /// Its payload.
+    /// The payload of the datagram.
     pub payload: Mbuf,
 }
 
