@@ -22,10 +22,10 @@ pub enum SourceCheck {
     /// Any source passes.
     #[default]
     Off,
-    /// There is a route to the source, by whatever port: for ports of networks with several ways
-    /// in.
+    /// There must be a route to the source, by any port. For ports of networks whose packets come
+    /// in by several ports.
     Loose,
-    /// Packets to the source leave by that port.
+    /// Packets to the source must leave by that port.
     Strict,
 }
 
