@@ -1,8 +1,8 @@
 //! Packet headers as native integers, and the Internet checksum.
 //!
-//! Called by: every layer that reads or writes a packet. It knows no buffer, connection, route or
-//! time, and imports `base` only. Nothing allocates, and nothing panics on any input. RFC 768, 791,
-//! 792, 826, 3376, 3810, 4443, 4861, 7323, 8200, 9293; IEEE 802.3 and 802.1Q.
+//! Called by: every layer that reads or writes a packet. This crate depends on no buffer,
+//! connection, route or time, and imports only `base`. Nothing allocates, and nothing panics on any
+//! input. RFC 768, 791, 792, 826, 3376, 3810, 4443, 4861, 7323, 8200, 9293; IEEE 802.3 and 802.1Q.
 //!
 //! # Contract
 //!
