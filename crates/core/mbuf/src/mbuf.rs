@@ -331,8 +331,8 @@ impl Mbuf {
         h.len.set(len.min(h.len.get() as usize) as u32);
     }
 
-    /// Put the start of an empty buffer's data `offset` bytes into the cluster, for a driver that
-    /// aligns headers. No effect past the headroom or on a buffer with data.
+    /// Let the data of an empty buffer begin `offset` bytes into its cluster, for a driver that
+    /// aligns headers. No effect if `offset` is beyond the headroom, or on a buffer with data.
     pub fn reserve_front(&mut self, offset: usize) {
         if self.is_empty() && self.is_exclusive() && offset <= HEADROOM {
             let start = self.cluster_start();

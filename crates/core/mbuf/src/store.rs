@@ -316,7 +316,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        debug_assert_eq!(self.outstanding, 0, "a store outlives its handles");
+        debug_assert_eq!(self.outstanding, 0, "a store is dropped while handles are in use");
         for slab in self.slabs.drain(..) {
             // SAFETY: allocated with this layout in `grow`; no handle is in use.
             unsafe { dealloc(slab.start.as_ptr(), slab.layout) }

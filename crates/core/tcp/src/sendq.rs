@@ -175,7 +175,7 @@ impl SendQueue {
 
     /// Append a FIN without data, in flight at once.
     pub(crate) fn send_fin(&mut self, seq: SeqNumber, now: Instant) {
-        debug_assert_eq!(self.unsent_count(), 0, "a FIN is the last");
+        debug_assert_eq!(self.unsent_count(), 0, "data is unsent behind the FIN");
         let marks = Piece::FIN;
         self.pieces.push_back(Piece { seq, sent_at: now, marks, ..Piece::waiting(None, 0) });
         self.sent += 1;

@@ -119,7 +119,10 @@ impl Ring {
     /// Remove the first `count` pieces, whose buffers were taken.
     #[inline(always)]
     pub(super) fn drop_front(&mut self, count: usize) {
-        debug_assert!(self.run(0, count).iter().all(|piece| piece.mbuf.is_none()), "nothing held");
+        debug_assert!(
+            self.run(0, count).iter().all(|piece| piece.mbuf.is_none()),
+            "a removed piece has a buffer"
+        );
         self.head = self.slot(count) as u32;
         self.len -= count as u32;
     }

@@ -33,7 +33,7 @@ pub struct Choice {
 /// Why a rung was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The processor has the instructions of no faster rung.
+    /// The processor does not have the instructions of a faster rung.
     Fastest,
     /// The core has 512-bit vectors, and lowers its clock for them.
     LowersClock,

@@ -1,4 +1,4 @@
-//! The walk over IPv6 extension headers to the upper-layer header, with its limits.
+//! Walks over IPv6 extension headers to the upper-layer header, within limits.
 //!
 //! Called by: `inet::ip_input` for packets that have any, and by code that needs the last header of
 //! an accepted packet. RFC 8200 sections 4.1 to 4.4, RFC 5095 (type 0 routing headers), RFC 6946
