@@ -2,8 +2,8 @@
 //! that does not take super-segments. Also the checksum that a sender has left to its device.
 //!
 //! Called by: `stack/forward/plain/offloads.rs`. A super-segment comes from another program or a
-//! virtual machine: every length is checked. RFC 9293 section 3.1, RFC 3168 section 6.1.2 (CWR), RFC
-//! 6864 section 4.1 (identification), RFC 768.
+//! virtual machine: every length is checked. RFC 9293 section 3.1, RFC 3168 section 6.1.2 (CWR),
+//! RFC 6864 section 4.1 (identification), RFC 768.
 
 use wire::checksum::{Ladder, Sum, sum_short};
 use wire::tcp::Flags;

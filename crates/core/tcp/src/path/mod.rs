@@ -203,7 +203,7 @@ pub(crate) fn smaller(tcb: &Tcb) -> Option<u16> {
 }
 
 /// `seq`, which is lost, is about to be retransmitted. If this is the second retransmission of a
-/// large segment, and no large segment behind it has arrived, its size is the likely cause: a black
+/// large segment, and no large segment after it has arrived, its size is the likely cause: a black
 /// hole (RFC 2923 section 2.1, RFC 4821 section 7.7). cwnd stays, because the time-outs have
 /// reduced it already.
 /// RFC 4821 7.7-a.

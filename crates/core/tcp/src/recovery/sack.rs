@@ -60,7 +60,7 @@ pub(crate) fn take_up_to(
     let gap = first.map(|first| (first.space(), first.sent_at));
     arrived(tcb, tcb.snd_una, ack, news, now);
     let Some((bytes, sent_at)) = gap else { return };
-    // Data behind a filled gap may have arrived long ago: no round-trip sample.
+    // Data after a filled gap may have arrived long ago: no round-trip sample.
     news.sent_at = None;
     // The segment that fills the gap is the one whose timestamp is echoed (RFC 7323 section 4.3),
     // so the echo tells which transmission arrived (Eifel, RFC 3522).

@@ -41,8 +41,9 @@ const SHORT_MAX: usize = 192;
 /// 1518.
 const FUSED_MIN: usize = 512;
 
-/// Longer data is summed in parts, so that no accumulator overflows: the limit of the AVX2 rung,
-/// and far below that of the 64-bit rung. Even, so that every part begins with a whole word.
+/// Longer data is summed in parts of this many bytes, so that no accumulator overflows: the limit
+/// of the AVX2 rung, and far below that of the 64-bit rung. The number is even, so that every part
+/// begins with a whole word.
 const PART_MAX: usize = 1 << 19;
 #[cfg(target_arch = "x86_64")]
 const _: () = assert!(PART_MAX <= avx2::PART_MAX && PART_MAX <= avx512::PART_MAX);

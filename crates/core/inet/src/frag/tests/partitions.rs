@@ -61,7 +61,7 @@ proptest! {
                 given.push(cut.begin);
             }
         }
-        prop_assert_eq!(whole, Some(count - 1), "the datagram was not complete with the last missing fragment");
+        prop_assert_eq!(whole, Some(count - 1), "it was not complete with the last fragment");
         prop_assert!(host.frags.is_empty() && host.frags.bytes() == 0);
     }
 

@@ -74,7 +74,7 @@ impl Path {
         if !lost {
             self.busy_until = self.busy_until.max(self.now) + self.segment_ns;
         }
-        // A lost segment is detected when the one behind it is acknowledged.
+        // A lost segment is detected when the next one is acknowledged.
         self.flying.push_back((self.busy_until + self.rtt_ns, self.now, lost));
         self.cc.on_send(Instant::from_nanos(self.now), before, before + MSS, false);
         let rate = self.cc.pacing_rate(Duration::from_nanos(self.rtt_ns)).max(1);

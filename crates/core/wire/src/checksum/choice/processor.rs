@@ -116,7 +116,8 @@ pub(super) fn place(feature: Feature) -> (usize, usize, u32) {
     }
 }
 
-/// Base family and, where that is 15, the extended one; base and extended model.
+/// The processor's family (the base family plus, if that is 15, the extended one) and model (base
+/// and extended model in one number), from the signature that CPUID leaf 1 returns.
 pub(super) fn family_and_model(word: u32) -> (u32, u32) {
     let base = word >> 8 & 0xf;
     let family = if base == 0xf { base + (word >> 20 & 0xff) } else { base };
