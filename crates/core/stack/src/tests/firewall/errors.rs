@@ -16,7 +16,10 @@ fn two_hosts_query_each_other_with_one_identifier() {
         one(cross(&mut router, 0, &packets::unreachable(A, B, &here)), 1);
     }
     assert_eq!(router.stack.filter().expect("rules").states().len(), 6);
-    assert!(cross(&mut router, 1, &packets::echo(0, B, A, 9))[0].is_empty(), "an answer without a query passed");
+    assert!(
+        cross(&mut router, 1, &packets::echo(0, B, A, 9))[0].is_empty(),
+        "an answer without a query passed"
+    );
     assert_eq!(router.drops(DropReason::FilterNoState), 1);
 }
 

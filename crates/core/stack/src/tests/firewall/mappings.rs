@@ -155,7 +155,10 @@ fn a_hairpinned_flow_uses_the_mapping_of_its_sender_alone() {
     for remote in [B, c] {
         end_flows_with(&mut router, remote);
     }
-    assert!(cross(&mut router, 1, &udp(THERE, (WAN, 40_000)))[0].is_empty(), "it passed without a flow");
+    assert!(
+        cross(&mut router, 1, &udp(THERE, (WAN, 40_000)))[0].is_empty(),
+        "it passed without a flow"
+    );
 }
 
 #[test]
