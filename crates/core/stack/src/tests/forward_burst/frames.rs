@@ -246,8 +246,8 @@ fn sum(p: &mut [u8]) {
     }
 }
 
-/// Adds a VLAN tag with any priority. A few frames get none or the tag of another VLAN, or end inside
-/// the tag.
+/// Adds a VLAN tag with any priority. A few frames get none or the tag of another VLAN, or end
+/// inside the tag.
 fn put_tag(rng: &mut Rng, bytes: &mut Vec<u8>, id: u16) {
     let id = rng.pick(&[id, id, id, id, id, id, id, 5, 6, 7]);
     let control = (id | (rng.below(16) as u16) << 12).to_be_bytes();
