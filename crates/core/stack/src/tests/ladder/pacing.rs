@@ -1,5 +1,5 @@
-//! Departure times, observed on the wire: a window spread over a round trip, the switch, and
-//! waiting frames whose connection or port goes away.
+//! Departure times, observed on the wire: a window that is spread over a round trip, the switch,
+//! and waiting frames whose connection or port goes away.
 
 use super::*;
 
@@ -117,7 +117,8 @@ fn pacing_frames_of_a_port_that_goes_are_counted_and_freed() {
     t.all_gone();
 }
 
-/// A full release queue delays nothing and loses nothing: further frames leave at once.
+/// When the release queue is full, no frame is delayed longer or lost: further frames leave at
+/// once.
 #[test]
 fn pacing_queue_full_lets_the_rest_leave_at_once() {
     let mut t = far_away(Setup::plain().limit(Limit::PacedFrames, 0), 20);
@@ -148,12 +149,13 @@ fn pacing_keeps_the_window_over_a_pause() {
     }
 }
 
-/// Beyond slow start, with twenty segments in flight and a departure clock that lags.
+/// A connection after slow start, with twenty segments in flight and a departure clock that is
+/// behind the time.
 fn beyond_slow_start() -> Ladder {
     let mut t = far_away(Setup::plain(), 100);
     t.pass(99);
     t.take_seen();
-    // Three duplicates end slow start; the retransmission repairs the loss.
+    // Three duplicate ACKs end slow start; the retransmission repairs the loss.
     for _ in 0..3 {
         t.send(seg().ack(10_001));
     }
@@ -165,9 +167,9 @@ fn beyond_slow_start() -> Ladder {
     t
 }
 
-/// Segments that an ordinary ACK frees leave with it, as from a host that does not pace: if they
-/// were spread, they would find room in a full queue where the other flow's bursts find none. More
-/// segments than that are spread.
+/// The segments that an ordinary ACK frees leave together, as from a host that does not pace: if
+/// they were spread, they would find room in a full queue where the bursts of other flows find
+/// none. If an ACK frees more segments than that, they are spread.
 #[test]
 fn pacing_lets_what_an_ack_frees_leave_with_it_and_spreads_more() {
     let mut t = beyond_slow_start();
@@ -186,8 +188,8 @@ fn pacing_lets_what_an_ack_frees_leave_with_it_and_spreads_more() {
     assert!(at.len() >= 4 && at.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{at:?}");
 }
 
-/// An ACK that waits behind data leaves with the data's timestamp or a later one: with an older one
-/// the peer would drop it (RFC 7323 section 5.3).
+/// An ACK that waits behind paced data leaves with the data's timestamp or a later one: with an
+/// older timestamp the peer would drop it (RFC 7323 section 5.3).
 #[test]
 fn pacing_lets_no_ack_leave_behind_data_with_an_older_timestamp() {
     let mut t = Setup::plain().ts().ladder();
@@ -198,7 +200,7 @@ fn pacing_lets_no_ack_leave_behind_data_with_an_older_timestamp() {
     t.send(seg().seq(1).ack(1).ts(1_100, ours));
     t.accept();
     t.write(60_000);
-    assert_eq!(t.take_seen().len(), 10, "the first window leaves at once");
+    assert_eq!(t.take_seen().len(), 10, "the first window did not leave at once");
     t.pass(100);
     t.send(seg().ack(10_001).ts(1_200, ours + 100));
     for _ in 0..9 {
