@@ -25,7 +25,7 @@ fn good() -> [u8; 28] {
     packet
 }
 
-/// `packet` with byte `at` replaced and the checksum updated.
+/// `packet` with another byte at `at`, and the checksum updated.
 fn with_byte(at: usize, byte: u8) -> [u8; 28] {
     let mut packet = good();
     packet[at] = byte;
@@ -35,7 +35,7 @@ fn with_byte(at: usize, byte: u8) -> [u8; 28] {
     packet
 }
 
-/// A packet with these bytes of options in its header.
+/// A packet with these option bytes in its header.
 fn with_options(options: &[u8]) -> Vec<u8> {
     let len = 20 + options.len();
     let mut packet = vec![0; len + 8];

@@ -27,7 +27,8 @@ fn opened(setup: Setup) -> Ladder {
     t
 }
 
-/// The peer sends this many segments of 1000 bytes, 8 in a millisecond; the user reads them at once.
+/// The peer sends this many segments of 1000 bytes, 8 in a millisecond; the user reads them at
+/// once.
 fn deliver(t: &mut Ladder, segments: usize) {
     for i in 1..=segments {
         t.send(seg().data(1000));

@@ -1,16 +1,17 @@
-//! Chains of extension headers: what is accepted, what is refused, and where the report points.
+//! Chains of extension headers: what is accepted, what is refused, and where the error's pointer
+//! points.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::protocol::{ICMPV6, NO_NEXT, TCP};
 
-/// An options header with padding alone.
+/// An options header that contains only padding.
 fn pad(next: u8) -> [u8; 8] {
     [next, 0, 1, 4, 0, 0, 0, 0]
 }
 
-/// Reason, and code and pointer of the report.
+/// The drop reason, and the code and pointer of the error.
 fn refusal(payload: &[u8], first: u8) -> (DropReason, Option<(u8, u32)>) {
     let refused = chain(payload, first, &ChainLimits::default()).expect_err("refused");
     (refused.reason, refused.problem.map(|problem| (problem.code, problem.pointer)))

@@ -89,8 +89,8 @@ fn a_d_sack_reports_the_bytes_that_were_held() {
     t.expect(seg().ack(10_921).sack(&[]));
 }
 
-/// Two segments with duplicate bytes below RCV.NXT: one ends before the held data, and one fills the
-/// gap and repeats held bytes too. The first run of duplicate bytes is reported.
+/// Two segments with duplicate bytes below RCV.NXT: one ends before the held data, and one fills
+/// the gap and repeats held bytes too. The first run of duplicate bytes is reported.
 /// RFC 2883 4.2-a.
 #[test]
 fn a_d_sack_of_two_duplicate_runs_is_the_first() {
