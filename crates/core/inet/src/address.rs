@@ -1,4 +1,4 @@
-//! An address of ours on a port: its network, its state and its lifetimes.
+//! An address of this host on one of its ports: its network, its state and its lifetimes.
 //!
 //! Called by: `stack/addresses.rs`, and `select.rs`, which selects an address as the source of a
 //! packet. RFC 4862 sections 2 and 5.5.4 (the states and the lifetimes, used for IPv4 as well), RFC
@@ -37,7 +37,7 @@ pub enum Origin {
     Temporary,
 }
 
-/// An address of ours.
+/// An address of this host on one of its ports ("an address of ours").
 ///
 /// An address without and with the check that no other host has it:
 /// ```
@@ -45,7 +45,7 @@ pub enum Origin {
 /// use wirespeed::{Address, AddressState};
 ///
 /// let address = Address::fixed("192.0.2.7/24".parse()?); // for `Stack::add_address`
-/// assert!(address.is_usable(), "at once");
+/// assert!(address.is_usable(), "the address is not usable at once");
 /// let checked = Address { state: AddressState::Tentative, ..address };
 /// assert!(!checked.is_usable(), "not before the check has ended");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

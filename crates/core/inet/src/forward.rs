@@ -248,9 +248,9 @@ fn blank_options(mut options: &mut [u8]) {
 #[cfg(test)]
 mod tests;
 
-// Finds the flow that an ICMP error is about. With several next hops (ECMP), an error has to take
-// the next hop of its flow: a host behind another next hop does not have the connection, and path
-// MTU discovery would end in a black hole.
+// Finds the flow that an ICMP error is about. With several next hops (ECMP), an error must take the
+// next hop of its flow: a host beyond another next hop does not have the connection, and path MTU
+// discovery would end in a black hole.
 //
 // RFC 792, RFC 4443 section 3, RFC 7690.
 

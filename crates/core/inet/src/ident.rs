@@ -115,7 +115,11 @@ mod tests {
         let all = drawn(&mut ids, "192.0.2.2", 17, 65_536);
         assert!(all.iter().all(|&id| id <= 0xffff));
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 65_536);
-        assert_eq!(drawn(&mut ids, "192.0.2.2", 17, 3), all[..3], "round again");
+        assert_eq!(
+            drawn(&mut ids, "192.0.2.2", 17, 3),
+            all[..3],
+            "the identifications did not repeat"
+        );
         let v6 = drawn(&mut ids, "2001:db8::2", 17, 200_000);
         assert_eq!(v6.iter().collect::<BTreeSet<_>>().len(), v6.len());
         assert!(v6.iter().any(|&id| id > 1 << 31));

@@ -120,7 +120,7 @@ mod tests {
         let (one, two) = (KeyedHash::new(1, 2), KeyedHash::new(1, 3));
         let here = ip("2001:db8:1::");
         let id = stable(&one, here, MAC, 0);
-        assert_eq!(id, stable(&one, ip("2001:db8:1::99"), MAC, 0), "the prefix alone counts");
+        assert_eq!(id, stable(&one, ip("2001:db8:1::99"), MAC, 0), "more than the prefix counts");
         let others = [
             stable(&two, here, MAC, 0),
             stable(&one, ip("2001:db8:2::"), MAC, 0),

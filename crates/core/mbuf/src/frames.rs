@@ -122,8 +122,8 @@ impl Frames {
         if !self.lent[index] || !self.holds(at, len) {
             return None;
         }
-        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract nobody writes
-        // to it.
+        // SAFETY: inside a lent buffer and after its header (`holds`); by contract nobody writes to
+        // it.
         let bytes =
             unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(offset as usize), len) };
         Some((bytes, offset - at as u64))
@@ -139,7 +139,7 @@ impl Frames {
         if !self.lent[index] || !self.holds(at, len) {
             return None;
         }
-        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract exclusive.
+        // SAFETY: inside a lent buffer and after its header (`holds`); by contract exclusive.
         let room = unsafe {
             core::slice::from_raw_parts_mut(self.start.as_ptr().add(offset as usize), len)
         };

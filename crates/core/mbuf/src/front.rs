@@ -140,7 +140,7 @@ impl Pool {
         work(&mut Shares { pool: self, free, taken: 0 })
     }
 
-    /// [`Shares::behind`] for any payload. `None` if there is no memory.
+    /// Shares any payload as [`Shares::behind`] does. Returns `None` if there is no memory.
     #[cold]
     pub fn share_behind(
         &mut self,

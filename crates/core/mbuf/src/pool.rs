@@ -115,7 +115,7 @@ impl Pool {
         }
         let header = self.take(class)?;
         // SAFETY: the header comes from a free list, so it and the cluster that follows it belong
-        // to this handle; `n` bytes fit behind the headroom (checked above).
+        // to this handle; `n` bytes fit after the headroom (checked above).
         let filled = unsafe {
             let data = header.as_ptr().cast::<u8>().add(LINE + HEADROOM);
             let filled = fill(core::slice::from_raw_parts_mut(data, n));

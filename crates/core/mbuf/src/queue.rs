@@ -55,7 +55,7 @@ impl MbufQueue {
         let first = first.into_raw();
         let mut last = first;
         for mbuf in mbufs {
-            debug_assert_eq!(mbuf.len(), len, "alike");
+            debug_assert_eq!(mbuf.len(), len, "the buffers differ in length");
             let header = mbuf.into_raw();
             // SAFETY: the iterator gave the handle up, and no queue has it yet.
             unsafe { last.as_ref().next.set(Some(header)) };

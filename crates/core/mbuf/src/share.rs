@@ -83,7 +83,7 @@ impl Pool {
         if mbuf.is_exclusive() {
             return self.owns(mbuf);
         }
-        // SAFETY: `owns` says that this pool may read the count.
+        // SAFETY: `owns` returned true, so this pool may read the count.
         let alone = self.owns(mbuf)
             && unsafe { mbuf.header().base.get().as_ref() }.refs_or_private_end.get() == 1;
         if alone && mbuf.header().class != Class::Share {

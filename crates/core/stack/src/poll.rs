@@ -122,7 +122,8 @@ impl Stack {
     }
 
     /// Has [`Stack::poll`] something to do right now: a frame to receive, room for frames that were
-    /// pushed back, another pool's buffers to return? A driver asks this last before it sleeps.
+    /// pushed back, another pool's buffers to return? A driver thread calls this last before it
+    /// sleeps.
     pub fn has_input(&self) -> bool {
         self.core.cx.pool.holds_foreign() || self.ports.has_input() || self.is_looping()
     }

@@ -221,7 +221,7 @@ impl Stack {
         self.ports.iter().any(|port| port.local.is_ours(addr))
     }
 
-    /// May a socket of ours have this address, and do packets to it come back to us?
+    /// May a socket have this address as its own, and do packets to it come back to this stack?
     pub(crate) fn is_own(&self, addr: IpAddr) -> bool {
         addr.is_loopback() || self.has_address(addr)
     }

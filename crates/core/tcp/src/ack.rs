@@ -28,7 +28,7 @@ pub(crate) fn advance(
 ) -> (u32, Option<Instant>) {
     let bytes = ack.since(tcb.snd_una) as u32;
     let newest = tcb.sendq.acknowledge(ack, &mut cx.pool);
-    // A segment SACKed earlier says nothing about the path now.
+    // A segment that was SACKed earlier is no sample of the path now.
     let newest = news.map_or(newest, |news| news.sent_at);
     tcb.snd_una = ack;
     tcb.stats.bytes_acked += u64::from(bytes);

@@ -110,8 +110,8 @@ pub struct Config {
     pub no_delay: bool,
     /// Maximum delay of an ACK for data; under 500 ms (RFC 9293 MUST-40).
     pub ack_delay: Duration,
-    /// Minimum RTO: the time-out is at least this much above SRTT. RFC 6298 rule 2.4 says SHOULD 1
-    /// s; ours is 200 ms, as docs/decisions/0005 explains.
+    /// Minimum RTO: the time-out is at least this much above SRTT. RFC 6298 rule 2.4 recommends
+    /// (SHOULD) 1 s; the default here is 200 ms, as docs/decisions/0005 explains.
     /// RFC 6298 2-d.
     pub rto_min: Duration,
     /// Maximum retransmission time-out, backoff included: 120 s, as TCP_RTO_MAX_MS of Linux. Rule

@@ -3,7 +3,7 @@
 //!
 //! Called by: handshake (negotiation), input (CE and CWR received), ack (ECE received), recovery
 //! (CWR after a loss), output. The stack reads CE from IP headers, and sets ECT if
-//! [`crate::output::Run::is_ecn_capable`] says so. Counters: `tcp_ce_in`, `tcp_ecn_reductions`.
+//! [`crate::output::Run::is_ecn_capable`] is true. Counters: `tcp_ce_in`, `tcp_ecn_reductions`.
 
 use base::Counter;
 use wire::tcp::Flags;

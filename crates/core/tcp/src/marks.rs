@@ -74,7 +74,7 @@ bits! {
         WRITABLE = 4;
         /// The peer has closed its half.
         PEER_CLOSED = 8;
-        /// The connection has ended; `Tcb::error` says why.
+        /// The connection has ended; `Tcb::error` contains the reason.
         CLOSED = 16;
         /// The peer has announced (more) urgent data.
         URGENT = 32;

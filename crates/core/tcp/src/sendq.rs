@@ -167,7 +167,10 @@ impl SendQueue {
         let first = self.sent as usize;
         let run = self.pieces.run_mut(first, first + most);
         let count = run.iter_mut().position(|piece| !make(piece)).unwrap_or(run.len());
-        debug_assert!(run.iter().take(count).all(|piece| piece.len == len), "alike");
+        debug_assert!(
+            run.iter().take(count).all(|piece| piece.len == len),
+            "the pieces differ in length"
+        );
         self.sent += count as u32;
         self.unsent_bytes -= count as u32 * len;
         (count, count < most)

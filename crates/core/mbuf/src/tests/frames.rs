@@ -115,7 +115,7 @@ fn what_was_not_lent_or_does_not_fit_is_no_mbuf() {
     let (stride, past) = (layout.stride as u64, 2 * layout.stride as u64);
     // SAFETY: nothing else uses the memory.
     let none = |frames: &mut Frames, offset, len| unsafe { frames.filled(offset, len) }.is_none();
-    assert!(none(&mut frames, AT, 10), "free");
+    assert!(none(&mut frames, AT, 10), "a frame that is not lent gives an mbuf");
     let offset = frames.lend().expect("one is free");
     for (at, len) in [(0, 10), (63, 1), (AT, 1857), (stride - 1, 2), (AT, usize::MAX)] {
         // SAFETY: as above.
@@ -127,7 +127,7 @@ fn what_was_not_lent_or_does_not_fit_is_no_mbuf() {
     );
     assert!(none(&mut frames, offset + AT, 1857), "bytes past the end of the buffer give an mbuf");
     assert_eq!(frames.idle(), 2, "the buffer was not freed");
-    assert!(none(&mut frames, offset + AT, 10), "twice");
+    assert!(none(&mut frames, offset + AT, 10), "a returned frame gives an mbuf");
     assert!(
         Frames::new(layout, heap(layout.stride - 1)).is_none(),
         "frames were made in memory for none"

@@ -67,8 +67,8 @@ pub(crate) fn keyed(key: [u8; 16]) -> KeyedHash {
     KeyedHash::new(key as u64, (key >> 64) as u64)
 }
 
-/// The cookie of a peer: SipHash-2-4 of both addresses in network order. So a host with another
-/// operating system, behind the same name and with the same key, accepts it.
+/// The cookie of a peer: SipHash-2-4 of both addresses in network order, as on other operating
+/// systems. So another host of the same DNS name with the same key accepts it.
 pub(crate) fn cookie(key: &KeyedHash, local: IpAddr, remote: IpAddr) -> [u8; 8] {
     let hash = match (remote.to_canonical(), local.to_canonical()) {
         (IpAddr::V4(remote), IpAddr::V4(local)) => {

@@ -147,10 +147,10 @@ mod tests {
         assert!(!repeated.came_before(77, at(3)));
         assert!(repeated.came_before(77, at(4)));
         assert!(!repeated.came_before(78, at(4)));
-        assert!(repeated.came_before(78, at(6)), "in the next span");
-        assert!(!repeated.came_before(77, at(8)), "two spans on");
+        assert!(repeated.came_before(78, at(6)), "forgotten in the next span");
+        assert!(!repeated.came_before(77, at(8)), "remembered after two spans");
         assert!(!repeated.came_before(79, at(8)));
-        assert!(!repeated.came_before(79, at(60)), "all is old");
+        assert!(!repeated.came_before(79, at(60)), "remembered after a long time");
     }
 
     #[test]

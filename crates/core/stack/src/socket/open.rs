@@ -292,7 +292,8 @@ impl Stack {
     }
 
     /// Set the key from which cookies are made. Without this call the key is derived from the
-    /// stack's secret. Hosts behind one name should share a key. Linux's net.ipv4.tcp_fastopen_key.
+    /// stack's secret. Hosts that share a DNS name should share a key. Linux's
+    /// net.ipv4.tcp_fastopen_key.
     pub fn set_fast_open_key(&mut self, key: [u8; 16]) {
         self.fast_open.set_key(key);
     }

@@ -188,7 +188,7 @@ fn a_port_that_stands_hides_no_other_ones_room() {
     assert_eq!(far.rx_burst(&mut pool, &mut burst), 1);
     stack.poll(NOW);
     assert!(stack.found_room() && stack.is_pushed_back());
-    assert!(!stack.found_room(), "once");
+    assert!(!stack.found_room(), "the room was reported twice");
 }
 
 fn wire(depth: usize) -> mem::Mem {

@@ -94,7 +94,7 @@ fn while_frames_come_they_gather_and_after_a_silence_the_first_wakes() {
     assert_eq!(t.wakes(), 1, "eight full-size frames did not wake it once");
     t.poll_and_arm();
     t.later(200);
-    assert_eq!(t.poll_and_arm(), Armed::All, "silence");
+    assert_eq!(t.poll_and_arm(), Armed::All, "not armed for the first frame after a silence");
     t.send(1, 10);
     assert_eq!(t.wakes(), 1);
 }

@@ -110,7 +110,7 @@ fn a_stack_connects_to_its_own_address_and_nothing_leaves() {
             moves_bytes(&mut bench.stack, client, server);
             let (local, remote) = bench.stack.tcp_addresses(server).expect("there");
             assert_eq!((local.ip(), remote.ip()), (ours, ours));
-            assert!(bench.sent().is_empty(), "outside");
+            assert!(bench.sent().is_empty(), "a packet left by a port");
         }
     }
 }
@@ -131,7 +131,7 @@ fn a_closed_port_of_ours_refuses() {
             (0..4).for_each(|_| _ = bench.stack.poll(NOW));
             assert!(bench.stack.udp_take_error(udp).is_some(), "{to}");
         }
-        assert!(bench.sent().is_empty(), "outside");
+        assert!(bench.sent().is_empty(), "a packet left by a port");
     }
 }
 
@@ -167,7 +167,7 @@ fn datagrams_and_echoes_come_back() {
             bench.stack.give_back(payload.expect("a reply"));
             bench.stack.ping_close(ping);
         }
-        assert!(bench.sent().is_empty(), "outside");
+        assert!(bench.sent().is_empty(), "a packet left by a port");
     }
 }
 

@@ -172,10 +172,10 @@ fn requests_for_our_address_are_answered_and_others_are_not() {
 
     let other = Ipv4Addr::new(192, 0, 2, 77);
     let request = arp_frame(Operation::Request, (pair::mac(2), other), other);
-    assert!(bench.exchange(&request, NOW).is_empty(), "gratuitous");
+    assert!(bench.exchange(&request, NOW).is_empty(), "a gratuitous request was answered");
     assert_eq!(bench.stack.neighbour_state(PORT, other.into()), None);
     let reply = arp_frame(Operation::Reply, (pair::mac(2), other), ours);
-    assert!(bench.exchange(&reply, NOW).is_empty(), "unasked");
+    assert!(bench.exchange(&reply, NOW).is_empty(), "an unsolicited reply was answered");
     assert_eq!(bench.stack.neighbour_state(PORT, other.into()), None);
     assert_eq!(bench.stack.drops().of(DropReason::ArpUnsolicited), 2);
 

@@ -27,7 +27,7 @@ fn wheel_equals_a_sorted_list() {
         wheel.advance(now, &mut due);
         for handle in due {
             let deadline = keys.remove(handle).expect("handed out once");
-            assert!(deadline <= now.as_nanos(), "early");
+            assert!(deadline <= now.as_nanos(), "a timer fired early");
             pending -= 1;
         }
         let late = keys.values().filter(|&&d| d + (2 << TICK_SHIFT) < now.as_nanos()).count();

@@ -71,7 +71,11 @@ mod tests {
         assert_eq!(validation.check(at(309), 1000, 500, 10), None);
         let halved = Adjusted { cwnd: 500, ssthresh: 750 };
         assert_eq!(validation.check(at(310), 1000, 500, 10), Some(halved));
-        assert_eq!(validation.check(at(311), 500, 750, 10), None, "once");
+        assert_eq!(
+            validation.check(at(311), 500, 750, 10),
+            None,
+            "the window was halved again at once"
+        );
         // The window is halved twice at once, after ten more minutes of silence.
         let quarter = Adjusted { cwnd: 125, ssthresh: 750 };
         assert_eq!(validation.check(at(910), 500, 750, 10), Some(quarter));

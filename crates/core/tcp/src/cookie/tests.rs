@@ -86,7 +86,10 @@ fn a_cookie_is_bound_to_its_flow_its_peer_and_its_time() {
         !holds(&KeyedHash::new(1, 3), FLOW, &ack, 100),
         "a cookie of another secret was accepted"
     );
-    assert!(!holds(&secret(), FLOW, &Segment { seq: SeqNumber(1002), ..ack }, 100), "another SYN");
+    assert!(
+        !holds(&secret(), FLOW, &Segment { seq: SeqNumber(1002), ..ack }, 100),
+        "the cookie of another SYN was accepted"
+    );
     for bit in 0..32 {
         let guess = Segment { ack: SeqNumber((iss.0 ^ 1 << bit).wrapping_add(1)), ..ack };
         assert!(!holds(&secret(), FLOW, &guess, 100), "bit {bit}");

@@ -132,6 +132,6 @@ mod tests {
         for round in 0..20u32 {
             rack.widen(SeqNumber(round), SeqNumber(round + 1));
         }
-        assert_eq!(window(&rack), 100, "twenty-one quarters of 80 ms would be 420");
+        assert_eq!(window(&rack), 100, "not limited (21 quarters of 80 ms are 420)");
     }
 }

@@ -170,7 +170,7 @@ impl Ring {
 #[inline(always)]
 pub(super) fn occupy(slot: &mut Piece, piece: Piece) {
     let empty = core::mem::replace(slot, piece);
-    debug_assert!(empty.mbuf.is_none(), "vacant");
+    debug_assert!(empty.mbuf.is_none(), "a vacant slot has a buffer");
     core::mem::forget(empty);
 }
 

@@ -15,7 +15,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::{Sum, fold};
 
-/// Does this machine have every instruction used here? This is one load, because every sum asks.
+/// Does this machine have every instruction used here? The answer is one load, because every sum
+/// needs it.
 #[inline(always)]
 pub(super) fn is_here() -> bool {
     match HERE.load(Ordering::Relaxed) {

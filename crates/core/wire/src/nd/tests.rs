@@ -181,7 +181,7 @@ fn domain_names_are_those_that_a_host_can_have() {
         }
     };
     assert_eq!(names(b"\x01a\x01b\0\x01c\0"), ["a.b", "c"]);
-    assert_eq!(names(b"\x01a\0\xc0\x08\0"), ["a"], "compression");
+    assert_eq!(names(b"\x01a\0\xc0\x08\0"), ["a"], "a compressed name was accepted");
     assert!(names(b"\x03a b\0").is_empty());
     assert!(names(b"\x08abc\0").is_empty(), "a name past the end was accepted");
     assert!(names(&[&[60][..], &[b'x'; 60]].concat().repeat(5)).is_empty(), "305 bytes");

@@ -182,7 +182,7 @@ fn queries_are_answered_once_within_their_time() {
             }
             host.query(&query(Version::V3, Some("239.9.9.9"), 3_000), now);
             let sent = run(&mut host, at(60_000));
-            assert_eq!(sent.len(), 1, "once");
+            assert_eq!(sent.len(), 1, "not exactly one message");
             assert_eq!(said(&sent[0].1), [record("IsExclude", group, &[])]);
             assert!(sent[0].0 > now && sent[0].0 <= at(13_000));
             delays.insert(sent[0].0);

@@ -14,13 +14,13 @@ fn far_away(setup: Setup, rtt: u64) -> Ladder {
     t.send(seg().seq(1).ack(1));
     t.accept();
     t.write(60_000);
-    assert_eq!(t.take_seen().len(), 10, "the first window leaves at once");
+    assert_eq!(t.take_seen().len(), 10, "the first window did not leave at once");
     t.pass(rtt);
     t.send(seg().ack(10_001));
     t
 }
 
-/// When each segment was sent, in milliseconds from now on, while `ms` pass.
+/// Lets `ms` milliseconds pass; returns when each segment was sent, in milliseconds from now.
 fn departures(t: &mut Ladder, ms: u64) -> Vec<u64> {
     let from = t.now;
     t.pass(ms);
@@ -30,7 +30,7 @@ fn departures(t: &mut Ladder, ms: u64) -> Vec<u64> {
 #[test]
 fn pacing_spreads_a_window_over_half_a_round_trip_in_slow_start() {
     let mut t = far_away(Setup::plain(), 100);
-    assert_eq!(t.info().pacing_rate, 2 * 20_000 * 10, "two windows a round trip");
+    assert_eq!(t.info().pacing_rate, 2 * 20_000 * 10, "not two windows a round trip");
     let at = departures(&mut t, 99);
     assert_eq!(at.len(), 20);
     // A segment takes 2.5 ms; departures are rounded to about a quarter of a millisecond.
@@ -50,7 +50,7 @@ fn pacing_lets_a_short_answer_leave_at_once_after_a_pause() {
     t.pass(120);
     t.take_seen();
     t.write(8_000);
-    assert_eq!(t.take_seen().len(), 8, "no more than an initial window");
+    assert_eq!(t.take_seen().len(), 8, "not an initial window");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn pacing_off_sends_a_window_at_once() {
     assert_eq!(t.take_seen().len(), 20);
 }
 
-/// A round trip too short for the timer wheel's ticks.
+/// The round trip is too short for the ticks of the timer wheel.
 #[test]
 fn pacing_leaves_short_ways_alone() {
     let mut t = Setup::plain().established();
@@ -86,8 +86,8 @@ fn pacing_spreads_what_is_sent_again() {
     assert!(at.windows(2).all(|w| w[1] > w[0]), "{at:?}");
 }
 
-/// Frames in the release queue count as sent: they leave, the RST behind them, and no buffer is
-/// left.
+/// Frames in the release queue count as sent: they leave, the RST after them, and no buffer is left
+/// in use.
 #[test]
 fn pacing_lets_frames_of_an_aborted_connection_leave_in_order() {
     let mut t = far_away(Setup::plain(), 20);

@@ -167,7 +167,7 @@ fn a_client_that_restarted_is_back_after_one_rst() {
     t.expect(seg().seq(2).ack(2));
     t.send(rst().seq(2));
     t.send(syn().seq(-100_000).mss(1000));
-    assert_eq!(t.take_seen().len(), 1, "a SYN-ACK");
+    assert_eq!(t.take_seen().len(), 1, "not one SYN-ACK");
     assert_eq!(t.end.stack.time_wait_count(), 0);
 }
 

@@ -95,7 +95,7 @@ fn connections_wait_for_a_neighbour_that_is_asked_again() {
     let state = bench.stack.tcp_state(connection);
     assert_eq!(state, Some((tcp::State::SynSent, None)));
     let answer = arp_frame(Operation::Reply, (pair::mac(9), host), v4(bench.ours));
-    assert_eq!(bench.exchange(&answer, NOW).len(), 1, "the SYN");
+    assert_eq!(bench.exchange(&answer, NOW).len(), 1, "the waiting SYN did not leave");
 }
 
 /// RFC 826 2-e.
