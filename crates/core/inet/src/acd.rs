@@ -1,9 +1,9 @@
-//! IPv4 address conflict detection: when to probe for an address, when it is ours, when to announce
-//! and to defend it.
+//! IPv4 address conflict detection: decides when to probe for an address, when the address is ours,
+//! and when to announce and defend it.
 //!
-//! Called by: `stack/addresses/acd.rs`, which has the addresses and writes the packets. Time and
-//! randomness are passed in. RFC 5227 sections 1.1 (the constants), 2.1, 2.3 and 2.4; RFC 3927
-//! sections 2.1, 2.2 and 9, whose constants are the same.
+//! Called by: `stack/addresses/acd.rs`, which keeps the addresses and writes the packets. The
+//! caller passes time and random numbers. RFC 5227 sections 1.1 (the constants), 2.1, 2.3 and 2.4;
+//! RFC 3927 sections 2.1, 2.2 and 9, whose constants are the same.
 
 use core::net::Ipv4Addr;
 
@@ -11,7 +11,7 @@ use base::{Duration, Instant};
 
 /// The first probe is sent within this time, so that hosts that start together do not collide.
 pub const PROBE_WAIT: Duration = Duration::from_secs(1);
-/// Probes.
+/// Number of probes.
 pub const PROBE_NUM: u8 = 3;
 /// Least time between two probes.
 pub const PROBE_MIN: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ pub const PROBE_MIN: Duration = Duration::from_secs(1);
 pub const PROBE_MAX: Duration = Duration::from_secs(2);
 /// Time from the last probe to the first announcement.
 pub const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
-/// Announcements.
+/// Number of announcements.
 pub const ANNOUNCE_NUM: u8 = 2;
 /// Time between two announcements.
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
@@ -30,14 +30,14 @@ pub const RATE_LIMIT_INTERVAL: Duration = Duration::from_secs(60);
 /// An address is defended at most once in this time.
 pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is due for an address.
+/// What is to be done for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send a probe.
     Probe,
     /// Nobody objected: the address is ours. Announce it.
     Use,
-    /// Announce it once more.
+    /// Announce the address once more.
     Announce,
 }
 
@@ -50,7 +50,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Begin; `random` is any number.
+    /// Begin to check an address; `random` is any random number.
     /// RFC 5227 2.1.1-a.
     pub fn new(now: Instant, random: u64) -> Check {
         Check { due: now + within(PROBE_WAIT, random), probes: 0, announcements: 0 }
@@ -61,7 +61,7 @@ impl Check {
         self.due
     }
 
-    /// Is the address not ours yet?
+    /// Is the address still being probed, and not ours yet?
     pub fn is_probing(&self) -> bool {
         self.announcements == 0
     }
@@ -71,7 +71,7 @@ impl Check {
         self.announcements >= ANNOUNCE_NUM
     }
 
-    /// What to do, if it is time; `random` is any number.
+    /// What to do now, if something is due; `random` is any random number.
     /// RFC 5227 2.1.1-a, 2.1.1-c, 2.3-a.
     pub fn step(&mut self, now: Instant, random: u64) -> Option<Step> {
         if now < self.due || self.is_done() {
@@ -89,21 +89,21 @@ impl Check {
     }
 }
 
-/// A part of `most`, which `random` decides.
+/// A random part of `most`; `random` is any random number.
 fn within(most: Duration, random: u64) -> Duration {
     Duration::from_nanos(random % most.as_nanos().max(1))
 }
 
-/// The last conflict about an address in use.
+/// When another host was last found to use an address of ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defence {
     last: Option<Instant>,
 }
 
 impl Defence {
-    /// Another host uses the address. `true`: it is the first conflict in [`DEFEND_INTERVAL`], and
-    /// one announcement defends the address; `false`: no announcement may be sent, and the address
-    /// is given up, unless it has to be kept at any price.
+    /// Note that another host uses the address. `true`: this is the first conflict in
+    /// [`DEFEND_INTERVAL`], and one announcement defends the address. `false`: no announcement may
+    /// be sent, and the address is given up, unless it has to be kept in any case.
     /// RFC 5227 2.4-b, 2.4-c.
     pub fn conflict(&mut self, now: Instant) -> bool {
         if self.last.is_some_and(|last| now.since(last) < DEFEND_INTERVAL) {
@@ -114,7 +114,8 @@ impl Defence {
     }
 }
 
-/// A link-local address to try, drawn from 169.254.1.0 to 169.254.254.255; `random` is any number.
+/// A link-local address to try, drawn from 169.254.1.0 to 169.254.254.255; `random` is any random
+/// number.
 /// RFC 3927 2.1-a.
 pub fn link_local_candidate(random: u64) -> Ipv4Addr {
     const FIRST: u32 = 0xa9fe_0100;

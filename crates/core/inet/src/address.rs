@@ -1,8 +1,8 @@
-//! An address of ours on a port: its network, its state and its lifetimes.
+//! An address of this host on one of its ports: its network, its state and its lifetimes.
 //!
-//! Called by: `stack/addresses.rs`, and `select.rs`, which picks one as the source of a packet. RFC
-//! 4862 sections 2 and 5.5.4 (the states and the lifetimes, for IPv4 as well), RFC 5227 (an IPv4
-//! address is tentative too).
+//! Called by: `stack/addresses.rs`, and `select.rs`, which selects an address as the source of a
+//! packet. RFC 4862 sections 2 and 5.5.4 (the states and the lifetimes, used for IPv4 as well), RFC
+//! 5227 (an IPv4 address is tentative too).
 
 use core::fmt;
 use core::net::IpAddr;
@@ -14,7 +14,7 @@ use base::{Cidr, Instant};
 pub enum AddressState {
     /// Being checked for duplicates: only packets of the check use it.
     Tentative,
-    /// To be used without restriction.
+    /// The address may be used without restriction.
     Preferred,
     /// Valid, but new communication should use another address.
     Deprecated,
@@ -37,15 +37,15 @@ pub enum Origin {
     Temporary,
 }
 
-/// An address of ours.
+/// An address of this host on one of its ports ("an address of ours").
 ///
-/// Of a stack that runs, with the check that no other host has it:
+/// An address without and with the check that no other host has it:
 /// ```
 /// # mod wirespeed { pub use {base::*, wirespeed_inet::*}; }
 /// use wirespeed::{Address, AddressState};
 ///
 /// let address = Address::fixed("192.0.2.7/24".parse()?); // for `Stack::add_address`
-/// assert!(address.is_usable(), "at once");
+/// assert!(address.is_usable(), "the address is not usable at once");
 /// let checked = Address { state: AddressState::Tentative, ..address };
 /// assert!(!checked.is_usable(), "not before the check has ended");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -54,18 +54,18 @@ pub enum Origin {
 pub struct Address {
     /// The address with the length of its network's prefix.
     pub cidr: Cidr,
-    /// What it may be used for.
+    /// What the address may be used for.
     pub state: AddressState,
     /// How the address came to be ours.
     pub origin: Origin,
     /// The address is deprecated from this time on; [`Instant::NEVER`]: never.
     pub preferred_until: Instant,
-    /// The address is not ours from this time on; [`Instant::NEVER`]: it stays.
+    /// The address is no longer ours from this time on; [`Instant::NEVER`]: it stays ours.
     pub valid_until: Instant,
 }
 
 impl Address {
-    /// An address that the user sets: preferred at once and for ever.
+    /// An address that the user sets: preferred at once, without end.
     pub fn fixed(cidr: Cidr) -> Address {
         Address {
             cidr,
@@ -82,14 +82,15 @@ impl Address {
         self.cidr.addr
     }
 
-    /// Does the address show that its prefix is on the link? An address made from a router's prefix
-    /// does not: only the router says what is on the link (RFC 5942 section 4).
+    /// Does the address show that its network is on the link? An address made from a router's
+    /// prefix does not: only the router announces which prefixes are on the link (RFC 5942 section
+    /// 4).
     #[inline]
     pub fn implies_network(&self) -> bool {
         !matches!(self.origin, Origin::Stable | Origin::Temporary)
     }
 
-    /// May packets be from it and to it?
+    /// May the address be the source and the destination of packets?
     #[inline]
     pub fn is_usable(&self) -> bool {
         matches!(self.state, AddressState::Preferred | AddressState::Deprecated)
@@ -97,7 +98,7 @@ impl Address {
 }
 
 impl AddressState {
-    /// The name in output: that of `ip address`, if it has one.
+    /// The name in output: the one that `ip address` prints, if it has one.
     pub const fn name(self) -> &'static str {
         match self {
             AddressState::Tentative => "tentative",

@@ -1,8 +1,8 @@
-//! Duplicate address detection: the addresses that are being checked, and when to do what for each.
+//! Duplicate address detection: the addresses that are being checked, and what is due for each.
 //!
-//! Called by: `stack/autoconf/dad.rs`, which sends the probes and hands in what is heard. RFC 4862
+//! Called by: `stack/autoconf/dad.rs`, which sends the probes and passes on the answers. RFC 4862
 //! section 5.4 with one probe (DupAddrDetectTransmits), RFC 7527 (our own probe, looped back). The
-//! table has an entry for each tentative address, so that the limit `addresses` bounds it.
+//! table has an entry for each tentative address, so the limit `addresses` bounds it.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use wire::nd::Nonce;
 
 use crate::neighbour::Key;
 
-/// The first probe is sent after a random part of this: MAX_RTR_SOLICITATION_DELAY of RFC 4861
-/// section 10, as RFC 4862 section 5.4.2 asks for.
+/// The first probe is sent after a random part of this time: MAX_RTR_SOLICITATION_DELAY of RFC 4861
+/// section 10, as RFC 4862 section 5.4.2 requires.
 pub const DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// One address.
+/// The check of one address.
 #[derive(Clone, Copy, Debug)]
 struct Check {
     /// When the probe is due or, after the probe, when the address passes if nobody has answered.
@@ -24,7 +24,7 @@ struct Check {
     is_sent: bool,
 }
 
-/// What is due.
+/// What is due for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Send a probe with this nonce.
@@ -50,8 +50,8 @@ impl Dad {
         self.checks.contains_key(&key)
     }
 
-    /// Is this the nonce of the probe that we sent for the address? Then it was looped back, and
-    /// says nothing about another host.
+    /// Is this the nonce of the probe that we sent for the address? Then the probe was looped back,
+    /// and does not come from another host.
     pub fn is_own(&self, key: Key, nonce: Option<Nonce>) -> bool {
         let check = self.checks.get(&key);
         check.is_some_and(|check| check.is_sent && Some(check.nonce) == nonce)
@@ -62,13 +62,13 @@ impl Dad {
         self.checks.remove(&key);
     }
 
-    /// Stop checking the addresses of a port that is gone.
+    /// Stop checking the addresses of a port that was removed.
     pub fn forget_port(&mut self, port: u16) {
         self.checks.retain(|&(p, _), _| p != port);
     }
 
-    /// The next thing that is due at `now`; if that is a probe, its address passes `retransmit`
-    /// later.
+    /// Returns what is due at `now`. If that is a probe, its address passes the check `retransmit`
+    /// later, unless another host answers.
     pub fn next(&mut self, now: Instant, retransmit: Duration) -> Option<Due> {
         let (&key, check) = self.checks.iter_mut().find(|(_, check)| check.due <= now)?;
         if check.is_sent {
@@ -88,7 +88,7 @@ impl Dad {
         }
     }
 
-    /// When [`Dad::next`] has something.
+    /// When [`Dad::next`] has something to return.
     pub fn next_deadline(&self) -> Instant {
         self.checks.values().map(|check| check.due).min().unwrap_or(Instant::NEVER)
     }

@@ -1,15 +1,15 @@
-//! Finds the largest datagram that a path carries, by probes of a program above UDP: datagram
-//! packetization layer path MTU discovery (DPLPMTUD).
+//! Datagram packetization layer path MTU discovery (DPLPMTUD): finds the largest datagram that a
+//! path carries, by probes that a program above UDP sends.
 //!
 //! Called by: programs whose protocol acknowledges datagrams, with `udp_send_probe` of `stack`.
-//! No I/O, no clock: the programs report the fate of each probe, and the time. Sizes are bytes of
-//! UDP payload, as in RFC 9000 section 14.3. RFC 8899 sections 4 and 5.
+//! There is no I/O and no clock here: the program reports the fate of each probe, and the time.
+//! Sizes are bytes of UDP payload, as in RFC 9000 section 14.3. RFC 8899 sections 4 and 5.
 
 use base::{Duration, Instant, IpVersion};
 
-/// After this many failed probes of a size, the path does not carry it (RFC 8899 section 5.1.2).
+/// A path does not carry a size after this many failed probes of it (RFC 8899 section 5.1.2).
 pub const MAX_PROBES: u8 = 3;
-/// The search ends when it can gain less than this, in bytes.
+/// The search ends when it can gain less than this many bytes.
 pub const STEP: usize = 16;
 /// UDP header and IPv4 header.
 const HEADERS_V4: usize = 28;
@@ -19,11 +19,11 @@ const HEADERS_V6: usize = 48;
 /// Sizes in bytes of UDP payload, and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// MIN_PLPMTU: what every path carries.
+    /// MIN_PLPMTU: the size that every path carries.
     pub min: usize,
-    /// BASE_PLPMTU: what nearly every path carries, used until more is known.
+    /// BASE_PLPMTU: the size that nearly every path carries. It is used until more is known.
     pub base: usize,
-    /// MAX_PLPMTU: what both ends can do at most.
+    /// MAX_PLPMTU: the largest size that both ends support.
     pub max: usize,
     /// PROBE_TIMER: the longest time that an acknowledgment takes; at least 1 s is used.
     pub probe_timer: Duration,
@@ -46,7 +46,7 @@ impl Config {
     }
 }
 
-/// Where discovery stands, RFC 8899 section 5.2.
+/// The phase of discovery, RFC 8899 section 5.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing has been acknowledged yet: no probes.
@@ -62,7 +62,7 @@ pub enum State {
     Error,
 }
 
-/// A probe on its way.
+/// A probe that was sent and has no result yet.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     size: usize,
@@ -77,16 +77,17 @@ pub struct Dplpmtud {
     plpmtu: usize,
     /// The smallest size that the path is assumed not to carry.
     ceiling: usize,
-    /// The size below the ceiling has not been tried since the ceiling was set: it is tried first.
+    /// No size just below the ceiling was tried since the ceiling was set: it is tried first.
     is_top_untried: bool,
     probe: Option<Probe>,
-    /// PROBE_COUNT: probes of the size under way that failed in a row.
+    /// PROBE_COUNT: consecutive failed probes of the present size.
     failed: u8,
     /// No probe is sent before this time.
     next_at: Instant,
     /// When a search begins again after a complete one.
     raise_at: Instant,
-    /// Datagrams larger than the base size that were lost in a row, and the smallest of them.
+    /// The number of consecutive lost datagrams larger than the base size, and the size of the
+    /// smallest.
     lost: (u8, usize),
 }
 
@@ -115,13 +116,13 @@ impl Dplpmtud {
         self.state
     }
 
-    /// PLPMTU: the largest datagram to send now that is no probe.
+    /// PLPMTU: the largest datagram to send now that is not a probe.
     /// RFC 8899 3-a.
     pub fn plpmtu(&self) -> usize {
         self.plpmtu
     }
 
-    /// The peer has answered: probing begins.
+    /// The peer has answered: begin to probe.
     pub fn start(&mut self, now: Instant) {
         if self.state == State::Disabled {
             self.state = State::Base;
@@ -135,9 +136,9 @@ impl Dplpmtud {
         probe.unwrap_or(Instant::NEVER).min(self.raise_at)
     }
 
-    /// The size of the probe to send now, if one is due; from here on the probe is under way. There
-    /// is never more than one probe under way, and the caller does not repeat a lost one. RFC 8899
-    /// 3-c.
+    /// The size of the probe to send now, if one is due. The probe counts as sent from now on.
+    /// There is never more than one probe without a result, and the caller does not retransmit a
+    /// lost one. RFC 8899 3-c.
     pub fn next_probe(&mut self, now: Instant) -> Option<usize> {
         if self.probe.is_some() || now < self.next_at {
             return None;
@@ -151,8 +152,9 @@ impl Dplpmtud {
         Some(size)
     }
 
-    /// A probe could not be sent, because of the device or a next hop that is not known yet: that
-    /// tells nothing about the path. The next probe is due after [`Config::probe_timer`].
+    /// A probe could not be sent, because of the device or because the next hop's link address is
+    /// not known yet. That shows nothing about the path. The next probe is due after
+    /// [`Config::probe_timer`].
     pub fn unsent(&mut self, size: usize, now: Instant) {
         if self.is_under_way(size) {
             self.probe = None;
@@ -160,8 +162,8 @@ impl Dplpmtud {
         }
     }
 
-    /// The peer acknowledged a probe of `size`, perhaps late: the path carries it, unless newer
-    /// probes have shown that it does not.
+    /// The peer acknowledged a probe of `size`, possibly late. The path carries that size, unless
+    /// newer probes have shown that it does not.
     /// RFC 8899 3-e, 4.1-a.
     pub fn acknowledged(&mut self, size: usize, now: Instant) {
         let is_under_way = self.is_under_way(size);
@@ -209,9 +211,9 @@ impl Dplpmtud {
         }
     }
 
-    /// A packet too big message says that the path carries datagrams of `size`, the reported MTU
-    /// less the headers. The caller has checked that it quotes a datagram of this path; `false`: it
-    /// contradicts what was sent, and is ignored.
+    /// A packet too big message reports that the path carries datagrams of `size`, which is the
+    /// reported MTU less the headers. The caller has checked that the message quotes a datagram of
+    /// this path. `false`: the report contradicts what was sent, and is ignored.
     /// RFC 8899 4.6.2-a, 4.6.2-b, 4.6.2-c, 4.6.2-d.
     pub fn packet_too_big(&mut self, size: usize, now: Instant) -> bool {
         let largest = self.probe.map_or(self.plpmtu, |probe| probe.size.max(self.plpmtu));
@@ -240,8 +242,8 @@ impl Dplpmtud {
         }
     }
 
-    /// An ordinary datagram of `size` was lost. [`MAX_PROBES`] such losses in a row of sizes above
-    /// the base size, while nothing as large is acknowledged, mean a black hole.
+    /// An ordinary datagram of `size` was lost. [`MAX_PROBES`] consecutive losses of datagrams
+    /// above the base size, while no datagram as large is acknowledged, mean a black hole.
     /// RFC 8899 4.3-a.
     pub fn data_lost(&mut self, size: usize) {
         let is_large = size > self.config.base && size <= self.plpmtu;
@@ -286,7 +288,7 @@ impl Dplpmtud {
         }
     }
 
-    /// Is there anything left to search for?
+    /// End the search if no size is left to try.
     fn settle(&mut self, now: Instant) {
         let left = self.ceiling.saturating_sub(self.plpmtu + 1);
         let is_over = left == 0 || (left < STEP && !self.is_top_untried);
@@ -297,7 +299,7 @@ impl Dplpmtud {
         }
     }
 
-    /// The size in use is too large: confirm the base size, then search below the ceiling.
+    /// The size in use is too large: confirm the base size, then search again below the ceiling.
     fn return_to_base(&mut self) {
         self.state = State::Base;
         self.plpmtu = self.config.base;
@@ -308,7 +310,7 @@ impl Dplpmtud {
         self.lost = (0, usize::MAX);
     }
 
-    /// Not even the base size arrives.
+    /// Not even the base size arrives: use the smallest size.
     /// RFC 8899 5.2-a.
     fn fail(&mut self, now: Instant) {
         self.return_to_base();

@@ -5,7 +5,7 @@
 use base::{DropReason, MacAddr};
 use wire::ether;
 
-/// The content of a frame, by its EtherType.
+/// The protocol of a frame's payload, by its EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
     /// An IPv4 packet.
@@ -16,8 +16,9 @@ pub enum Carries {
     Arp,
 }
 
-/// Check a frame's header. `Ok` is a frame for `ours`, or for a group address; the `bool` is true
-/// for a group address.
+/// Check the Ethernet header of a frame to the MAC address `ours` or to a group address. Returns
+/// the protocol of its payload, and `true` if the destination is a group address (multicast or
+/// broadcast).
 ///
 /// # Errors
 /// [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`], [`DropReason::EtherTypeUnknown`].

@@ -8,8 +8,8 @@ use base::KeyedHash;
 use wire::checksum::Sum;
 
 /// Source and destination of a packet, as words in the header's memory order: they are only
-/// compared, hashed and summed, so no bytes are swapped. There is one type per IP version, so that
-/// the packet path is compiled separately for each.
+/// compared, hashed and summed, so no bytes are swapped. There is a type for each IP version, so
+/// that the packet path is compiled separately for each.
 pub trait Addrs: Copy {
     /// The flow's key. `raw_ports`: the first four bytes of the transport header, in memory order.
     fn key(self, raw_ports: u32) -> FlowKey;
@@ -114,15 +114,15 @@ pub struct FlowKey {
 
 const V4: u64 = 4;
 const V6: u64 = 6;
-/// A bit in the word of the version.
+/// A bit in the word that contains the version.
 const LOOPED: u64 = 1 << 8;
 
 impl FlowKey {
     /// A key that no flow has.
     pub const NONE: FlowKey = FlowKey { words: [0; 5] };
 
-    /// The key of a flow, as in received packets (`remote` is the source). Addresses of different
-    /// versions give [`FlowKey::NONE`].
+    /// The key of a flow, as received packets have it (`remote` is the source). Two addresses of
+    /// different versions give [`FlowKey::NONE`].
     pub fn new(local: IpAddr, local_port: u16, remote: IpAddr, remote_port: u16) -> FlowKey {
         let mut ports = [0; 4];
         ports[..2].copy_from_slice(&remote_port.to_be_bytes());
@@ -135,7 +135,7 @@ impl FlowKey {
         }
     }
 
-    /// The key of a flow of a host with itself: no packet from outside has this key.
+    /// The key of a flow from this host to itself: no packet from outside has this key.
     #[must_use]
     pub fn looped(self) -> FlowKey {
         let [a, b, c, d, e] = self.words;
@@ -168,7 +168,7 @@ impl FlowKey {
         u16::from_be_bytes([ports[at], ports[at + 1]])
     }
 
-    /// Keyed hash: remote hosts choose parts of the key and must not be able to predict the slot.
+    /// Keyed hash. Remote hosts choose parts of the key and must not be able to predict the hash.
     #[inline]
     pub fn hash(&self, secret: &KeyedHash) -> u64 {
         let [a, b, c, d, e] = self.words;
@@ -179,8 +179,8 @@ impl FlowKey {
     #[inline(always)]
     pub fn cheap_hash(&self) -> u64 {
         let [a, b, ..] = self.words;
-        // The ports are in the upper half. A product carries only upwards, so swap the halves
-        // first.
+        // The ports are in the upper half of their word. A product only carries upwards, so the
+        // halves are swapped first.
         let product = u128::from(a ^ b.rotate_left(32)) * 0x9e37_79b9_7f4a_7c15;
         product as u64 ^ (product >> 64) as u64
     }

@@ -1,9 +1,9 @@
-//! Checks a packet that is to be forwarded, and changes what a router changes: the hop limit, and
-//! the headers of the pieces of a packet that is too large.
+//! Checks a packet that is to be forwarded, and makes the changes that a router makes: to the hop
+//! limit, and to the headers of the pieces of a packet that is too large.
 //!
-//! Called by: `stack/forward.rs`, which has the routes and ports. Nothing behind the IP header is
-//! read, except to find out whether an error may be reported. RFC 1812 sections 5.2 and 5.3, RFC
-//! 8200 section 3, RFC 791 section 3.2, RFC 3927 section 2.7, RFC 4291 section 2.5.6.
+//! Called by: `stack/forward.rs`, which has the routes and ports. Only the IP header is read,
+//! except to find out whether an error may be reported. RFC 1812 sections 5.2 and 5.3, RFC 8200
+//! section 3, RFC 791 section 3.2, RFC 3927 section 2.7, RFC 4291 section 2.5.6.
 
 mod merge;
 mod plain;
@@ -20,7 +20,7 @@ use wire::{icmpv6, ipv4, ipv6, protocol};
 use crate::ip_input::is_martian_source;
 use crate::route::{flow_v4, flow_v6};
 
-/// A packet that may be forwarded, as far as its header says.
+/// A packet that may be forwarded, by its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transit {
     /// Its source.
@@ -29,12 +29,13 @@ pub struct Transit {
     pub dst: IpAddr,
     /// TTL or hop limit, before it is decremented.
     pub hops: u8,
-    /// Bytes of the packet; what is behind them in a frame is padding.
+    /// Bytes of the packet. Any bytes after them in a frame are padding.
     pub len: usize,
-    /// IPv4 without don't-fragment.
+    /// The packet is IPv4 without don't-fragment.
     pub may_fragment: bool,
-    /// Its source may get an ICMP error about it: it is neither an ICMP error itself nor a fragment
-    /// other than the first (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4(e)).
+    /// The packet's source may get an ICMP error about it: the packet is neither an ICMP error
+    /// itself nor a fragment other than the first (RFC 1812 section 4.3.2.7, RFC 4443 section
+    /// 2.4(e)).
     pub may_report: bool,
     /// The hash of its flow; for an ICMP error, the hash of the flow that it is about.
     pub flow: u32,
@@ -64,8 +65,8 @@ pub fn source(packet: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Is it a message of neighbour discovery? Its hop limit proves that it was sent on this link, and
-/// it concerns this link only.
+/// Is the packet a message of neighbour discovery? Its hop limit proves that it was sent on this
+/// link, and it concerns only this link.
 pub fn is_neighbour_discovery(packet: &[u8]) -> bool {
     let Ok(h) = ipv6::Header::parse(packet) else { return false };
     let payload = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
@@ -79,7 +80,7 @@ pub fn is_neighbour_discovery(packet: &[u8]) -> bool {
 /// Check a packet that is not for this host.
 ///
 /// # Errors
-/// As [`ipv4::Header::parse`], which refuses source routes, and [`ipv6::Header::parse`];
+/// Those of [`ipv4::Header::parse`], which refuses source routes, and of [`ipv6::Header::parse`];
 /// [`DropReason::IpMartianSource`], [`DropReason::IpMartianDestination`],
 /// [`DropReason::IpLinkLocal`].
 /// RFC 1812 5.2.2-a, 5.3.7-a.
@@ -100,8 +101,8 @@ pub fn examine(packet: &[u8]) -> Result<Transit, DropReason> {
     Ok(transit)
 }
 
-/// A packet with a link-local source that would leave its link, if an error may be sent to its
-/// source.
+/// Returns a packet that has a link-local source and would leave its link, if an error may be sent
+/// to the source.
 /// RFC 4443 3.1-c.
 #[cold]
 pub fn beyond_scope(packet: &[u8]) -> Option<Transit> {
@@ -156,7 +157,7 @@ fn examine_v6(packet: &[u8]) -> Result<Transit, DropReason> {
     })
 }
 
-/// Is this a destination that no packet is forwarded to: this network, loopback, a group
+/// Is this an address to which no packet is forwarded: this network, loopback, a multicast group
 /// (there is no multicast routing), or the limited broadcast?
 fn is_martian_destination(dst: IpAddr) -> bool {
     is_martian_source(dst)
@@ -169,7 +170,7 @@ fn is_link_local(addr: IpAddr) -> bool {
     }
 }
 
-/// Decrement TTL or hop limit of a packet that [`examine`] admitted; IPv4's checksum is updated.
+/// Decrement TTL or hop limit of a packet that [`examine`] admitted, and update IPv4's checksum.
 /// `false` if no hop is left: the packet must not be forwarded.
 /// RFC 1812 5.3.1-a, RFC 8200 3-a.
 pub fn hop(packet: &mut [u8]) -> bool {
@@ -186,13 +187,14 @@ pub fn hop(packet: &mut [u8]) -> bool {
 pub struct Piece<'a> {
     header: [u8; ipv4::HEADER_LEN_MAX],
     header_len: usize,
-    /// Its data.
+    /// The data of the piece.
     pub data: &'a [u8],
 }
 
 impl<'a> Piece<'a> {
-    /// The piece whose data begins at `begin`, a multiple of 8, in the data of `packet`: an IPv4
-    /// packet that [`examine`] admitted, perhaps a fragment already. `None` behind the last.
+    /// The piece whose data begins at byte `begin`, a multiple of 8, of the data of `packet`.
+    /// `packet` is an IPv4 packet that [`examine`] admitted, and may be a fragment itself. `None`
+    /// after the last piece.
     /// RFC 1812 5.2.6-a.
     pub fn at(packet: &'a [u8], begin: usize, mtu: Mtu) -> Option<Piece<'a>> {
         let h = ipv4::Header::parse_quoted(packet).ok()?;
@@ -218,21 +220,21 @@ impl<'a> Piece<'a> {
         header.emit(&mut piece.header).then_some(piece)
     }
 
-    /// Its IP header.
+    /// The IP header of the piece.
     pub fn header(&self) -> &[u8] {
         &self.header[..self.header_len]
     }
 }
 
-/// Replace options that only the first fragment has (RFC 791 section 3.1, the copied flag) by no
-/// operations.
+/// Replace options that only the first fragment has (RFC 791 section 3.1, the copied flag) by No
+/// Operation options.
 fn blank_options(mut options: &mut [u8]) {
     const COPIED: u8 = 0x80;
     while let Some(&kind) = options.first() {
         let len = match kind {
             0 => return,
             1 => 1,
-            // The header was checked: the option's length is there, and fits.
+            // The header was checked, so the option's length is there, and fits.
             _ => usize::from(options.get(1).copied().unwrap_or(0)).clamp(1, options.len()),
         };
         let (option, rest) = options.split_at_mut(len);
@@ -246,8 +248,8 @@ fn blank_options(mut options: &mut [u8]) {
 #[cfg(test)]
 mod tests;
 
-// The flow that an ICMP error is about. With several next hops (ECMP), an error has to take the
-// next hop of its flow: a host behind another next hop does not have the connection, and path MTU
+// Finds the flow that an ICMP error is about. With several next hops (ECMP), an error must take the
+// next hop of its flow: a host beyond another next hop does not have the connection, and path MTU
 // discovery would end in a black hole.
 //
 // RFC 792, RFC 4443 section 3, RFC 7690.
@@ -256,8 +258,8 @@ mod tests;
 const ICMP_LEN: usize = 8;
 
 /// The flow hash of the packet that an IPv4 packet quotes, with source and destination exchanged,
-/// as in packets to the host that gets the error. `None` if it is no ICMP error, or one that quotes
-/// no addresses.
+/// as in packets to the host that gets the error. `None` if the IPv4 packet is no ICMP error, or
+/// quotes no addresses.
 #[cold]
 pub fn flow_of_error_v4(packet: &[u8]) -> Option<u32> {
     let b = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;

@@ -1,14 +1,14 @@
-//! Fragments: reassembly of received ones, headers of sent ones.
+//! Fragments: reassembles received ones, and makes the headers of those that are sent.
 //!
-//! Called by: `stack/frag.rs` for what arrives, `stack/frag/output.rs` for what is sent. It knows
-//! no transport, no device and no clock. RFC 791 section 3.2, RFC 1122 section 3.3.2, RFC 8200
-//! section 4.5, RFC 5722, RFC 6946, RFC 7112. Limits: `fragment_*`, `fragments_per_datagram`; drop
-//! reasons: `fragment_*`.
+//! Called by: `stack/frag.rs` for received fragments, `stack/frag/output.rs` for those that are
+//! sent. It depends on no transport, no device and no clock. RFC 791 section 3.2, RFC 1122 section
+//! 3.3.2, RFC 8200 section 4.5, RFC 5722, RFC 6946, RFC 7112. Limits: `fragment_*`,
+//! `fragments_per_datagram`; drop reasons: `fragment_*`.
 //!
 //! # Work and memory
-//! A fragment costs a look into ordered trees of `fragment_datagrams` entries and a binary search
-//! in at most `fragments_per_datagram`, whatever the order of arrival. Buffers are charged whole,
-//! so that tiny fragments in large buffers count as the memory that they hold.
+//! A fragment costs look-ups in ordered trees of `fragment_datagrams` entries and a binary search
+//! among at most `fragments_per_datagram`, whatever the order of arrival. The whole buffer of a
+//! fragment is charged, so that tiny fragments in large buffers count as the memory that they hold.
 
 mod datagram;
 mod header;
@@ -27,12 +27,12 @@ use crate::Ip;
 use crate::flow::Addrs;
 use crate::ip_input::Part;
 
-/// An incomplete datagram is dropped this long after its first fragment arrived: RFC 8200 section
-/// 4.5, and the shortest time that RFC 1122 section 3.3.2 recommends.
+/// An incomplete datagram is dropped this long after its first fragment has arrived: RFC 8200
+/// section 4.5, and the shortest time that RFC 1122 section 3.3.2 recommends.
 /// RFC 1122 3.3.2-a.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What an ICMPv6 Parameter Problem is to say about a fragment (RFC 8200 section 4.5).
+/// The contents of an ICMPv6 Parameter Problem about a fragment (RFC 8200 section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// 0: a field is wrong; 3: the first fragment lacks headers (RFC 7112).
@@ -44,9 +44,9 @@ pub struct Problem {
 /// A fragment that was dropped.
 #[derive(Debug)]
 pub struct Refused {
-    /// Why.
+    /// Why it was dropped.
     pub reason: DropReason,
-    /// What to report to its sender, with the packet to quote.
+    /// The problem to report to its sender, and the packet to quote.
     pub report: Option<(Problem, Mbuf)>,
 }
 
@@ -56,10 +56,10 @@ impl Refused {
     }
 }
 
-/// A datagram whose time is up.
+/// A datagram that did not become complete in time.
 #[derive(Debug)]
 pub struct Expired {
-    /// Its first fragment from the IP header on, if that arrived: the sender is to get an ICMP
+    /// Its first fragment, from the IP header on, if that has arrived: the sender is to get an ICMP
     /// error (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
     pub first: Option<Mbuf>,
 }
@@ -70,11 +70,11 @@ mod tests;
 /// Offset of the payload length in an IPv6 header.
 const PAYLOAD_LENGTH_AT: u32 = 4;
 
-/// Check `packet`, which begins with its IP header.
+/// Check a fragment. `packet` begins with its IP header.
 ///
 /// # Errors
 /// [`DropReason::FragmentMalformed`], [`DropReason::FragmentTooBig`],
-/// [`DropReason::FragmentHeaders`]; for IPv6 with the report to its sender.
+/// [`DropReason::FragmentHeaders`]; for IPv6 also the problem to report to the sender.
 fn fragment<A: Addrs>(
     ip: &Ip<A>,
     part: &Part,
@@ -90,7 +90,8 @@ fn fragment<A: Addrs>(
     if part.more && !len.is_multiple_of(8) {
         return Err((DropReason::FragmentMalformed, problem(0, PAYLOAD_LENGTH_AT)));
     }
-    // RFC 8200 4.5-e. Ping of death: the last fragment ends behind what a length field can hold.
+    // RFC 8200 4.5-e: the datagram would be longer than a length field can express ("ping of
+    // death").
     let fragment_header = ip.transport_at.saturating_sub(ipv6::Fragment::LEN as u32);
     let headers = match is_v6 {
         true => fragment_header.saturating_sub(ipv6::HEADER_LEN as u32),

@@ -1,5 +1,5 @@
-//! Multicast groups of a host: the sources of each group that a port receives, and their reports by
-//! IGMP and MLD.
+//! Multicast groups of a host: the sources from which a port receives each group, and their reports
+//! by IGMP and MLD.
 //!
 //! Called by: `stack/groups`. [`Filter`] has the sources that sockets want, and merges them;
 //! [`Changes`] has the pending reports of a change. `host.rs` is the state machine of one port and
@@ -19,15 +19,15 @@ use output::Record;
 pub use output::{Message, PACKET_HEADERS_MAX, packet};
 use wire::group::RecordKind;
 
-/// All hosts: each is always a member, and never reports it (RFC 1112 section 4).
+/// All hosts. Each host is always a member, and never reports it (RFC 1112 section 4).
 pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
-/// All routers of IPv4: where leave messages go.
+/// All IPv4 routers: the destination of leave messages.
 pub const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
-/// Routers that take reports of IGMPv3.
+/// Routers that receive IGMPv3 reports.
 pub const IGMPV3_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
 /// All routers of IPv6 on the link.
 pub const ALL_ROUTERS_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
-/// Routers that take reports of MLDv2.
+/// Routers that receive MLDv2 reports.
 pub const MLDV2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 
 /// Is every host a member of this group, without joining it? `224.0.0.1`, `ff01::1` and `ff02::1`.
@@ -39,8 +39,8 @@ pub fn is_all_nodes(group: IpAddr) -> bool {
     }
 }
 
-/// Are members of this group reported to routers and switches? They are not if it is the group of
-/// all nodes, or stays within a host (scope 1), or has no scope (0).
+/// Is membership of this group reported to routers and switches? Not if it is the all-nodes group,
+/// if it is limited to a host (scope 1), or if it has no scope (0).
 /// RFC 3376 5-a, RFC 3810 6-a.
 pub fn is_reported(group: IpAddr) -> bool {
     match group {
@@ -49,7 +49,7 @@ pub fn is_reported(group: IpAddr) -> bool {
     }
 }
 
-/// Does a packet to this group stay on its link? Then it is not routed: the sender has to say which
+/// Is this group limited to its link? Then packets to it are not routed: the sender has to name the
 /// link (RFC 4291 section 2.7; RFC 5771 section 4).
 pub fn is_link_scoped(group: IpAddr) -> bool {
     match group {
@@ -59,10 +59,10 @@ pub fn is_link_scoped(group: IpAddr) -> bool {
 }
 
 // The pending reports of a group's changes. Each change is reported as often as the robustness
-// variable says, so that one report may be lost.
+// variable requires, so that one report may be lost.
 //
-// RFC 3376 section 5.1, RFC 3810 section 6.1. A change that comes before the reports of an earlier
-// one are over is merged with it.
+// RFC 3376 section 5.1, RFC 3810 section 6.1. A change that comes before all reports of an earlier
+// change were sent is merged with the earlier one.
 
 /// The most sources with a pending change; if there are more, the whole filter is reported instead.
 const SOURCES_MAX: usize = 512;
@@ -70,14 +70,14 @@ const SOURCES_MAX: usize = 512;
 /// The pending reports of a group.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Reports still to be sent with the whole filter.
+    /// How many more reports of the whole filter are to be sent.
     whole: u8,
-    /// Reports still to be sent with each of these sources.
+    /// How many more reports of each of these sources are to be sent.
     sources: BTreeMap<IpAddr, u8>,
 }
 
 impl Changes {
-    /// The filter has changed: report it `times` times.
+    /// Note a change of the filter, which is then reported `times` times.
     /// RFC 3376 5.1-a, RFC 3810 6.1-a.
     fn note(&mut self, old: &Filter, new: &Filter, times: u8) {
         if old.mode != new.mode {
@@ -122,36 +122,35 @@ impl Changes {
     }
 }
 
-// The sources of a group that are wanted: the filter of a socket, and the merged filter of its
-// port.
+// The filter of a socket, and the merged filter of its port: which sources of a group are received.
 //
 // RFC 3376 sections 2, 3.1 and 3.2, RFC 3678.
 
-/// What a list of sources means.
+/// How a list of sources is to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// These sources alone.
+    /// Only these sources are received.
     Include,
-    /// All sources but these.
+    /// All sources but these are received.
     Exclude,
 }
 
-/// The sources of a group that are wanted.
+/// The sources from which a group is received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// What [`Filter::sources`] means.
+    /// How `sources` is to be understood.
     pub mode: Mode,
     /// The sources that are named.
     pub sources: BTreeSet<IpAddr>,
 }
 
 impl Filter {
-    /// No source at all, as if the group had not been joined.
+    /// No source, as if the group had not been joined.
     pub const NOTHING: Filter = Filter { mode: Mode::Include, sources: BTreeSet::new() };
-    /// Any source: an ordinary join.
+    /// Every source: an ordinary join.
     pub const ANYTHING: Filter = Filter { mode: Mode::Exclude, sources: BTreeSet::new() };
 
-    /// These sources alone.
+    /// Only these sources.
     pub fn include(sources: impl IntoIterator<Item = IpAddr>) -> Filter {
         Filter { mode: Mode::Include, sources: sources.into_iter().collect() }
     }
@@ -161,19 +160,19 @@ impl Filter {
         Filter { mode: Mode::Exclude, sources: sources.into_iter().collect() }
     }
 
-    /// Is this source wanted?
+    /// Does the filter admit this source?
     #[inline]
     pub fn takes(&self, source: IpAddr) -> bool {
         let is_named = !self.sources.is_empty() && self.sources.contains(&source);
         is_named == (self.mode == Mode::Include)
     }
 
-    /// Is no source wanted?
+    /// Does the filter admit no source?
     pub fn is_nothing(&self) -> bool {
         self.mode == Mode::Include && self.sources.is_empty()
     }
 
-    /// The filter of a port whose sockets have these filters: it takes a source if any of them
+    /// The filter of a port whose sockets have these filters: it admits a source if any of them
     /// does.
     /// RFC 3376 3.2-a, 3.2-b, RFC 3810 4.2-a.
     pub fn merged<'a>(filters: impl Iterator<Item = &'a Filter>) -> Filter {

@@ -18,14 +18,15 @@ const V4_ECHO_REQUEST: u8 = 8;
 const V4_ECHO_REPLY: u8 = 0;
 const V6_ECHO_REQUEST: u8 = 128;
 const V6_ECHO_REPLY: u8 = 129;
-/// Bytes of type, code, checksum and the four bytes behind them.
+/// Bytes of type, code, checksum and the four bytes that follow.
 pub const HEADER_LEN: usize = 8;
 /// Maximum size of an IPv4 packet with an ICMP error, in bytes, RFC 1812 section 4.3.2.3.
 const V4_ERROR_MAX: usize = 576;
 /// The maximum for IPv6, RFC 4443 section 2.4(c).
 const V6_ERROR_MAX: usize = 1280;
-/// Minimum path MTU for IPv4; a smaller reported one is raised to it. Every host accepts 576 bytes
-/// (RFC 791), and forged reports try to cause tiny segments (RFC 5927 section 7). As in Linux.
+/// Minimum path MTU for IPv4, to which a smaller reported MTU is raised. Every host accepts 576
+/// bytes (RFC 791), and forged reports try to cause tiny segments (RFC 5927 section 7). The same as
+/// in Linux.
 const V4_MTU_FLOOR: usize = 552;
 /// The plateaus of RFC 1191 section 7.1, for reports without an MTU.
 const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, V4_MTU_FLOOR];
@@ -33,19 +34,19 @@ const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006,
 /// Why a packet did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// No route to its network.
+    /// There is no route to the destination's network.
     Net,
-    /// Its host does not answer.
+    /// The destination does not answer.
     Host,
-    /// Its host does not support the protocol.
+    /// The destination does not support the protocol.
     Protocol,
-    /// No socket on the port.
+    /// No socket is bound to the port.
     Port,
-    /// Administratively prohibited.
+    /// The communication is administratively prohibited.
     Prohibited,
 }
 
-/// In the words of ping of iputils.
+/// The error in the words of ping of iputils.
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -66,8 +67,8 @@ pub enum ErrorKind {
     /// The packet was larger than the MTU of a link: that MTU in bytes, or 0 if the router does not
     /// report it.
     TooBig(usize),
-    /// Its TTL expired, or fragments were missing: a transient error (RFC 1122 sections 3.2.2.4 and
-    /// 4.2.3.9).
+    /// The packet's TTL expired, or fragments were missing: a transient error (RFC 1122 sections
+    /// 3.2.2.4 and 4.2.3.9).
     Transient,
 }
 
@@ -83,9 +84,9 @@ pub enum Message {
         /// Sequence number.
         seq: u16,
     },
-    /// An error; the packet is quoted behind the first [`HEADER_LEN`] bytes.
+    /// An error. The quoted packet follows the first [`HEADER_LEN`] bytes.
     Error(ErrorKind),
-    /// A gateway names a better first hop for the destination of the packet that it quotes.
+    /// A gateway names a better first hop for the destination of the quoted packet.
     Redirect {
         /// That first hop.
         gateway: IpAddr,
@@ -148,7 +149,7 @@ fn from_v4(header: &v4::Header) -> Option<Message> {
         v4::Header::TimeExceeded { .. } | v4::Header::ParameterProblem { .. } => {
             Message::Error(ErrorKind::Transient)
         }
-        // RFC 1122 3.2.2.2-b: one for a network holds for the host alone.
+        // RFC 1122 3.2.2.2-b: a redirect for a network is treated as one for the host.
         v4::Header::Redirect { gateway, .. } => Message::Redirect { gateway: gateway.into() },
         // RFC 9293 MUST-55.
         // RFC 1122 3.2.2-a, 3.2.2.9-a.
@@ -181,7 +182,7 @@ fn from_v6(header: &v6::Header) -> Option<Message> {
     })
 }
 
-/// Parse the packet that an error quotes, whole or cut off.
+/// Parse the packet that an error quotes, which may be cut off.
 ///
 /// # Errors
 /// [`DropReason::IcmpMalformed`] if its header is invalid, or if it is a fragment other than the
@@ -204,7 +205,8 @@ pub fn quoted(packet: &[u8], version: IpVersion) -> Result<Quoted<'_>, DropReaso
             let (src, dst) = (IpAddr::V6(h.src), IpAddr::V6(h.dst));
             let total_len = ipv6::HEADER_LEN + usize::from(h.payload_len);
             let transport = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
-            // We send no extension headers but fragment headers: a packet with others was not ours.
+            // We send no extension headers but fragment headers, so a packet with others was not
+            // ours.
             if h.next_header != protocol::FRAGMENT {
                 return Ok(Quoted { src, dst, protocol: h.next_header, total_len, transport });
             }
@@ -246,7 +248,7 @@ impl Quoted<'_> {
     }
 }
 
-/// Turn an echo request into its reply: change the type and update the checksum.
+/// Turn an echo request into its reply: change the type, and update the checksum.
 pub fn make_reply(message: &mut [u8], ipv4: bool) {
     let (request, reply) =
         if ipv4 { (V4_ECHO_REQUEST, V4_ECHO_REPLY) } else { (V6_ECHO_REQUEST, V6_ECHO_REPLY) };
@@ -283,23 +285,24 @@ pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
 pub enum Report {
     /// The packet was not delivered.
     Unreachable(Unreachable),
-    /// The other fragments of its datagram did not come in time.
+    /// The other fragments of the packet's datagram did not arrive in time.
     ReassemblyTime,
     /// A field of the packet is wrong.
     Problem(Problem),
-    /// A router: the packet had no hop left.
+    /// From a router: the packet had no hop left.
     HopLimit,
-    /// A router: its source is of another link than its destination (RFC 4443 section 3.1); IPv6
-    /// alone.
+    /// From a router: the packet's source is on another link than its destination (RFC 4443 section
+    /// 3.1). IPv6 only.
     BeyondScope,
-    /// A router: the packet is larger than the next link's MTU, in bytes, and may not be cut.
+    /// From a router: the packet is larger than the next link's MTU, which is given in bytes, and
+    /// may not be fragmented.
     TooBig(usize),
-    /// A router: this neighbour of the packet's source is a better first hop for its destination.
-    /// IPv4 alone: IPv6 has a message of its own.
+    /// From a router: this neighbour of the packet's source is a better first hop for its
+    /// destination. IPv4 only: IPv6 has a message of its own for this.
     Redirect(Ipv4Addr),
 }
 
-/// Write the header of a report in front of its quotation, which is in `message` already.
+/// Write the header of a report. The quotation is in `message` already.
 pub fn report(message: &mut [u8], what: Report, src: IpAddr, dst: IpAddr) {
     /// Fragment reassembly time exceeded, in both versions.
     const IN_REASSEMBLY: u8 = 1;
@@ -325,7 +328,8 @@ pub fn report(message: &mut [u8], what: Report, src: IpAddr, dst: IpAddr) {
             let mtu = mtu.min(usize::from(u16::MAX)) as u16;
             v4::Header::FragmentationNeeded { mtu }.emit(message);
         }
-        // For the host: redirects for networks are not to be sent (RFC 1812 section 5.2.7.2).
+        // The redirect is for the host: redirects for networks must not be sent (RFC 1812 section
+        // 5.2.7.2).
         (Report::Redirect(gateway), ..) => {
             v4::Header::Redirect { code: FOR_HOST, gateway }.emit(message);
         }

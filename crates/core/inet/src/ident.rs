@@ -1,22 +1,22 @@
-//! Identifications of fragmented datagrams: not to be predicted, and not repeated soon.
+//! Identifications of fragmented datagrams. They cannot be predicted, and do not repeat soon.
 //!
-//! Called by: `stack/frag/output.rs`, for each datagram that it cuts. Packets that are not cut have
-//! none (RFC 6864 section 4.1). Some flows share a counter. A permutation of the whole space, keyed
-//! by the secret and the flow, turns the counter into an identification, so no identification comes
-//! again in a flow before the counter has wrapped. The keys of a flow are keyed hashes, so an
-//! observer of one flow learns nothing about another. Within a flow a mixer that is no cipher is
-//! enough: an observer of the flow sees the identifications and need not guess. RFC 6864 section
-//! 4.3 (IPv4), RFC 7739 section 5 (IPv6).
+//! Called by: `stack/frag/output.rs`, for each datagram that it fragments. Packets that are not
+//! fragmented have no identification (RFC 6864 section 4.1). Several flows may share a counter. A
+//! permutation of the whole space, keyed by the secret and the flow, turns the counter into an
+//! identification, so no identification repeats in a flow before the counter has wrapped. The keys
+//! of a flow are keyed hashes, so an observer of one flow learns nothing about another. Within a
+//! flow a mixer that is no cipher is enough: an observer of the flow sees the identifications and
+//! need not guess. RFC 6864 section 4.3 (IPv4), RFC 7739 section 5 (IPv6).
 
 use base::KeyedHash;
 
 use crate::flow::FlowKey;
 
-/// Counters; flows that share one only make it count faster.
+/// Number of counters. If flows share a counter, it only counts faster.
 const COUNTERS: usize = 1024;
 /// Rounds of the Feistel network: three make a pseudo-random permutation (Luby and Rackoff, 1988).
-/// A fourth would protect against an attacker who can ask for the counter of an identification:
-/// nobody can.
+/// A fourth would protect against an attacker who can find the counter that belongs to an
+/// identification; nobody can.
 const ROUNDS: usize = 3;
 /// An odd number with zeros and ones spread over it.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -25,7 +25,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Debug)]
 pub struct Identifications {
     counters: Vec<u32>,
-    /// The flow of the last datagram, and what belongs to it.
+    /// The flow of the last datagram, with its counter and keys.
     last: Option<(FlowKey, OfFlow)>,
 }
 
@@ -43,11 +43,11 @@ impl Default for Identifications {
 }
 
 impl Identifications {
-    /// The counters of shard `index` of `count`. The shards have a secret in common; each begins in
-    /// another part of the counters' range, so that two do not soon give a flow the same number.
+    /// The counters of shard `index` of `count`. The shards share a secret; each begins in another
+    /// part of the counters' range, so that two shards do not soon give a flow the same number.
     pub fn of_shard(index: usize, count: usize) -> Identifications {
         let part = |range: u64| (range * index as u64 / count.max(1) as u64) as u32;
-        // The lower half for IPv4, all of it for IPv6.
+        // The lower 16 bits are used for IPv4, all of them for IPv6.
         let first = part(1 << 32) & !0xffff | part(1 << 16);
         Identifications { counters: vec![first; COUNTERS], last: None }
     }
@@ -63,7 +63,7 @@ impl Identifications {
         permuted(keys, *counter, if flow.is_v4() { 8 } else { 16 })
     }
 
-    /// The counter and keys of another flow than that of the last datagram.
+    /// The counter and keys of a flow that is not that of the last datagram.
     #[cold]
     fn of_flow(&mut self, secret: &KeyedHash, flow: FlowKey) -> OfFlow {
         let hash = secret.hash([0x6964_656e_7469_6679, flow.hash(secret)]);
@@ -74,7 +74,7 @@ impl Identifications {
     }
 }
 
-/// A permutation of the numbers of `2 * half_bits` bits, another one for other keys.
+/// A permutation of the numbers of `2 * half_bits` bits; other keys give another permutation.
 fn permuted(keys: [u64; ROUNDS], counter: u32, half_bits: u32) -> u32 {
     let mask = (1 << half_bits) - 1;
     let (mut left, mut right) = (counter >> half_bits & mask, counter & mask);
@@ -84,7 +84,7 @@ fn permuted(keys: [u64; ROUNDS], counter: u32, half_bits: u32) -> u32 {
     left << half_bits | right
 }
 
-/// 32 bits, each of which depends on all bits of both.
+/// 32 bits, each of which depends on all bits of `key` and of `half`.
 fn mixed(key: u64, half: u32) -> u32 {
     let spread = (u64::from(half) ^ key).wrapping_mul(SPREAD);
     let mixed = (spread ^ spread >> 32).wrapping_mul(key | 1);
@@ -115,7 +115,11 @@ mod tests {
         let all = drawn(&mut ids, "192.0.2.2", 17, 65_536);
         assert!(all.iter().all(|&id| id <= 0xffff));
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 65_536);
-        assert_eq!(drawn(&mut ids, "192.0.2.2", 17, 3), all[..3], "round again");
+        assert_eq!(
+            drawn(&mut ids, "192.0.2.2", 17, 3),
+            all[..3],
+            "the identifications did not repeat"
+        );
         let v6 = drawn(&mut ids, "2001:db8::2", 17, 200_000);
         assert_eq!(v6.iter().collect::<BTreeSet<_>>().len(), v6.len());
         assert!(v6.iter().any(|&id| id > 1 << 31));

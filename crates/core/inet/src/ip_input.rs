@@ -28,8 +28,8 @@ pub struct Ip<A> {
     pub ttl: u8,
 }
 
-/// Parse the common IPv4 header: no options, no fragment, no error. After `None` call
-/// [`ipv4_any`], which finds the error, if there is one.
+/// Parse the common IPv4 header, without options or fragmentation. `None`: the packet is another
+/// one, or invalid; call [`ipv4_any`], which returns the error, if there is one.
 #[inline(always)]
 pub fn ipv4_plain(packet: &[u8]) -> Option<Ip<V4Addrs>> {
     let plain = ipv4::Plain::parse(packet)?;
@@ -43,22 +43,22 @@ pub fn ipv4_plain(packet: &[u8]) -> Option<Ip<V4Addrs>> {
     })
 }
 
-/// Which part of a datagram a fragment carries; `transport_at` and `transport_len` of its [`Ip`]
-/// are those of its data.
+/// Which part of a datagram a fragment carries. `transport_at` and `transport_len` of the
+/// fragment's [`Ip`] are those of its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Identification: 16 bits over IPv4, 32 over IPv6.
     pub id: u32,
-    /// Offset of its data in the datagram, in bytes, a multiple of 8.
+    /// Offset of the fragment's data in the datagram, in bytes; a multiple of 8.
     pub begin: u32,
-    /// Not the last.
+    /// The fragment is not the last one.
     pub more: bool,
 }
 
-/// The IPv4 header of a packet that this host has put together: its fields are right.
+/// Parse the IPv4 header of a packet that this host has assembled, so its fields are valid.
 ///
 /// # Errors
-/// As [`ipv4::Header::parse_quoted`].
+/// Those of [`ipv4::Header::parse_quoted`].
 #[inline]
 pub fn ipv4_made(packet: &[u8]) -> Result<Ip<V4Addrs>, DropReason> {
     ipv4::Header::parse_quoted(packet).map(|h| of_v4(&h))
@@ -76,10 +76,10 @@ fn of_v4(h: &ipv4::Header) -> Ip<V4Addrs> {
     }
 }
 
-/// Check any IPv4 header; with its [`Part`] if the packet is a fragment.
+/// Check any IPv4 header. Returns a [`Part`] too if the packet is a fragment.
 ///
 /// # Errors
-/// As [`ipv4::Header::parse`].
+/// Those of [`ipv4::Header::parse`].
 #[inline(always)]
 pub fn ipv4_any(packet: &[u8]) -> Result<(Ip<V4Addrs>, Option<Part>), DropReason> {
     let h = ipv4::Header::parse(packet)?;
@@ -88,8 +88,9 @@ pub fn ipv4_any(packet: &[u8]) -> Result<(Ip<V4Addrs>, Option<Part>), DropReason
     Ok((of_v4(&h), h.is_fragment().then_some(part)))
 }
 
-/// Parse the common IPv6 header: TCP, UDP or ICMPv6 follows it directly. After `None` call
-/// [`ipv6_within`], which walks extension headers and finds the error, if there is one.
+/// Parse the common IPv6 header, which TCP, UDP or ICMPv6 follows directly. `None`: the packet is
+/// another one, or invalid; call [`ipv6_within`], which walks extension headers and returns the
+/// error, if there is one.
 #[inline(always)]
 pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
     let plain = ipv6::Plain::parse(packet)?;
@@ -103,11 +104,11 @@ pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
     })
 }
 
-/// Check any IPv6 header and walk its extension headers within `limits`; with its [`Part`] if the
-/// packet is a fragment, whose protocol is the next header of its fragment header.
+/// Check any IPv6 header and walk its extension headers within `limits`. Returns a [`Part`] too if
+/// the packet is a fragment; the protocol is then the next header of its fragment header.
 ///
 /// # Errors
-/// As [`ipv6::Header::parse`] and [`ipv6::chain`].
+/// Those of [`ipv6::Header::parse`] and [`ipv6::chain`].
 pub fn ipv6_within(
     packet: &[u8],
     limits: &ipv6::ChainLimits,
@@ -157,8 +158,8 @@ impl<A: Addrs> Ip<A> {
         self.addrs.dst()
     }
 
-    /// The key of the packet's flow, from the receiver's side. `raw_ports` are the first four bytes
-    /// of the transport header, in memory order.
+    /// The key of the packet's flow, with the packet's destination as the local end. `raw_ports`
+    /// are the first four bytes of the transport header, in memory order.
     #[inline(always)]
     pub fn flow(&self, raw_ports: u32) -> FlowKey {
         self.addrs.key(raw_ports)
@@ -170,9 +171,9 @@ impl<A: Addrs> Ip<A> {
         self.tos & 3 == 3
     }
 
-    /// Add the pseudo-header, length included, to the sum of transport header and payload (RFC 9293
-    /// section 3.1, RFC 8200 section 8.1). [`Sum::is_whole`] of the result: the checksum is
-    /// correct.
+    /// Add the pseudo-header, length included, to `transport`, the sum of transport header and
+    /// payload (RFC 9293 section 3.1, RFC 8200 section 8.1). If [`Sum::is_whole`] of the result,
+    /// the checksum is correct.
     #[inline(always)]
     pub fn with_pseudo_header(&self, transport: Sum) -> Sum {
         let len = Sum::of_be16(self.transport_len as u16);
@@ -193,8 +194,9 @@ pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8) -> Sum {
     }
 }
 
-/// Is this source address invalid on a wire: multicast, broadcast, 0.0.0.0/8 or `::`, or loopback?
-/// 240.0.0.0/4 is unicast, as elsewhere today. RFC 1122 section 3.2.1.3, RFC 4291 section 2.7.
+/// Is this source address invalid on a link: multicast, broadcast, 0.0.0.0/8, `::`, or loopback?
+/// 240.0.0.0/4 counts as unicast, as in other stacks. RFC 1122 section 3.2.1.3, RFC 4291 section
+/// 2.7.
 /// RFC 4291 2.5.2-a, 2.5.3-a, 2.7-a.
 #[inline]
 pub fn is_martian_source(src: IpAddr) -> bool {

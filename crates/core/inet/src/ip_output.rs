@@ -1,5 +1,5 @@
-//! Puts link and IP headers in front of a transport segment, from a template that is made once per
-//! connection and patched per packet.
+//! Prepends link and IP headers to a transport segment, from a template that is made once per
+//! connection and patched for each packet.
 //!
 //! Called by: `stack/tx.rs`. RFC 791, 8200. Packets with DF set need no identification (RFC 6864),
 //! so ours is zero, which reveals nothing.
@@ -111,12 +111,12 @@ impl HeaderTemplate {
         HeaderTemplate { bytes, sum, link_len: link_len as u8, kind }
     }
 
-    /// Put the headers in front of a transport segment. If a device is to finish the checksum
-    /// (`CSUM_PARTIAL`), its offset moves by the headers' length.
+    /// Prepend the headers to a transport segment. If a device is to finish the checksum
+    /// (`CSUM_PARTIAL`), the checksum's offset grows by the length of the headers.
     ///
     /// # Errors
-    /// [`DropReason::IpTooBig`] if the length does not fit in 16 bits, or if there is no room in
-    /// front.
+    /// [`DropReason::IpTooBig`] if the length does not fit in 16 bits, or if the headroom is too
+    /// small.
     #[inline(always)]
     pub fn prepend(&self, m: &mut Mbuf) -> Result<(), DropReason> {
         let segment_len = m.len();
@@ -149,18 +149,18 @@ impl HeaderTemplate {
         }
     }
 
-    /// Does [`HeaderTemplate::prepend_all`] support this template? It does on Ethernet.
+    /// Does [`HeaderTemplate::prepend_all`] support this template? `true` on Ethernet.
     #[inline(always)]
     pub fn is_usual(&self) -> bool {
         matches!(self.kind, Kind::EthernetV4 | Kind::EthernetV6)
     }
 
-    /// Put link, IP and TCP headers in front of a payload in one step. `tcp` has timestamps; its
-    /// checksum is made from the sums of payload and pseudo-header. Only if
+    /// Prepend link, IP and TCP headers to a payload in one step. `tcp` has timestamps; its
+    /// checksum is computed from the sums of payload and pseudo-header. Call it only if
     /// [`HeaderTemplate::is_usual`].
     ///
     /// # Errors
-    /// [`DropReason::IpTooBig`] if there is no room in front, or the length does not fit in 16
+    /// [`DropReason::IpTooBig`] if the headroom is too small, or the length does not fit in 16
     /// bits.
     #[inline(always)]
     pub fn prepend_all(
@@ -216,8 +216,8 @@ impl HeaderTemplate {
         let Some(ip) = header.get_mut(self.link_len()..) else { return };
         match ip {
             [first, second, ..] if *first >> 4 == 6 => {
-                // The second byte begins with the traffic class's lower four bits; ECN is the last
-                // two.
+                // The second byte begins with the lower four bits of the traffic class, of which
+                // ECN is the last two.
                 *second |= if *second & 0x30 == 0 { 0x20 } else { 0 };
             }
             [_, tos, length_high, length_low, ..] if *tos & 3 == 0 => {
@@ -230,7 +230,7 @@ impl HeaderTemplate {
         }
     }
 
-    /// The headers of IPv4 on Ethernet, and the sum of the IP header, whose length counts zero.
+    /// The headers of IPv4 on Ethernet, and the sum of the IP header with a length of zero.
     #[inline(always)]
     pub(crate) fn ethernet_v4(&self) -> Option<(&[u8; ETHERNET_V4], Sum)> {
         let headers = self.bytes.first_chunk()?;
@@ -252,7 +252,7 @@ impl HeaderTemplate {
         false
     }
 
-    /// Link and IP header, lengths and checksum left open.
+    /// Link and IP header. Their lengths and checksum are not filled in.
     pub fn headers(&self) -> &[u8] {
         &self.bytes[..self.len()]
     }
@@ -263,8 +263,8 @@ impl HeaderTemplate {
     }
 }
 
-/// Write the template and the TCP header in front of `m`. Returns the link and IP headers, whose
-/// lengths are still to be filled in, and the length of the transport segment in bytes.
+/// Prepend the template and the TCP header to `m`. Returns the link and IP headers, whose lengths
+/// are still to be filled in, and the length of the transport segment in bytes.
 #[inline(always)]
 fn all<'m, const IP_END: usize>(
     template: &HeaderTemplate,

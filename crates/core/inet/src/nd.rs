@@ -1,5 +1,6 @@
-//! ARP and neighbour discovery messages. Input yields a request to answer, an advertisement of a
-//! neighbour's address, or neither; output writes the messages that we send.
+//! ARP and neighbour discovery messages. The input functions return a request to answer, an
+//! advertisement of a neighbour's address, or neither; the output functions write the messages that
+//! we send.
 //!
 //! Called by: `stack/resolve.rs`. RFC 826 (its reception algorithm), RFC 4861 sections 7.1.1,
 //! 7.1.2, 7.2.3 and 7.2.5, RFC 4862 section 5.4.3 for solicitations from `::`.
@@ -12,20 +13,21 @@ use wire::{arp, icmpv6};
 
 use crate::neighbour::Advertisement;
 
-/// The content of a message.
+/// What a received message contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// A neighbour, its link address, and the kind of advertisement.
     pub news: Option<(IpAddr, MacAddr, Advertisement)>,
     /// The address of ours that is solicited.
     pub asked: Option<IpAddr>,
-    /// Where the reply goes; `None` means all nodes.
+    /// The destination of the reply; `None` means all nodes.
     pub answer_to: Option<IpAddr>,
     /// Another station uses this address of ours.
     pub conflict: bool,
 }
 
-/// Check an ARP packet. `mac` is ours; `is_ours` tests for our addresses on the port.
+/// Check an ARP packet. `mac` is our MAC address; `is_ours` tests whether an address is ours on the
+/// port.
 ///
 /// # Errors
 /// [`DropReason::ArpMalformed`], [`DropReason::ArpNotForUs`].
@@ -42,7 +44,7 @@ pub fn arp_input(
         return Err(DropReason::ArpMalformed);
     }
     if header.sender_mac == mac {
-        // Our own packet, looped back.
+        // The packet is our own, looped back.
         return Err(DropReason::ArpNotForUs);
     }
     let conflict = !probe && is_ours(sender);
@@ -70,7 +72,8 @@ pub fn arp_input(
     })
 }
 
-/// Write an ARP packet: a request for `target`, or a reply to `target` that `sender` is at `mac`.
+/// Write an ARP packet: a request for `target`, or a reply to `target` that the MAC address of
+/// `sender` is `mac`.
 pub fn arp_output(
     operation: arp::Operation,
     (mac, sender): (MacAddr, Ipv4Addr),
@@ -82,11 +85,11 @@ pub fn arp_output(
     bytes
 }
 
-/// Check a solicitation or an advertisement whose ICMPv6 checksum is right.
+/// Check a solicitation or an advertisement whose ICMPv6 checksum is correct.
 ///
 /// # Errors
 /// [`DropReason::IcmpMalformed`] for messages that RFC 4861 sections 7.1.1 and 7.1.2 discard,
-/// [`DropReason::NdNotForUs`] for solicitations of other hosts.
+/// [`DropReason::NdNotForUs`] for solicitations of addresses that are not ours.
 /// RFC 4861 7.1-a.
 pub fn nd_input(
     message: &[u8],
@@ -94,7 +97,7 @@ pub fn nd_input(
     is_ours: impl Fn(IpAddr) -> bool,
 ) -> Result<Heard, DropReason> {
     let header = Header::parse(message)?;
-    // A hop limit of 255 proves that no router forwarded it (RFC 4861 section 7.1).
+    // A hop limit of 255 proves that no router forwarded the message (RFC 4861 section 7.1).
     if hop_limit != 255 || header.link_addr.is_some_and(MacAddr::is_group) {
         return Err(DropReason::IcmpMalformed);
     }
@@ -128,7 +131,7 @@ pub fn nd_input(
     }
 }
 
-/// Write a solicitation for `target`; returns its length in bytes.
+/// Write a solicitation for `target` to `buf`; returns its length in bytes.
 pub fn solicitation(
     buf: &mut [u8],
     mac: MacAddr,
@@ -139,7 +142,7 @@ pub fn solicitation(
     Header { kind: Kind::Solicitation, target, link_addr: Some(mac) }.emit(buf, src, dst)
 }
 
-/// Write an advertisement of `target`, an address of ours; returns its length in bytes.
+/// Write an advertisement of `target`, an address of ours, to `buf`; returns its length in bytes.
 pub fn advertisement(
     buf: &mut [u8],
     mac: MacAddr,
@@ -151,8 +154,8 @@ pub fn advertisement(
     Header { kind, target, link_addr: Some(mac) }.emit(buf, target, dst)
 }
 
-/// [`advertisement`] of an anycast address, from `src`: other routers may have the address too, and
-/// no advertisement overrides another (RFC 4861 section 7.2.7).
+/// [`advertisement`] of an anycast address, from `src`. Other routers may have the address too, and
+/// no advertisement of it overrides another (RFC 4861 section 7.2.7).
 pub fn anycast_advertisement(
     buf: &mut [u8],
     mac: MacAddr,
@@ -175,10 +178,10 @@ fn is_solicited_node(ip: Ipv6Addr) -> bool {
     ip == solicited_node(ip)
 }
 
-/// The all-nodes address: where the reply to a probe from `::` goes.
+/// The all-nodes address, to which the reply to a probe from `::` goes.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Is an ICMPv6 message for [`nd_input`]?
+/// Is this ICMPv6 message one that [`nd_input`] processes?
 pub fn is_nd(header: &icmpv6::Header) -> bool {
     let (ns, na) = (wire::nd::SOLICITATION, wire::nd::ADVERTISEMENT);
     matches!(*header, icmpv6::Header::Other { kind, code: 0, .. } if kind == ns || kind == na)

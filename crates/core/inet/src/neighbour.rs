@@ -1,7 +1,7 @@
-//! The types of the neighbour table. One table (`table.rs`) serves ARP and ND; the stack writes the
-//! packets, which differ.
+//! The types of the neighbour table. One table (`table.rs`) serves ARP and neighbour discovery; the
+//! stack writes the packets, which differ.
 //!
-//! Called by: `stack/resolve.rs`. RFC 4861 section 7.3 (the states, for IPv4 as well) and section
+//! Called by: `stack/resolve.rs`. RFC 4861 section 7.3 (the states, also used for IPv4) and section
 //! 10 (times).
 
 mod table;
@@ -13,7 +13,7 @@ use base::{Duration, Instant, MacAddr};
 use mbuf::Mbuf;
 pub use table::Neighbours;
 
-/// RETRANS_TIMER of RFC 4861 section 10; RFC 1122 asks for no more than one ARP request a second.
+/// RETRANS_TIMER of RFC 4861 section 10; RFC 1122 recommends at most one ARP request a second.
 pub const RETRANSMIT: Duration = Duration::from_secs(1);
 /// MAX_MULTICAST_SOLICIT and MAX_UNICAST_SOLICIT of RFC 4861 section 10.
 pub const TRIES_MAX: u8 = 3;
@@ -21,11 +21,11 @@ pub const TRIES_MAX: u8 = 3;
 pub const REACHABLE: Duration = Duration::from_secs(30);
 /// DELAY_FIRST_PROBE_TIME of RFC 4861 section 10.
 pub const DELAY: Duration = Duration::from_secs(5);
-/// Changes of a link address that are followed at once: enough for two moves and back.
+/// How many changes of a link address are accepted at once: enough for two moves and back.
 pub const MOVES_MAX: u64 = 4;
-/// After those, one more change is followed in this time, so that two stations with the same IP
-/// address cannot make us rewrite header templates per frame (Linux has `locktime` for
-/// advertisements that are not gratuitous).
+/// After these, one more change is accepted in this time. So two stations with the same IP address
+/// cannot make us rewrite header templates for each frame (Linux has `locktime` for advertisements
+/// that are not gratuitous).
 pub const MOVE_INTERVAL: Duration = Duration::from_secs(1);
 /// A neighbour: the port it is on, and its IP address.
 pub type Key = (u16, IpAddr);
@@ -39,16 +39,18 @@ pub enum State {
     Incomplete,
     /// Confirmed within `REACHABLE`.
     Reachable,
-    /// Not confirmed recently. Use moves it to [`State::Delay`]; until then nothing is verified.
+    /// Not confirmed recently. When it is used, it becomes [`State::Delay`]; until then nothing is
+    /// verified.
     Stale,
-    /// Used after it was stale; verified after `DELAY` unless something confirms it.
+    /// The entry was used after it was stale. It is verified after `DELAY` unless something
+    /// confirms it.
     Delay,
-    /// Being verified by unicast solicitations to the known link address.
+    /// The entry is being verified by unicast solicitations to the known link address.
     Probe,
 }
 
 impl State {
-    /// The name in output, as `ip neighbour` has it.
+    /// The name in output, as `ip neighbour` prints it.
     pub const fn name(self) -> &'static str {
         match self {
             State::Static => "PERMANENT",
@@ -72,33 +74,33 @@ pub struct Row {
     pub mac: Option<MacAddr>,
     /// The state of the entry.
     pub state: State,
-    /// When a solicited reply confirmed it last.
+    /// When a solicited reply last confirmed the entry.
     pub confirmed_at: Option<Instant>,
 }
 
 /// How a packet advertised a neighbour's link address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advertisement {
-    /// In a request to us: may create an entry, since we are about to send a reply.
+    /// In a request to us. It may create an entry, since we are about to send a reply.
     Request,
     /// In a reply to us.
     Reply {
-        /// The advertisement replies to a solicitation: the neighbour is reachable (the S flag; ARP
-        /// replies to us).
+        /// The advertisement replies to a solicitation, so the neighbour is reachable (the S flag;
+        /// every ARP reply to us).
         solicited: bool,
         /// The advertisement overrides the known address (the O flag; always for ARP).
         overrides: bool,
     },
-    /// Unsolicited (gratuitous ARP): changes an entry, never creates one.
+    /// Unsolicited (gratuitous ARP). It may change an entry, but never creates one.
     Unsolicited,
 }
 
-/// The result of an advertisement.
+/// What an advertisement did to the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learnt {
-    /// The advertisement was used for an entry of the table, perhaps a new one.
+    /// The advertisement created, changed or confirmed an entry.
     Used,
-    /// Nobody had solicited it, or it may not change the entry.
+    /// Nobody had solicited the advertisement, or it may not change the entry.
     Useless,
     /// The neighbour has recently changed its link address too often: see [`MOVES_MAX`].
     TooOften,
@@ -109,7 +111,7 @@ pub enum Learnt {
 pub enum Found {
     /// The link address to use now.
     Known(MacAddr),
-    /// Being resolved: enqueue the packet with [`Neighbours::enqueue`], or wait.
+    /// The address is being resolved: enqueue the packet with [`Neighbours::enqueue`], or wait.
     Pending,
     /// The table is full of entries that are in use.
     Full,
@@ -118,18 +120,19 @@ pub enum Found {
 /// What the stack has to do for the table.
 #[derive(Debug)]
 pub enum Action {
-    /// Solicit the neighbour's address: by multicast, or at its known link address.
+    /// Solicit the neighbour's address: by multicast, or, if `Some`, at its known link address.
     Solicit(Key, Option<MacAddr>),
     /// A neighbour is resolved: send its pending queue and wake connections that wait for it.
     Resolved(Key, MacAddr, VecDeque<Mbuf>),
-    /// [`State::Delay`] began: [`Neighbours::expire`] will ask for progress from here on.
+    /// [`State::Delay`] began. From now on [`Neighbours::expire`] asks whether a protocol above has
+    /// made progress.
     Delayed(Key),
     /// A neighbour did not answer, or its entry was removed: drop its pending queue.
     Failed(Key, VecDeque<Mbuf>),
 }
 
-/// The link address of a multicast group or of broadcast, RFC 1112 section 6.4, RFC 2464 section
-/// 7; `None` for unicast.
+/// The MAC address of a multicast group or of the limited broadcast, RFC 1112 section 6.4, RFC 2464
+/// section 7; `None` for a unicast address.
 /// RFC 1112 6.4-a.
 pub fn group_mac(ip: IpAddr) -> Option<MacAddr> {
     match ip {
@@ -154,9 +157,10 @@ struct Entry {
     /// When the state's timer expires; [`Instant::NEVER`] in states without one.
     deadline: Instant,
     confirmed_at: Instant,
-    /// The time at which the moves so far would have been allowed, at one a [`MOVE_INTERVAL`].
+    /// The time at which the changes so far would have been allowed if one were allowed in each
+    /// [`MOVE_INTERVAL`].
     moves_until: Instant,
-    /// Its position in `by_use`.
+    /// The entry's position in `by_use`.
     used: u64,
     tries: u8,
     pending: VecDeque<Mbuf>,
@@ -176,7 +180,7 @@ impl Entry {
         }
     }
 
-    /// May its link address change now? If so, the change is counted.
+    /// May the entry's link address change now? If so, the change is counted.
     fn may_move(&mut self, now: Instant) -> bool {
         let from = self.moves_until.max(now);
         let may = from.since(now) <= MOVE_INTERVAL.saturating_mul(MOVES_MAX - 1);

@@ -1,4 +1,4 @@
-//! Redirects of IPv6: the checks that need neither the first hop nor the routes.
+//! Checks IPv6 redirects, as far as that needs neither the first hop nor the routes.
 //!
 //! Called by: `stack/autoconf/nd_redirect.rs`, which knows the current first hop and the routes.
 //! RFC 4861 sections 8.1 and 8.3.
@@ -8,16 +8,17 @@ use core::net::Ipv6Addr;
 use base::{DropReason, Duration};
 use wire::nd::Redirect;
 
-/// How long a redirect is followed; then packets go to the router again, which may repeat it. RFC
-/// 4861 names no time; Linux and BSD forget after about ten minutes.
+/// How long a redirect is followed. Then packets go to the router again, which may repeat the
+/// redirect. RFC 4861 names no time; Linux and BSD forget redirects after about ten minutes.
 pub const LIFE: Duration = Duration::from_secs(600);
 
-/// Check a redirect whose ICMPv6 checksum is right, from `src` with this hop limit.
+/// Check a redirect whose ICMPv6 checksum is correct, and which came from `src` with `hop_limit`.
 ///
 /// # Errors
-/// [`DropReason::IcmpMalformed`] if the message is, [`DropReason::RedirectRefused`] for those that
-/// RFC 4861 section 8.1 discards: not from a link-local address on this link, about a group, or
-/// with a target that is neither the destination nor a router's link-local address.
+/// [`DropReason::IcmpMalformed`] if the message is malformed, [`DropReason::RedirectRefused`] for
+/// redirects that RFC 4861 section 8.1 discards: those that do not come from a link-local address
+/// on this link, those about a multicast group, and those whose target is neither the destination
+/// nor a router's link-local address.
 /// RFC 4861 8.1-a.
 pub fn redirect_input(
     message: &[u8],
@@ -61,12 +62,12 @@ mod tests {
             redirect_input(&message(target, destination), ip(src), hop_limit).is_ok()
         };
         assert!(ok("fe80::2", "2001:db8::9", "fe80::1", 255));
-        assert!(ok("2001:db8::9", "2001:db8::9", "fe80::1", 255), "it is on the link");
+        assert!(ok("2001:db8::9", "2001:db8::9", "fe80::1", 255), "the target is on the link");
         assert!(!ok("fe80::2", "2001:db8::9", "fe80::1", 254));
         assert!(!ok("fe80::2", "2001:db8::9", "2001:db8::1", 255));
         assert!(!ok("fe80::2", "ff0e::9", "fe80::1", 255));
         assert!(!ok("2001:db8::2", "2001:db8::9", "fe80::1", 255), "no link-local router");
-        assert!(!ok("fe80::1", "2001:db8::9", "fe80::1", 255), "to itself");
+        assert!(!ok("fe80::1", "2001:db8::9", "fe80::1", 255), "the router redirects to itself");
         assert!(redirect_input(&message("::", "::")[..39], ip("fe80::1"), 255).is_err());
     }
 }

@@ -1,10 +1,10 @@
-//! The route table: entries of the user and of the network, longest prefix match.
+//! The route table: routes that the user sets or the network offers; longest prefix match.
 //!
 //! Called by: `stack` when a connection is opened, a datagram is sent or a packet forwarded.
 //! [`Routes`] is the RIB: all routes, by prefix, owned by one thread. [`Fib`] is its compiled form,
-//! for lookups by any thread. [`Routes::lookup`] takes the source and the sender too: a [`Rule`]
-//! selects by them, and a route may be for some users only. RFC 1122 section 3.3.1, RFC 1812
-//! section 5.2.4. Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`], [`RETIRED_MAX`],
+//! for lookups by any thread. [`Routes::lookup`] also takes the packet's source and sender: a
+//! [`Rule`] selects by them, and a route may be for some users only. RFC 1122 section 3.3.1, RFC
+//! 1812 section 5.2.4. Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`], [`RETIRED_MAX`],
 //! [`RULES_MAX`], [`GROUPS_MAX`]. docs/decisions/0075, 0080.
 
 mod access;
@@ -38,18 +38,18 @@ pub use rib::Routes;
 pub use rule::{Action, MAIN_PRIORITY, NoRoute, RULES_MAX, Rule, RuleError};
 pub use view::{Reader, View};
 
-/// The table that is used unless a rule says otherwise.
+/// The table that is used unless a rule selects another.
 pub const MAIN_TABLE: u32 = 254;
-/// The most routes of one stack, whatever the limit `routes` says.
+/// The most routes of one stack, even if the limit `routes` is higher.
 pub const ROUTES_MAX: usize = 1 << 21;
-/// The most tables of one stack. A table that was used once stays one of them.
+/// The most tables of one stack. A table that was used once keeps counting.
 pub const TABLES_MAX: usize = 256;
-/// The most records that wait for a reader to end its burst; at this number no route is added.
+/// The most records that wait for a reader to end its burst. At this number no route is added.
 pub const RETIRED_MAX: usize = 1 << 19;
-/// The most routes to one prefix that share its packets. Further ones are kept, unused.
+/// The most routes to one prefix that share its packets. Further ones are kept, but not used.
 pub const PATHS_MAX: usize = 64;
 
-/// How a route came to be.
+/// Where a route comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RouteOrigin {
@@ -90,21 +90,21 @@ pub struct Route {
     pub port: u16,
     /// The routing table that the route belongs to.
     pub table: u32,
-    /// The largest packet to send by it; `None`: the port's MTU.
+    /// The largest packet to send by the route; `None`: the port's MTU.
     pub mtu: Option<Mtu>,
-    /// Among the routes to a prefix the one with the lowest metric is used, among equals the first
-    /// added.
+    /// Of the routes to a prefix the one with the lowest metric is used, and of equal ones the
+    /// first that was added.
     pub metric: u32,
-    /// Its weight, if it shares packets with other routes of the same prefix and metric that have a
-    /// weight (ECMP, RFC 2992); `None`: it is used alone.
+    /// The route's weight, if it shares packets with other routes to the same prefix and of the
+    /// same metric that have a weight (ECMP, RFC 2992). `None`: it does not share packets.
     pub weight: Option<NonZeroU8>,
     /// How the route came to be.
     pub origin: RouteOrigin,
     /// The route is not used from this time on; [`Instant::NEVER`]: it stays.
     pub expires: Instant,
-    /// The users that the route is for; `None`: everybody.
+    /// The users that may use the route; `None`: everybody.
     pub access: Option<Arc<Access>>,
-    /// Only sockets of this host use it: forwarded packets skip it.
+    /// Only sockets of this host use the route: forwarded packets skip it.
     pub no_forward: bool,
 }
 
@@ -120,8 +120,8 @@ pub struct NextHop {
 }
 
 impl Route {
-    /// A route of the user in the main table: to `dest` by `via`, or on the link if `via` is
-    /// `None`.
+    /// A route that the user sets in the main table: to `dest` by the gateway `via`, or on the link
+    /// if `via` is `None`.
     pub fn new(dest: Cidr, via: Option<IpAddr>, port: u16) -> Route {
         Route {
             dest,
@@ -138,12 +138,13 @@ impl Route {
         }
     }
 
-    /// The same route, of another origin.
+    /// The same route with another origin.
     pub fn with_origin(self, origin: RouteOrigin) -> Route {
         Route { origin, ..self }
     }
 
-    /// The same route, sharing packets by `weight` with others of its prefix and metric.
+    /// The same route, which shares packets by `weight` with others to its prefix and of its
+    /// metric.
     pub fn shared(self, weight: NonZeroU8) -> Route {
         Route { weight: Some(weight), ..self }
     }
@@ -153,8 +154,8 @@ impl Route {
         NextHop { port: self.port, neighbour: self.via.unwrap_or(dst), mtu: self.mtu }
     }
 
-    /// Does one of two routes to one prefix replace the other? Routes that share packets do not if
-    /// their gateways differ.
+    /// Does one of two routes to the same prefix replace the other? Routes that share packets and
+    /// have different gateways do not.
     fn is_like(&self, other: &Route) -> bool {
         let are_alone = self.weight.is_none() && other.weight.is_none();
         self.port == other.port && (are_alone || self.via == other.via)

@@ -1,9 +1,9 @@
-//! The content of the router advertisements of one link: default routers, prefixes on the link,
+//! The information in the router advertisements of one link: default routers, prefixes on the link,
 //! routes, name servers, and settings of the link, each with its lifetime.
 //!
-//! Called by: `stack/autoconf/router.rs`, which turns the content into routes and addresses. RFC
-//! 4861 section 6.3, RFC 4191 section 3 (a host of type C), RFC 8106 section 5.3. Limits:
-//! `routers`, `prefixes`, `advertised_routes`, `name_servers`, `search_domains`.
+//! Called by: `stack/autoconf/router.rs`, which makes routes and addresses from it. RFC 4861
+//! section 6.3, RFC 4191 section 3 (a host of type C), RFC 8106 section 5.3. Limits: `routers`,
+//! `prefixes`, `advertised_routes`, `name_servers`, `search_domains`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -13,8 +13,9 @@ use wire::nd::{NdOption, Preference, Prefix, RouterAdvertisement};
 use crate::route::{Route, RouteOrigin};
 use crate::slaac::until;
 
-/// The least and the most time between solicitations that an advertisement can set: with less, a
-/// forged one would make us flood the link, with more, a neighbour would be found too late.
+/// The least and the most time between solicitations, in ms, that an advertisement can set. With
+/// less, a forged advertisement would make us flood the link; with more, neighbours would be found
+/// too late.
 const RETRANSMIT: (u32, u32) = (100, 10_000);
 /// The least and the most time, in ms, that a neighbour is reachable after a confirmation:
 /// MAX_REACHABLE_TIME of RFC 4861 section 6.2.1 is an hour.
@@ -25,11 +26,11 @@ const REACHABLE: (u32, u32) = (1_000, 3_600_000);
 pub struct Router {
     /// Its link-local address.
     pub ip: Ipv6Addr,
-    /// RFC 4191.
+    /// The preference that the router advertises, RFC 4191.
     pub preference: Preference,
     /// The router is no default router from this time on.
     pub expires: Instant,
-    /// The router did not answer when it was last asked for its link address.
+    /// The router did not answer when it was last solicited for its link address.
     pub is_silent: bool,
 }
 
@@ -55,19 +56,19 @@ pub struct Routers {
     specific: Vec<Specific>,
     servers: Vec<(Ipv6Addr, Instant)>,
     domains: Vec<(String, Instant)>,
-    /// The hop limit that routers recommend, if one did.
+    /// The hop limit that routers recommend, if any does.
     pub hop_limit: Option<u8>,
     /// The MTU that routers announced for the link.
     pub mtu: Option<Mtu>,
-    /// How long a neighbour is reachable, if a router said it.
+    /// How long a neighbour is reachable, if a router has announced it.
     pub reachable: Option<Duration>,
-    /// The time between solicitations, if a router said it.
+    /// The time between solicitations, if a router has announced it.
     pub retransmit: Option<Duration>,
-    /// Addresses are available by DHCPv6 (M), or other settings (O).
+    /// Routers announce that addresses (M), or other settings (O), are available by DHCPv6.
     pub managed_other: (bool, bool),
 }
 
-/// Check an advertisement: the source, and the hop limit, which shows that no router forwarded it.
+/// Check an advertisement: its source, and its hop limit, which shows that no router forwarded it.
 ///
 /// # Errors
 /// [`DropReason::IcmpMalformed`], [`DropReason::RaNotFromLink`].
@@ -84,8 +85,8 @@ pub fn advertisement_input(
 }
 
 impl Routers {
-    /// Process an advertisement of `from` on a link whose device sends `link` bytes. Returns the
-    /// prefixes to make addresses from.
+    /// Process an advertisement of the router `from` on a link whose device sends packets of up to
+    /// `link` bytes. Returns the prefixes from which to make addresses.
     pub fn learn(
         &mut self,
         from: Ipv6Addr,
@@ -120,7 +121,7 @@ impl Routers {
                     let mtu = usize::try_from(mtu).ok().and_then(Mtu::new).filter(fits);
                     self.mtu = mtu.or(self.mtu);
                 }
-                // RFC 4191 section 3.1: it replaces the values of the header.
+                // RFC 4191 section 3.1: the option replaces the values of the header.
                 NdOption::Route { prefix_len: 0, preference, lifetime_s, .. } => {
                     default = (preference, lifetime_s);
                 }
@@ -142,7 +143,7 @@ impl Routers {
         autonomous
     }
 
-    /// RFC 8106 5.3.1-a.
+    /// Keep the name servers and search domains in an option. RFC 8106 5.3.1-a.
     fn learn_names(&mut self, option: NdOption<'_>, now: Instant, budget: &mut Budget) {
         match option {
             NdOption::Rdnss { lifetime_s, servers } => {
@@ -178,7 +179,7 @@ impl Routers {
         self.retransmit = bounded(ra.retransmit_ms, RETRANSMIT).or(self.retransmit);
     }
 
-    /// RFC 4861 6.3.4-a, 6.3.5-a.
+    /// Add, renew or remove a default router. RFC 4861 6.3.4-a, 6.3.5-a.
     fn learn_router(
         &mut self,
         ip: Ipv6Addr,
@@ -199,7 +200,7 @@ impl Routers {
         }
     }
 
-    /// RFC 4861 6.3.4-c.
+    /// Add, renew or remove a prefix that is on the link. RFC 4861 6.3.4-c.
     fn learn_on_link(&mut self, prefix: &Prefix, now: Instant, budget: &mut Budget) {
         let Some(cidr) = Cidr::new(IpAddr::V6(prefix.prefix), prefix.prefix_len) else { return };
         let (cidr, expires) = (cidr.network(), until(now, prefix.valid_s));
@@ -216,7 +217,7 @@ impl Routers {
         }
     }
 
-    /// RFC 4191 3-a.
+    /// Add, renew or remove a route. RFC 4191 3-a.
     fn learn_route(&mut self, route: Specific, now: Instant, budget: &mut Budget) {
         let like = |r: &Specific| (r.dest, r.via) == (route.dest, route.via);
         match self.specific.iter().position(like) {
@@ -251,7 +252,7 @@ impl Routers {
         lists.chain(self.domains.iter().map(|d| d.1)).min().unwrap_or(Instant::NEVER)
     }
 
-    /// A router does not answer, or answers again. `true` if that changes anything.
+    /// Note that a router does not answer, or answers again. `true` if that changes anything.
     /// RFC 4861 6.3.6-a.
     pub fn set_silent(&mut self, ip: Ipv6Addr, is_silent: bool) -> bool {
         match self.routers.iter_mut().find(|r| r.ip == ip && r.is_silent != is_silent) {
@@ -263,7 +264,8 @@ impl Routers {
         }
     }
 
-    /// Forget a router that says it is none (RFC 4861 section 7.2.5). `true` if it was one.
+    /// Forget a router that announces that it is none (RFC 4861 section 7.2.5). `true` if it was
+    /// one.
     /// RFC 4861 7.2.5-b.
     pub fn forget_router(&mut self, ip: Ipv6Addr) -> bool {
         let before = self.routers.len() + self.specific.len();
@@ -292,8 +294,8 @@ impl Routers {
     }
 
     /// The resulting routes over `port`: networks on the link, and for each other destination the
-    /// route of the best router. A router that answers comes before one that does not, then the
-    /// preference decides, then the order in which they became known.
+    /// route of the best router. A router that answers is preferred to one that does not; then the
+    /// preference decides, then the order in which the routers became known.
     /// RFC 4861 6.3.6-a, RFC 4191 3-a.
     pub fn routes(&self, port: u16) -> Vec<Route> {
         let route = |dest: Cidr, via: Option<Ipv6Addr>, expires| Route {
@@ -319,15 +321,15 @@ impl Routers {
                 None => best.push((one, rank)),
             }
         }
-        // On-link determination comes first (RFC 4861 section 5.2).
+        // A prefix that is on the link needs no router (RFC 4861 section 5.2).
         best.retain(|(one, _)| !self.on_link.iter().any(|p| p.prefix == one.dest));
         routes.extend(best.into_iter().map(|(r, _)| route(r.dest, Some(r.via), r.expires)));
         routes
     }
 }
 
-/// Keep `item` until `expires`; at the limit the one that expires first gives way, if that is
-/// before the new one.
+/// Keep `item` until `expires`. At the limit it replaces the item that expires first, if that
+/// expires before the new one.
 /// RFC 8106 5.3.1-a.
 fn keep<T: PartialEq>(
     list: &mut Vec<(T, Instant)>,

@@ -1,8 +1,8 @@
 //! Selects the source address of a packet, and the order in which to try a host's addresses.
 //!
 //! Called by: `stack/addresses.rs` for every socket that is bound to no address, and by programs
-//! that resolved a name. RFC 6724, with the policy table of its section 2.1. IPv4 sources follow
-//! BSD and Linux: the address whose network has the next hop.
+//! that have resolved a name. RFC 6724, with the policy table of its section 2.1. The choice of
+//! IPv4 sources follows BSD and Linux: the address in whose network the next hop is.
 
 use core::cmp::Ordering;
 use core::net::{IpAddr, Ipv6Addr};
@@ -44,7 +44,7 @@ pub fn scope(ip: IpAddr) -> Scope {
     }
 }
 
-/// Does an address have a meaning on one link only, so that its port has to be known?
+/// Is an address only meaningful on one link, so that its port has to be known?
 #[inline]
 pub fn is_link_scoped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local() || is_link_multicast(a))
@@ -54,7 +54,7 @@ fn is_link_multicast(ip: Ipv6Addr) -> bool {
     ip.is_multicast() && scope(IpAddr::V6(ip)) <= Scope::LinkLocal
 }
 
-/// Prefix, its length, precedence, label.
+/// A prefix, its length, its precedence, its label.
 type Policy = (Ipv6Addr, u8, u8, u8);
 
 /// The default policy table, RFC 6724 section 2.1; longest prefix first.
@@ -70,7 +70,7 @@ const POLICIES: [Policy; 9] = [
     (Ipv6Addr::UNSPECIFIED, 0, 40, 1),
 ];
 
-/// An address as the policy table has it: IPv4 as `::ffff:a.b.c.d`.
+/// An address in the form of the policy table: IPv4 as `::ffff:a.b.c.d`.
 fn mapped(ip: IpAddr) -> Ipv6Addr {
     match ip {
         IpAddr::V4(a) => a.to_ipv6_mapped(),
@@ -89,8 +89,8 @@ fn common_prefix_len(a: Ipv6Addr, b: Ipv6Addr) -> u8 {
     (a.to_bits() ^ b.to_bits()).leading_zeros() as u8
 }
 
-/// The source address for packets to `dst` by `next_hop`, of the addresses of the port that they
-/// leave by. `None` if none of the same version is usable.
+/// The source address for packets to `dst` by `next_hop`. `addresses` are those of the port by
+/// which they leave. `None` if no address of the same version is usable.
 pub fn source<'a>(
     addresses: impl Iterator<Item = &'a Address>,
     dst: IpAddr,
@@ -98,7 +98,7 @@ pub fn source<'a>(
 ) -> Option<IpAddr> {
     let same = |a: &&Address| a.is_usable() && a.ip().is_ipv4() == dst.is_ipv4();
     let candidates = addresses.filter(same);
-    // The first of equals wins, in either version.
+    // Of equal addresses the first is chosen, in either version.
     let best = match dst {
         IpAddr::V4(_) => candidates.reduce(|a, b| if beats_v4(b, a, next_hop) { b } else { a }),
         IpAddr::V6(_) => candidates.reduce(|a, b| if beats_v6(b, a, dst) { b } else { a }),
@@ -112,7 +112,8 @@ fn beats_v4(new: &Address, old: &Address, next_hop: IpAddr) -> bool {
 }
 
 /// RFC 6724 section 5, the rules in their order. Rule 4 (home addresses) and rule 5.5 (the prefix
-/// of the next hop) do not apply; rule 5 always holds, because all candidates are of one port.
+/// of the next hop) do not apply; rule 5 always holds, because all candidates are addresses of one
+/// port.
 /// RFC 6724 5-a, 5-b, 5-c, 5-d, 5-e, 5-f.
 fn beats_v6(new: &Address, old: &Address, dst: IpAddr) -> bool {
     if new.ip() == dst || old.ip() == dst {
@@ -142,8 +143,9 @@ fn beats_v6(new: &Address, old: &Address, dst: IpAddr) -> bool {
     near(new) > near(old)
 }
 
-/// Sort the addresses of a host, the first to try first, RFC 6724 section 6; `source` is the
-/// address that packets to it would be from, `None` if there is no route. Equals keep their order.
+/// Sort the addresses of a host so that the first is to be tried first, RFC 6724 section 6. The
+/// second element of each pair is the source address of packets to it, or `None` if there is no
+/// route. Equal addresses keep their order.
 /// RFC 6724 6-a, 6-b, 6-c.
 pub fn order_destinations(destinations: &mut [(IpAddr, Option<IpAddr>)]) {
     destinations.sort_by(compare_destinations);
@@ -162,7 +164,7 @@ fn compare_destinations(a: &(IpAddr, Option<IpAddr>), b: &(IpAddr, Option<IpAddr
         (IpAddr::V6(dst), IpAddr::V6(src)) => common_prefix_len(dst, src).min(64),
         _ => 0,
     };
-    // Rules 2, 5, 6, 8 and 9. Whether a source is deprecated (3), a home address (4) or of a
+    // Rules 2, 5, 6, 8 and 9. Whether a source is deprecated (3), a home address (4) or that of a
     // tunnel (7) is not known here.
     same_scope(b, b_src)
         .cmp(&same_scope(a, a_src))

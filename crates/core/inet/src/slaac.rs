@@ -9,8 +9,8 @@ use base::{Duration, Instant, KeyedHash, MacAddr};
 
 /// Bits of the prefix, and of the interface identifier.
 pub const PREFIX_LEN: u8 = 64;
-/// How many identifiers are tried before one of a prefix is given up: IDGEN_RETRIES of RFC 7217
-/// section 7, TEMP_IDGEN_RETRIES of RFC 8981 section 3.8.
+/// How many identifiers are tried in a prefix before no address is made in it: IDGEN_RETRIES of RFC
+/// 7217 section 7, TEMP_IDGEN_RETRIES of RFC 8981 section 3.8.
 pub const TRIES_MAX: u8 = 3;
 /// RFC 4862 section 5.5.3: an advertisement cannot shorten the lifetime of an address below this.
 const TWO_HOURS: Duration = Duration::from_secs(2 * 3_600);
@@ -28,8 +28,8 @@ pub const REGENERATE_BEFORE: Duration = Duration::from_secs(5);
 /// How interface identifiers are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Identifiers {
-    /// A keyed hash of the prefix: the same on every visit to a network, another on each network.
-    /// RFC 7217, recommended by RFC 8064.
+    /// From a keyed hash of the prefix: the identifier is the same on every visit to a network, and
+    /// another on each network. RFC 7217, recommended by RFC 8064.
     #[default]
     StablePrivacy,
     /// From the link address, by which a host can be recognised in every network. RFC 4291 appendix
@@ -49,7 +49,7 @@ pub fn eui64(mac: MacAddr) -> u64 {
     u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
-/// The identifier of RFC 7217 for a prefix, the port's link address being Net_Iface; `counter` is
+/// The identifier of RFC 7217 for a prefix. The port's link address is Net_Iface; `counter` is
 /// DAD_Counter, the number of identifiers that turned out to be another host's.
 /// RFC 7217 5-a.
 pub fn stable(secret: &KeyedHash, prefix: Ipv6Addr, mac: MacAddr, counter: u8) -> u64 {
@@ -60,19 +60,20 @@ pub fn stable(secret: &KeyedHash, prefix: Ipv6Addr, mac: MacAddr, counter: u8) -
     first_free(|n| secret.hash_2_4([TAG, high, interface, u64::from(counter), n]))
 }
 
-/// A random identifier, RFC 8981 section 3.3.1; `draw` gives random numbers.
+/// A random identifier, RFC 8981 section 3.3.1; `draw` returns random numbers.
 pub fn random(draw: impl FnMut(u64) -> u64) -> u64 {
     first_free(draw)
 }
 
-/// RFC 7217 5-b.
+/// The first candidate that is not reserved. RFC 7217 5-b.
 fn first_free(mut candidate: impl FnMut(u64) -> u64) -> u64 {
-    // One in 2^57 is reserved: a hundred in a row means that the numbers are not random.
+    // One identifier in 2^57 is reserved. A hundred in a row would mean that the numbers are not
+    // random.
     (0..100).map(&mut candidate).find(|&id| !is_reserved(id)).unwrap_or(1 << 32)
 }
 
-/// Is the identifier reserved: the subnet-router anycast address, those of anycast (RFC 2526), and
-/// those of IANA's Ethernet block (RFC 5453)?
+/// Is the identifier reserved: that of the subnet-router anycast address, one for anycast (RFC
+/// 2526), or one of IANA's Ethernet block (RFC 5453)?
 pub fn is_reserved(identifier: u64) -> bool {
     const ANYCAST: core::ops::RangeInclusive<u64> = 0xfdff_ffff_ffff_ff80..=0xfdff_ffff_ffff_ffff;
     identifier == 0 || ANYCAST.contains(&identifier) || identifier >> 24 == 0x02_005e_fffe
@@ -86,9 +87,9 @@ pub fn until(now: Instant, seconds: u32) -> Instant {
     }
 }
 
-/// How long an address that was valid until `old` is valid after an advertisement: it can be
-/// extended at once, and shortened to two hours at most, so that a forged advertisement does not
-/// take an address away.
+/// Until when an address that was valid until `old` is valid after an advertisement. The lifetime
+/// can be extended at once, but not be shortened to less than two hours, so that a forged
+/// advertisement does not take an address away.
 /// RFC 4862 5.5.3-e.
 pub fn valid_until(old: Instant, advertised: Instant, now: Instant) -> Instant {
     let least = now + TWO_HOURS;
@@ -119,7 +120,7 @@ mod tests {
         let (one, two) = (KeyedHash::new(1, 2), KeyedHash::new(1, 3));
         let here = ip("2001:db8:1::");
         let id = stable(&one, here, MAC, 0);
-        assert_eq!(id, stable(&one, ip("2001:db8:1::99"), MAC, 0), "the prefix alone counts");
+        assert_eq!(id, stable(&one, ip("2001:db8:1::99"), MAC, 0), "more than the prefix counts");
         let others = [
             stable(&two, here, MAC, 0),
             stable(&one, ip("2001:db8:2::"), MAC, 0),

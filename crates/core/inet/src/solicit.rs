@@ -1,7 +1,7 @@
 //! The times at which router solicitations are sent.
 //!
 //! Called by: `stack/autoconf/router.rs`. RFC 4861 section 6.3.7 (the first after a random delay),
-//! RFC 7559 section 2 (then again and again, ever more rarely, until a router answers).
+//! RFC 7559 section 2 (then again at growing intervals, until a router answers).
 
 use base::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const MOST: Duration = Duration::from_secs(3_600);
 #[derive(Clone, Copy, Debug)]
 pub struct Solicit {
     due: Instant,
-    /// The time between the last one and the next; zero before the first.
+    /// The time between the last solicitation and the next; zero before the first.
     interval: Duration,
 }
 
@@ -26,13 +26,13 @@ impl Solicit {
         Solicit { due: at, interval: Duration::ZERO }
     }
 
-    /// When the next is due.
+    /// When the next solicitation is due.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// A solicitation was sent at `now`; the next one is due after twice the time, give or take a
-    /// tenth, as `random` decides. RFC 7559 2-a.
+    /// A solicitation was sent at `now`. The next one is due after twice the previous interval,
+    /// changed by up to a tenth by `random`. RFC 7559 2-a.
     pub fn sent(&mut self, now: Instant, random: u64) {
         let doubled = self.interval + self.interval;
         let base = if self.interval == Duration::ZERO { FIRST } else { doubled.min(MOST) };

@@ -1,4 +1,4 @@
-//! UDP: checks the header of a received datagram, writes header and checksum of one to send.
+//! UDP: checks the header of a received datagram, and writes the header and checksum of a sent one.
 //!
 //! Called by: `stack`. RFC 768, RFC 8200 section 8.1, RFC 6935.
 
@@ -11,9 +11,10 @@ use wire::{protocol, udp};
 use crate::Ip;
 use crate::flow::Addrs;
 
-/// Check a datagram; `transport` is the IP payload, UDP header first. Returns the header; the UDP
-/// payload is `transport[8..length]`. A checksum of zero is none: over IPv4 that is fine, over IPv6
-/// the caller knows whether the port takes such datagrams (RFC 6935 section 5).
+/// Check a datagram. `transport` is the IP payload, which begins with the UDP header. Returns the
+/// header; the UDP payload is `transport[8..length]`. A checksum of zero means none. Over IPv4 that
+/// is valid; over IPv6 the caller has to know whether the port accepts such datagrams (RFC 6935
+/// section 5).
 ///
 /// # Errors
 /// [`DropReason::UdpShort`], [`DropReason::UdpChecksum`].
@@ -43,16 +44,15 @@ pub fn udp_input<A: Addrs>(
     Ok(header)
 }
 
-/// The sum of the fields that all datagrams between two ends have in common: addresses, protocol
-/// and ports.
+/// The sum of the fields that all datagrams between two ends share: addresses, protocol and ports.
 pub fn flow_sum(src: SocketAddr, dst: SocketAddr) -> Sum {
     crate::ip_input::pseudo_sum(src.ip(), dst.ip(), protocol::UDP)
         .plus(Sum::of_be16(src.port()))
         .plus(Sum::of_be16(dst.port()))
 }
 
-/// The header of a datagram of `payload_len` bytes whose checksum a device finishes: the field has
-/// the sum of the pseudo-header (VIRTIO 1.2 section 5.1.6.2).
+/// The header of a datagram of `payload_len` bytes whose checksum a device finishes. Its checksum
+/// field contains the sum of the pseudo-header (VIRTIO 1.2 section 5.1.6.2).
 #[inline(always)]
 pub fn unfinished_header(
     (src_port, dst_port): (u16, u16),
@@ -67,9 +67,9 @@ pub fn unfinished_header(
     bytes
 }
 
-/// The header of a datagram of `payload_len` bytes, at most 65,527; `flow` is [`flow_sum`],
-/// `payload` the payload's sum. Without `payload` the checksum is zero (none), which IPv6 receivers
-/// refuse unless they asked for it.
+/// The header of a datagram of `payload_len` bytes, at most 65,527. `flow` is [`flow_sum`],
+/// `payload` the payload's sum. If `payload` is `None`, the checksum is zero (none), which IPv6
+/// receivers refuse unless they have allowed it.
 #[inline(always)]
 pub fn header(
     (src_port, dst_port): (u16, u16),
@@ -79,7 +79,7 @@ pub fn header(
 ) -> [u8; udp::HEADER_LEN] {
     let length = (udp::HEADER_LEN + payload_len) as u16;
     let checksum = payload.map_or([0, 0], |payload| {
-        // The length is in the pseudo-header and in the header.
+        // The length is counted twice: it is in the pseudo-header and in the header.
         let lengths = Sum::of_be16(length).plus(Sum::of_be16(length));
         udp::checksum_field(flow.plus(lengths).plus(payload))
     });

@@ -1,27 +1,27 @@
-//! Size classes. A buffer object is [header: one line][headroom: two lines][payload: n lines], so
-//! the payload starts on a cache line. Every stride is an odd number of lines, so that the headers
-//! of adjacent objects do not fall into the same cache set.
+//! Size classes. A buffer object is [header: one cache line][headroom: two lines][payload: n
+//! lines], so the payload starts on a cache line. Every stride is an odd number of lines, so that
+//! the headers of adjacent objects do not fall into the same set of the cache.
 
-/// Bytes in front of the payload of a fresh buffer, for headers: Ethernet with two tags (22),
-/// IPv6 (40) and TCP with all its options (60) fit.
+/// Bytes of a new buffer in front of its payload, for headers: Ethernet with two tags (22), IPv6
+/// (40) and TCP with all its options (60) fit.
 pub const HEADROOM: usize = 128;
 
-/// A cache line. Under loom, whose cells are larger, enough for a header.
+/// Bytes of a cache line. Under loom, whose cells are larger, enough bytes for a header.
 pub(crate) const LINE: usize = if cfg!(loom) { 4096 } else { 64 };
 
-/// The kind of memory behind an mbuf.
+/// The size and kind of the memory that an mbuf's header describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
-    /// A header alone that points into another buffer's cluster.
+    /// A header without a cluster, which points into another buffer's cluster.
     Share = 0,
-    /// 1,920 bytes behind the headroom: an Ethernet frame.
+    /// 1,920 bytes after the headroom: an Ethernet frame.
     K2 = 1,
-    /// 3,968 bytes behind the headroom.
+    /// 3,968 bytes after the headroom.
     K4 = 2,
-    /// 16,256 bytes behind the headroom.
+    /// 16,256 bytes after the headroom.
     K16 = 3,
-    /// 65,664 bytes behind the headroom: the largest IP packet.
+    /// 65,664 bytes after the headroom: the largest IP packet.
     K64 = 4,
 }
 
@@ -29,7 +29,8 @@ impl Class {
     pub(crate) const COUNT: usize = 5;
     pub(crate) const CLUSTERS: [Class; 4] = [Class::K2, Class::K4, Class::K16, Class::K64];
 
-    /// The smallest class that holds `bytes` behind its headroom, or `None` past 65,664.
+    /// The smallest class that has room for `bytes` after the headroom. `None` for more than
+    /// 65,664.
     #[inline]
     pub const fn for_len(bytes: usize) -> Option<Class> {
         if bytes <= Class::K2.capacity() {
@@ -55,7 +56,7 @@ impl Class {
         Class::LINES[self as usize] as usize * LINE
     }
 
-    /// Bytes of cluster, headroom included.
+    /// Bytes of the cluster, headroom included.
     #[inline(always)]
     pub(crate) const fn cluster(self) -> usize {
         self.stride() - LINE
@@ -71,7 +72,7 @@ impl Class {
         capacities
     };
 
-    /// Bytes behind the headroom.
+    /// Bytes after the headroom.
     #[inline(always)]
     pub const fn capacity(self) -> usize {
         Class::CAPACITIES[self as usize] as usize

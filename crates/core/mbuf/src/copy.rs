@@ -2,8 +2,8 @@
 //!
 //! Called by: the code that copies data to and from users and devices. Copies of 256 bytes and more
 //! use 32-byte vectors with aligned stores, if the machine has AVX2. The C library takes up to a
-//! third longer for 1448 bytes, most if source and destination have nearly equal offsets in a page;
-//! past 4 KB it uses a string instruction that costs a tenth more (docs/perf.md).
+//! third longer for 1448 bytes, most if source and destination have nearly equal offsets in a page.
+//! Above 4 KB it uses a string instruction that costs a tenth more (docs/perf.md).
 #![allow(unsafe_code)]
 
 /// Shorter copies use the C library.
@@ -45,8 +45,8 @@ mod vectors {
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), words) }
     }
 
-    /// Both slices have equal length, at least a block. The first and the last vector may overlap
-    /// those between them, which are stored aligned.
+    /// Both slices must have equal length, at least a block. The first and the last vector may
+    /// overlap the vectors between them, which are stored aligned.
     #[target_feature(enable = "avx2")]
     pub(super) fn copy(from: &[u8], to: &mut [u8]) {
         let ends = (from.first_chunk(), from.last_chunk());

@@ -1,8 +1,8 @@
 //! A field of a header, read and written through a shared reference.
 //!
-//! Called by: the holder of the handle, and the pool for the count. Two threads may have references
-//! to one header, the holder's and the pool's; they access different fields (see `lib.rs`). With
-//! `--cfg loom`, loom detects a violation.
+//! Called by: the holder of a handle, and the pool for the reference count. Two threads may have
+//! references to one header: the holder's and the pool's. They access different fields (see
+//! `lib.rs`). With `--cfg loom`, loom detects a violation.
 #![allow(unsafe_code)]
 
 #[cfg(not(loom))]

@@ -1,9 +1,9 @@
-//! Buffers in memory that a kernel or a device shares with us, and writes received frames straight
-//! into (UMEM of AF_XDP).
+//! Buffers in memory that a kernel or a device shares with us, and into which it writes received
+//! frames (UMEM of AF_XDP).
 //!
-//! Called by: devices, which provide the memory, lend buffers of it, and get them back filled as
-//! mbufs. These mbufs are like any other: they may be held, shared and freed anywhere. The memory
-//! is kept until the last of them is freed.
+//! Called by: devices, which provide the memory, lend buffers of it to the kernel, and get them
+//! back as mbufs when they are filled. These mbufs are like any other: they may be kept, shared and
+//! freed anywhere. The memory is kept until the last of them is freed.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -20,9 +20,9 @@ use crate::store::{Header, Shared, Store};
 pub struct FrameLayout {
     /// The size class of a buffer.
     pub class: Class,
-    /// Bytes from one buffer to the next, a multiple of a cache line. An odd number of lines
-    /// spreads headers over the sets of a cache; the stride of [`FrameLayout::of`] is such a
-    /// number.
+    /// Bytes from one buffer to the next, a multiple of a cache line. If the stride is an odd
+    /// number of lines, headers are spread over the sets of a cache; that of [`FrameLayout::of`]
+    /// is.
     pub stride: usize,
 }
 
@@ -50,8 +50,8 @@ impl Frames {
     /// Bytes at the start of each buffer that are reserved for its header, even while it is lent.
     pub const RESERVED: usize = LINE;
 
-    /// As many buffers as fit the memory, all free; `None` if none fits, or if stride or alignment
-    /// is invalid.
+    /// Lay out as many buffers as fit the memory, all free. `None` if none fits, or if stride or
+    /// alignment is invalid.
     pub fn new(layout: FrameLayout, memory: impl Memory) -> Option<Frames> {
         let FrameLayout { class, stride } = layout;
         let (start, bytes) = (memory.start(), memory.bytes());
@@ -81,17 +81,17 @@ impl Frames {
         self.store.held_bytes
     }
 
-    /// Free buffers, as of the last [`Frames::collect`].
+    /// Number of free buffers, at the last [`Frames::collect`].
     pub fn idle(&self) -> usize {
         self.lent.len() - self.store.outstanding
     }
 
-    /// Buffers in use as mbufs, as of the last [`Frames::collect`].
+    /// Number of buffers in use as mbufs, at the last [`Frames::collect`].
     pub fn held(&self) -> usize {
         self.store.outstanding - self.lent_count
     }
 
-    /// Take the mbufs that were freed elsewhere.
+    /// Collect the mbufs that were freed elsewhere.
     #[inline]
     pub fn collect(&mut self) {
         let head = self.shared.take_returned();
@@ -110,9 +110,9 @@ impl Frames {
         Some(offset as u64)
     }
 
-    /// The `len` bytes at `offset` of a lent buffer, as the borrower filled them, and the offset of
-    /// the buffer, to lend it again. `None` if the buffer is not lent or does not contain these
-    /// bytes.
+    /// Returns the `len` bytes at `offset` of a lent buffer, which the borrower has filled, and the
+    /// offset of the buffer, to lend it again. `None` if the buffer is not lent or does not contain
+    /// these bytes.
     ///
     /// # Safety
     /// Nobody else writes to the buffer while the bytes are borrowed.
@@ -122,15 +122,15 @@ impl Frames {
         if !self.lent[index] || !self.holds(at, len) {
             return None;
         }
-        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract nobody writes
-        // to it.
+        // SAFETY: inside a lent buffer and after its header (`holds`); by contract nobody writes to
+        // it.
         let bytes =
             unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(offset as usize), len) };
         Some((bytes, offset - at as u64))
     }
 
-    /// The `len` bytes at `offset` of a lent buffer, for us to fill; `None` if the buffer is not
-    /// lent or does not contain them.
+    /// Returns the `len` bytes at `offset` of a lent buffer, for us to fill. `None` if the buffer
+    /// is not lent or does not contain these bytes.
     ///
     /// # Safety
     /// Nobody else reads or writes the buffer while the room is borrowed.
@@ -139,15 +139,15 @@ impl Frames {
         if !self.lent[index] || !self.holds(at, len) {
             return None;
         }
-        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract exclusive.
+        // SAFETY: inside a lent buffer and after its header (`holds`); by contract exclusive.
         let room = unsafe {
             core::slice::from_raw_parts_mut(self.start.as_ptr().add(offset as usize), len)
         };
         Some(room)
     }
 
-    /// A lent buffer comes back with `len` bytes at `offset`, as an mbuf. `None` if it was not
-    /// lent, or if it does not contain the bytes; in that case it becomes free.
+    /// Turn a lent buffer with `len` bytes at `offset` into an mbuf. `None` if the buffer was not
+    /// lent, or if it does not contain these bytes; in the second case it becomes free.
     ///
     /// # Safety
     /// The borrower neither reads nor writes the buffer any more.
@@ -172,7 +172,7 @@ impl Frames {
         None
     }
 
-    /// Free an mbuf; faster than dropping it if it is one of these buffers.
+    /// Free an mbuf. This is faster than dropping it if it is one of these buffers.
     #[inline]
     pub fn free(&mut self, mbuf: Mbuf) {
         if core::ptr::eq(mbuf.header().owner.as_ptr(), Arc::as_ptr(&self.shared)) {
@@ -189,7 +189,7 @@ impl Frames {
         (index < self.lent.len()).then_some((index, at))
     }
 
-    /// Are `len` bytes from `at` on inside a buffer and behind its header?
+    /// Are `len` bytes, beginning at `at`, inside a buffer and after its header?
     #[inline(always)]
     fn holds(&self, at: usize, len: usize) -> bool {
         let class = self.layout.class.stride();

@@ -1,8 +1,10 @@
-//! Copies one set of headers in front of many payloads, and makes a share of each payload to send.
+//! Copies one set of headers in front of many payloads, and makes a share of each payload to send
+//! it.
 //!
-//! Called by: the stack, for a run of segments with nearly equal headers. The payloads of a run
-//! mostly have equal header words (length, count, flags, class), so one comparison replaces the
-//! checks of [`Pool::share_for_send`]. A payload that differs takes the general path.
+//! Called by: the stack, for a run of segments with nearly equal headers. The mbuf headers of a
+//! run's payloads mostly have equal fields (length, count, flags, class), which are compared as one
+//! word. This comparison replaces the checks of [`Pool::share_for_send`]. A payload that differs
+//! takes the general path.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -29,15 +31,16 @@ type Chunks = [Chunk; FRONT_MAX / size_of::<Chunk>()];
 pub struct Front {
     chunks: Chunks,
     len: usize,
-    /// Metadata of the frame itself, not of its payload.
+    /// Metadata of the frame, not of its payload.
     framing: u64,
     flags: u8,
     like: Like,
 }
 
-/// Header words (see [`held`]) of payloads that need no further check, and of their shares.
+/// The words (see [`held`]) in the headers of payloads that need no further check, and of their
+/// shares.
 struct Like {
-    /// The word of a payload with one handle, and nothing but headroom in front.
+    /// The word of a payload with one handle and nothing but headroom in front of its data.
     alone: u64,
     /// The word of the same payload when it has two handles.
     kept: u64,
@@ -46,7 +49,7 @@ struct Like {
 }
 
 impl Front {
-    /// The headers of `frame`, which was made from `payload`, to put in front of similar payloads.
+    /// The headers of `frame`, which was made from `payload`, to copy in front of similar payloads.
     /// `None` if they are too long, or if other handles may write them.
     #[inline(always)]
     pub fn of(frame: &Mbuf, payload: &Mbuf) -> Option<Front> {
@@ -75,7 +78,7 @@ impl Front {
         self.len
     }
 
-    /// The headers at the end of an array, with the bytes copied from before them.
+    /// The headers, at the end of an array that begins with the bytes before them.
     fn headers(&self) -> [u8; FRONT_MAX] {
         let mut headers = [0; FRONT_MAX];
         // SAFETY: the array has as many bytes as the chunks, and chunks are plain bytes.
@@ -89,7 +92,7 @@ impl Like {
     #[inline(always)]
     fn of(payload: &Mbuf, frame: &Mbuf) -> Like {
         let (p, f) = (payload.header(), frame.header());
-        // For a share a word that no header has: a count of 0 without the flag SHARED.
+        // A share gets a word that no header has: a count of 0 without the flag SHARED.
         let refs = if p.class == Class::Share { 0 } else { 1 };
         let own = p.flags.get();
         let asked = f.flags.get() & Flags::CSUM_PARTIAL;
@@ -119,7 +122,7 @@ unsafe fn write(to: *mut Chunk, [a, b, c, d, e, f]: Chunks) {
     }
 }
 
-/// A pool lent for making many shares.
+/// A pool that is borrowed to make many shares.
 pub struct Shares<'p> {
     pool: &'p mut Pool,
     /// The pool's free list of shares; the pool's own list is empty meanwhile.
@@ -128,16 +131,16 @@ pub struct Shares<'p> {
 }
 
 impl Pool {
-    /// Make many shares.
+    /// Let `work` make many shares.
     #[inline(always)]
     pub fn shares<R>(&mut self, work: impl FnOnce(&mut Shares) -> R) -> R {
         let free = self.store.free[Class::Share as usize].take();
-        // Passed by reference, so that it cannot be forgotten and its drop always updates the
+        // Passed by reference, so that `work` cannot forget it and its drop always updates the
         // count.
         work(&mut Shares { pool: self, free, taken: 0 })
     }
 
-    /// [`Shares::behind`] for any payload. `None` if there is no memory.
+    /// Shares any payload as [`Shares::behind`] does. Returns `None` if there is no memory.
     #[cold]
     pub fn share_behind(
         &mut self,
@@ -162,9 +165,9 @@ impl Pool {
 
 impl Shares<'_> {
     /// [`Pool::share_for_send`] with headers in front, which `fill` may change: the headers are at
-    /// the end of the array that `fill` gets, and the bytes before them land in the headroom.
-    /// `None` if the payload is not like that of [`Front::of`], or the free list is empty: then use
-    /// [`Pool::share_behind`].
+    /// the end of the array that `fill` gets, and the bytes before them are written to the
+    /// headroom. `None` if the payload is not like that of [`Front::of`], or if the free list is
+    /// empty: then call [`Pool::share_behind`].
     #[inline(always)]
     pub fn behind(
         &mut self,
@@ -202,7 +205,7 @@ impl Shares<'_> {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
-    /// As `Store::take`, but without a prefetch: the next share is close by.
+    /// Like `Store::take`, but without a prefetch: the next share is close by.
     #[inline(always)]
     fn take(&mut self) -> Option<NonNull<Header>> {
         let header = self.free?;
@@ -225,7 +228,7 @@ const HELD_AT: usize = core::mem::offset_of!(Header, len);
 const FRAMING_AT: usize = core::mem::offset_of!(Header, meta) + core::mem::offset_of!(Meta, csum);
 const _: () = assert!(cfg!(loom) || HELD_AT == LINE - 8 && FRAMING_AT == LINE - 16);
 
-/// Length, count, flags and class of a header as one word, as in memory.
+/// Length, count, flags and class of a header as one word, as it is in memory.
 #[inline(always)]
 fn held(len: u32, refs_or_private_end: u16, flags: u8, class: Class) -> u64 {
     let low = (u64::from(refs_or_private_end), u64::from(flags), class as u64);
@@ -254,7 +257,7 @@ impl Header {
         unsafe { this.byte_add(HELD_AT).cast::<u64>().write(held) }
     }
 
-    /// The metadata of a frame itself as one word, as in memory: `csum`, `in_port`, `segment_size`
+    /// The metadata of a frame as one word, as it is in memory: `csum`, `in_port`, `segment_size`
     /// and `vlan`.
     #[inline(always)]
     fn framing(&self) -> u64 {

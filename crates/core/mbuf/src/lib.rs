@@ -1,8 +1,8 @@
-//! Packet buffers: [`Mbuf`], the [`Pool`] it is allocated from, the [`MbufQueue`] that links mbufs,
-//! and the [`SockBuf`] of a socket.
+//! Packet buffers: [`Mbuf`]; the [`Pool`] from which mbufs are allocated; the [`MbufQueue`], which
+//! links mbufs; and the [`SockBuf`] of a socket.
 //!
-//! Called by: everything that holds a packet. It knows no protocol. Sources: the 4.3BSD mbuf with
-//! clusters; the array, run and size cache of the 1989 Cray paper.
+//! Called by: all code that keeps a packet. This crate depends on no protocol. Sources: the 4.3BSD
+//! mbuf with clusters; the array, run and size cache of the 1989 Cray paper.
 //!
 //! # Ownership
 //! - An [`Mbuf`] is a unique handle; its metadata belongs to the holder, on any thread.

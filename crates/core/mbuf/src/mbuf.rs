@@ -1,7 +1,7 @@
-//! The mbuf handle, and the cache line of header behind it.
+//! The mbuf handle, and the methods that read and change the header it points to.
 //!
-//! Called by: everyone. The crate's head says what may be written through a handle;
-//! `writable_up_to`, `headers_mut` and `prepend` enforce it.
+//! Called by: all code that handles packets. The head of `lib.rs` defines what may be written
+//! through a handle; `writable_up_to`, `headers_mut` and `prepend` enforce it.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -12,7 +12,7 @@ use base::{Duration, Instant};
 use crate::class::{Class, HEADROOM, LINE};
 use crate::store::{self, Header};
 
-/// One-bit facts about a packet.
+/// Properties of a packet, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -20,26 +20,27 @@ impl Flags {
     pub(crate) const SHARED: u8 = 1;
     /// The device verified the transport checksum.
     pub const CSUM_VERIFIED: u8 = 2;
-    /// The transport checksum field holds a pseudo-header sum; a device is to finish it.
+    /// The transport checksum field contains the sum of the pseudo-header; a device is to finish
+    /// it.
     pub const CSUM_PARTIAL: u8 = 4;
     /// [`Mbuf::csum`] is the sum of the data.
     pub const SUMMED: u8 = 8;
-    /// The frame came by link-level broadcast or multicast.
+    /// The frame was sent to a broadcast or multicast MAC address.
     pub const LINK_GROUP: u8 = 16;
-    /// The sender asked for delivery at once after this data (PSH).
+    /// The sender asked for immediate delivery after this data (PSH).
     pub const PUSH: u8 = 32;
-    /// [`Mbuf::vlan`] holds a tag.
+    /// [`Mbuf::vlan`] contains a tag.
     pub const VLAN: u8 = 64;
     /// [`Mbuf::time`] is a departure time: the frame waits for it.
     pub const PACED: u8 = 128;
 }
 
-/// Below this many bytes, copying costs less than keeping the buffer.
+/// For fewer bytes than this, copying costs less than keeping the buffer.
 pub(crate) const SMALL: usize = 256;
 
 const _: () = assert!(size_of::<Option<Mbuf>>() == 8);
 
-/// A unique handle on a packet, or on a piece of one: 8 bytes.
+/// A unique handle of a packet, or of a part of one: 8 bytes.
 #[repr(transparent)]
 pub struct Mbuf {
     pub(crate) header: NonNull<Header>,
@@ -51,7 +52,7 @@ pub struct Mbuf {
 unsafe impl Send for Mbuf {}
 
 impl Drop for Mbuf {
-    /// Correct on any thread; [`crate::Pool::free`] is faster if the pool is available.
+    /// Works on any thread; [`crate::Pool::free`] is faster if the pool is available.
     fn drop(&mut self) {
         // SAFETY: the handle is unique and ends here; its owner outlives it (store::give_back).
         unsafe { store::give_back(self.header, self.header) }
@@ -89,7 +90,7 @@ impl Mbuf {
     metadata! {
         /// The port that received the packet.
         in_port, set_in_port: u16, in_port;
-        /// The mark for rules and filters.
+        /// The mark for routing rules and filters.
         mark, set_mark: u32, mark;
         /// The flow hash; 0 if none was computed.
         flow_hash, set_flow_hash: u32, flow_hash;
@@ -150,7 +151,7 @@ impl Mbuf {
         self.header().len.get() == 0
     }
 
-    /// The data; always contiguous.
+    /// The data, which is always contiguous.
     #[inline(always)]
     pub fn as_slice(&self) -> &[u8] {
         let h = self.header();
@@ -172,7 +173,7 @@ impl Mbuf {
     }
 
     /// The first `n` bytes for writing: the headers, which belong to this handle even if the
-    /// payload behind them is shared.
+    /// payload that follows them is shared.
     #[inline]
     pub fn headers_mut(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.len() || !self.writable_up_to(self.offset() + n) {
@@ -208,7 +209,7 @@ impl Mbuf {
         self.offset()
     }
 
-    /// Bytes of memory that this handle keeps from others: its whole cluster, or, if the cluster is
+    /// Bytes of memory that this handle keeps in use: its whole cluster, or, if the cluster is
     /// shared, the bytes up to the end of its data.
     #[inline]
     pub fn held_bytes(&self) -> usize {
@@ -218,7 +219,7 @@ impl Mbuf {
         self.header().class.cluster()
     }
 
-    /// Bytes behind the data that this handle may fill; 0 if the cluster is shared.
+    /// Bytes after the data that this handle may fill; 0 if the cluster is shared.
     #[inline]
     pub fn tailroom(&self) -> usize {
         if !self.is_exclusive() || self.header().class == Class::Share {
@@ -227,8 +228,8 @@ impl Mbuf {
         self.header().class.cluster() - self.offset() - self.len()
     }
 
-    /// Grow the data by `n` bytes at the front and return them for writing; `None` if there is no
-    /// room or it belongs to another handle.
+    /// Grow the data by `n` bytes at the front and return these bytes for writing. `None` if there
+    /// is no room or the room belongs to another handle.
     #[inline(always)]
     pub fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
         let offset = self.offset();
@@ -244,7 +245,7 @@ impl Mbuf {
         Some(unsafe { core::slice::from_raw_parts_mut(data, n) })
     }
 
-    /// The free bytes behind the data; [`Mbuf::extend`] then adds those that were filled.
+    /// The free bytes after the data. Once some are filled, [`Mbuf::extend`] makes them data.
     #[inline]
     pub fn tail_mut(&mut self) -> &mut [u8] {
         let room = self.tailroom();
@@ -268,7 +269,7 @@ impl Mbuf {
         Some(result)
     }
 
-    /// Append as much of `bytes` as fits; returns how many.
+    /// Append as much of `bytes` as fits; returns the number of bytes.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let tail = self.tail_mut();
         let n = bytes.len().min(tail.len());
@@ -277,13 +278,14 @@ impl Mbuf {
         n
     }
 
-    /// Is this so short that copying it costs less than keeping the buffer?
+    /// Is the data so short that copying it costs less than keeping the buffer?
     #[inline(always)]
     pub fn is_small(&self) -> bool {
         self.len() < SMALL
     }
 
-    /// Append all the data of `next`, or nothing: `false` if it is not small, or does not fit.
+    /// Append all the data of `next`, or none: `false` if `next` is not small, or its data does not
+    /// fit.
     pub fn absorb(&mut self, next: &Mbuf) -> bool {
         if !next.is_small() || self.tailroom() < next.len() {
             return false;
@@ -303,8 +305,8 @@ impl Mbuf {
         h.len.set(h.len.get() - n as u32);
     }
 
-    /// Keep `len` bytes from `from` on, or fewer if there are fewer: removes a header and the
-    /// padding at once.
+    /// Keep `len` bytes, beginning at `from`, or fewer if there are fewer. This removes a header
+    /// and the padding at once.
     #[inline(always)]
     pub fn keep(&mut self, from: usize, len: usize) {
         if from.saturating_add(len) > self.len() {
@@ -329,8 +331,8 @@ impl Mbuf {
         h.len.set(len.min(h.len.get() as usize) as u32);
     }
 
-    /// Put the start of an empty buffer's data `offset` bytes into the cluster, for a driver that
-    /// aligns headers. No effect past the headroom or on a buffer with data.
+    /// Let the data of an empty buffer begin `offset` bytes into its cluster, for a driver that
+    /// aligns headers. No effect if `offset` is beyond the headroom, or on a buffer with data.
     pub fn reserve_front(&mut self, offset: usize) {
         if self.is_empty() && self.is_exclusive() && offset <= HEADROOM {
             let start = self.cluster_start();

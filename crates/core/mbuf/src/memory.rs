@@ -1,11 +1,12 @@
 //! Memory that a device provides for buffers.
 //!
-//! Called by: devices implement it, `frames` lays buffers into it, `store` keeps it.
+//! Called by: `frames`, which lays out buffers in it; `store`, which keeps it. Devices implement
+//! it.
 #![allow(unsafe_code)]
 
 use core::ptr::NonNull;
 
-/// Memory for buffers: `bytes` from `start` on, aligned to a cache line.
+/// Memory for buffers: `bytes` bytes from `start` on, aligned to a cache line.
 ///
 /// # Safety
 /// Until it is dropped, the memory stays valid at the same address and length, and nothing else in

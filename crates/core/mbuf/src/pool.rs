@@ -1,8 +1,8 @@
 //! Pools: a LIFO free list per class, filled from slabs up to a limit in bytes.
 //!
 //! Called by: a stack, a device. A pool has one user at a time (`&mut self`), so free lists and
-//! reference counts need no atomics; other threads access the return list only. LIFO matters: the
-//! buffer freed last is still in the cache (27 to 32 ns a segment).
+//! reference counts need no atomics; other threads only access the return list. LIFO order matters:
+//! the buffer that was freed last is still in the cache, which saves 27 to 32 ns a segment.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -14,17 +14,17 @@ use crate::mbuf::Mbuf;
 use crate::reclaim::Attempts;
 use crate::store::{Header, Shared, Store, give_back_to};
 
-/// Handles of another pool that are returned in one batch.
+/// How many handles of another pool are returned in one batch.
 const RETURN_BATCH: usize = 32;
 
-/// Fewer handles than this are not returned while there is work: the atomic operations take 40 ns.
+/// While there is work, fewer handles than this are not returned: the atomic operations take 40 ns.
 const RETURN_FEW: usize = 4;
 
 /// Allocates [`Mbuf`]s.
 ///
-/// A pool takes memory from the system in slabs as needed, within the limit. Slabs are freed when
-/// the pool and the last of its handles are gone, or when they are unused and another class needs
-/// memory.
+/// A pool takes memory from the system in slabs as needed, within the limit. Slabs are freed after
+/// the pool and the last of its handles are dropped, or when they are unused and another class
+/// needs memory.
 ///
 /// ```
 /// # use wirespeed_mbuf as wirespeed;
@@ -43,12 +43,12 @@ pub struct Pool {
     limit_bytes: usize,
     exhausted: u64,
     reclaims: Attempts,
-    /// Another pool's handles to be returned, linked, with that pool.
+    /// Handles of another pool that are to be returned, in a linked list, with that pool.
     outbox: Option<Outbox>,
 }
 
-/// The outbox is kept when empty: the next handles mostly belong to the same pool, and keeping the
-/// `Arc` costs less than cloning and dropping it for every batch.
+/// The outbox is kept when its list is empty: the next handles mostly belong to the same pool, and
+/// keeping the `Arc` costs less than cloning and dropping it for every batch.
 struct Outbox {
     home: Arc<Shared>,
     list: Option<(NonNull<Header>, NonNull<Header>)>,
@@ -59,7 +59,7 @@ struct Outbox {
 unsafe impl Send for Pool {}
 
 impl Pool {
-    /// An empty pool that takes at most `limit_bytes` from the system.
+    /// An empty pool that takes at most `limit_bytes` bytes from the system.
     pub fn new(limit_bytes: usize) -> Pool {
         Pool {
             store: Store::default(),
@@ -71,8 +71,8 @@ impl Pool {
         }
     }
 
-    /// An empty buffer with room for `len` bytes behind its headroom; `None` past the limit (which
-    /// is counted) or for more than 65,664 bytes.
+    /// Returns an empty buffer with room for `len` bytes after its headroom. `None` if the limit is
+    /// reached (which is counted), or for more than 65,664 bytes.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Option<Mbuf> {
         self.alloc_class(Class::for_len(len)?)
@@ -101,8 +101,8 @@ impl Pool {
         self.alloc_filled_in(Class::for_len(len.max(n))?, n, fill)
     }
 
-    /// [`Pool::alloc_filled`] by class, for many buffers of one size; also `None` if `n` is more
-    /// than the capacity of `class`.
+    /// [`Pool::alloc_filled`] from a given class, for many buffers of one size; also `None` if `n`
+    /// is more than the capacity of `class`.
     #[inline(always)]
     pub fn alloc_filled_in<R>(
         &mut self,
@@ -115,7 +115,7 @@ impl Pool {
         }
         let header = self.take(class)?;
         // SAFETY: the header comes from a free list, so it and the cluster that follows it belong
-        // to this handle; `n` bytes fit behind the headroom (checked above).
+        // to this handle; `n` bytes fit after the headroom (checked above).
         let filled = unsafe {
             let data = header.as_ptr().cast::<u8>().add(LINE + HEADROOM);
             let filled = fill(core::slice::from_raw_parts_mut(data, n));
@@ -132,7 +132,7 @@ impl Pool {
     }
 
     /// The free list is empty. Tries, in this order: the return list, a new slab, a slab in place
-    /// of unused slabs, a buffer of a larger class.
+    /// of unused ones, a buffer of a larger class.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: Class) -> Option<NonNull<Header>> {
@@ -141,7 +141,7 @@ impl Pool {
             self.store.grow(class, self.limit_bytes, &self.shared);
         }
         if self.store.is_dry(class) && self.reclaims.admit(self.store.outstanding) {
-            // A walk takes long, so reclaim enough to make it worth while.
+            // Walking the free lists takes long, so reclaim enough to make it worth the time.
             let wanted = (class.stride() * class.slab_objects()).max(self.limit_bytes / 32);
             if self.store.reclaim(wanted) > 0 {
                 self.reclaims = Attempts::default();
@@ -157,8 +157,8 @@ impl Pool {
         header
     }
 
-    /// Return a handle. A handle of another pool joins a batch, which is returned by
-    /// [`Pool::flush`] or when it is full.
+    /// Return a handle to its pool. A handle of another pool joins a batch, which is returned when
+    /// it is full, or by [`Pool::flush`].
     #[inline(always)]
     pub fn free(&mut self, mbuf: Mbuf) {
         let header = mbuf.into_raw();
@@ -172,7 +172,7 @@ impl Pool {
         }
     }
 
-    /// [`Pool::free`] for each mbuf; fast if most are this pool's.
+    /// [`Pool::free`] for each mbuf. Fast if most of them belong to this pool.
     #[inline(always)]
     pub fn free_all(&mut self, mbufs: impl Iterator<Item = Mbuf>) {
         let ours = Arc::as_ptr(&self.shared);
@@ -241,8 +241,8 @@ impl Pool {
         }
     }
 
-    /// Return the other pool's handles that wait in the batch; call this when there is nothing else
-    /// to do.
+    /// Return the handles of another pool that wait in the batch. Call this when there is nothing
+    /// else to do.
     #[inline]
     pub fn flush(&mut self) {
         if let Some(out) = &mut self.outbox
@@ -261,7 +261,7 @@ impl Pool {
         self.outbox.as_ref().is_some_and(|out| out.list.is_some())
     }
 
-    /// [`Pool::flush`], but only if several handles wait; called once a burst.
+    /// [`Pool::flush`], but only if several handles wait. Called once a burst.
     #[inline]
     pub fn flush_many(&mut self) {
         if self.outbox.as_ref().is_some_and(|out| out.count >= RETURN_FEW) {
@@ -269,8 +269,8 @@ impl Pool {
         }
     }
 
-    /// Take the handles that other threads and plain drops returned; returns how many. Called once
-    /// a burst, and when a free list is empty.
+    /// Collect the handles that other threads and plain drops have returned; returns their number.
+    /// Called once a burst, and when a free list is empty.
     #[inline]
     pub fn collect(&mut self) -> usize {
         let head = self.shared.take_returned();
@@ -278,7 +278,8 @@ impl Pool {
         unsafe { self.store.release_list(head) }
     }
 
-    /// A new exclusive buffer with these bytes; `None` past 65,664 bytes or without memory.
+    /// Returns a new exclusive buffer with these bytes; `None` for more than 65,664 bytes or
+    /// without memory.
     pub fn copy_of(&mut self, bytes: &[u8]) -> Option<Mbuf> {
         let mut mbuf = self.alloc(bytes.len())?;
         mbuf.append(bytes);
@@ -291,7 +292,7 @@ impl Pool {
         ptr::eq(mbuf.header().owner.as_ptr(), Arc::as_ptr(&self.shared))
     }
 
-    /// Handles in use, after [`Pool::collect`].
+    /// The number of handles in use. It calls [`Pool::collect`] first.
     pub fn outstanding(&mut self) -> usize {
         self.collect();
         self.store.outstanding
@@ -302,8 +303,8 @@ impl Pool {
         self.store.held_bytes
     }
 
-    /// Approximate bytes of the buffers in use: handles in use times the average object size. An
-    /// exact sum would cost time for every packet.
+    /// Approximate number of bytes of the buffers in use: the number of handles in use times the
+    /// average object size. An exact sum would cost time for every packet.
     pub fn in_use_bytes(&self) -> usize {
         let objects = self.store.objects.max(1) as u64;
         (self.store.held_bytes as u64 * self.store.outstanding as u64 / objects) as usize
@@ -314,7 +315,7 @@ impl Pool {
         self.limit_bytes
     }
 
-    /// Set the limit; memory already taken is kept.
+    /// Set the limit. Memory that was taken already is kept.
     pub fn set_limit_bytes(&mut self, limit_bytes: usize) {
         self.limit_bytes = limit_bytes;
     }

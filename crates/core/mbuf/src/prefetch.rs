@@ -1,12 +1,12 @@
 //! Prefetch hints.
 //!
-//! Called by: the stack, for a connection that was idle: without prefetching, its cache lines would
-//! be missed one after the other, which takes a dozen times as long; and by the free lists.
+//! Called by: the stack, for a connection that was idle (without prefetching, its cache lines would
+//! be missed one after the other, which takes a dozen times as long); and the free lists.
 #![allow(unsafe_code)]
 
 use crate::class::LINE;
 
-/// Prefetch all lines of `value`. Has no effect but on time.
+/// Prefetch all cache lines of `value`. This only affects time.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -19,7 +19,7 @@ pub fn prefetch<T>(value: &T) {
     let _ = (value, LINE);
 }
 
-/// Prefetch the line at `at`, which may be any address: a prefetch never faults.
+/// Prefetch the cache line at `at`, which may be any address: a prefetch never faults.
 #[inline(always)]
 pub fn prefetch_line<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

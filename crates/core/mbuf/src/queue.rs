@@ -1,4 +1,4 @@
-//! A FIFO list of mbufs, linked through their headers, so it needs no allocation.
+//! A FIFO list of mbufs. It is linked through their headers, so it needs no allocation.
 //!
 //! Called by: socket buffers.
 #![allow(unsafe_code)]
@@ -11,7 +11,7 @@ use crate::Pool;
 use crate::mbuf::Mbuf;
 use crate::store::Header;
 
-/// A list of mbufs with their count and bytes.
+/// A list of mbufs, with their number and their bytes.
 #[derive(Default)]
 pub struct MbufQueue {
     head: Option<NonNull<Header>>,
@@ -46,8 +46,8 @@ impl MbufQueue {
         self.tail = Some(header);
     }
 
-    /// Append several mbufs of `len` bytes each, exactly as many as `mbufs.len()`. If the iterator
-    /// panics, the mbufs it returned are leaked.
+    /// Append several mbufs of `len` bytes each, exactly `mbufs.len()` of them. If the iterator
+    /// panics, the mbufs that it returned before are leaked.
     #[inline(always)]
     pub fn extend_alike(&mut self, mut mbufs: impl ExactSizeIterator<Item = Mbuf>, len: usize) {
         let count = mbufs.len() as u32;
@@ -55,7 +55,7 @@ impl MbufQueue {
         let first = first.into_raw();
         let mut last = first;
         for mbuf in mbufs {
-            debug_assert_eq!(mbuf.len(), len, "alike");
+            debug_assert_eq!(mbuf.len(), len, "the buffers differ in length");
             let header = mbuf.into_raw();
             // SAFETY: the iterator gave the handle up, and no queue has it yet.
             unsafe { last.as_ref().next.set(Some(header)) };
@@ -113,15 +113,15 @@ impl MbufQueue {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
-    /// Pass the data of each mbuf from the front on to `use_up`, until that returns `false`, and
-    /// free the mbufs for which it returned `true`.
+    /// Pass the data of each mbuf, from the front, to `use_up`, until that returns `false`. The
+    /// mbufs for which it returned `true` are freed.
     #[inline(always)]
     pub fn use_up(&mut self, pool: &mut Pool, mut use_up: impl FnMut(&[u8]) -> bool) {
         while self.use_up_run(pool, &mut use_up) {}
     }
 
-    /// [`MbufQueue::use_up`] for mbufs at the front that have one owner, which are freed together.
-    /// Returns whether the next mbuf has another owner.
+    /// [`MbufQueue::use_up`] for the mbufs at the front that have the same owner, which are freed
+    /// together. Returns whether the next mbuf has another owner.
     #[inline(always)]
     fn use_up_run(&mut self, pool: &mut Pool, use_up: &mut impl FnMut(&[u8]) -> bool) -> bool {
         let Some(first) = self.head else { return false };

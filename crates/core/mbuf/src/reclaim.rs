@@ -20,12 +20,13 @@ pub(crate) struct Attempts {
     failures: u32,
 }
 
-/// Handles that must come back, or requests that must fail, before another walk.
+/// Another walk begins only after this many handles have come back, or (`FAILURES`) this many
+/// requests have failed.
 const FEWER_OUT: usize = 8;
 const FAILURES: u32 = 1024;
 
 impl Attempts {
-    /// A request has just failed: is a walk worth while now?
+    /// A request has just failed: is a walk worth its time now?
     pub(crate) fn admit(&mut self, outstanding: usize) -> bool {
         self.failures += 1;
         let again = self.outstanding.is_none_or(|then| outstanding + FEWER_OUT <= then);
@@ -38,8 +39,8 @@ impl Attempts {
 }
 
 impl Store {
-    /// Free slabs without used objects, until `bytes` are freed or none is left; returns the bytes
-    /// freed.
+    /// Free slabs without used objects, until `bytes` bytes are freed or no such slab is left;
+    /// returns the bytes freed.
     pub(crate) fn reclaim(&mut self, bytes: usize) -> usize {
         self.slabs.sort_unstable_by_key(|slab| slab.start);
         let mut free_objects = vec![0; self.slabs.len()];
@@ -68,14 +69,14 @@ impl Store {
         given
     }
 
-    /// The slab of an object; `slabs` must be sorted by address.
+    /// The index of the slab that contains an object; `slabs` must be sorted by address.
     fn slab_of(&self, header: NonNull<Header>) -> Option<usize> {
         let index = self.slabs.partition_point(|slab| slab.start.cast() <= header);
         index.checked_sub(1)
     }
 
-    /// Remove the objects of slabs to be freed from the free lists, keeping the order of the
-    /// others.
+    /// Remove the objects of slabs that are to be freed from the free lists; the others keep their
+    /// order.
     fn unlist(&mut self, goes: &[bool]) {
         for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
             let mut kept: Option<NonNull<Header>> = None;

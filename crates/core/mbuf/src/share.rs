@@ -1,6 +1,6 @@
-//! Several handles on one cluster: sharing, sharing to send, splitting, all without a copy.
+//! Several handles of one cluster: sharing, sharing to send, and splitting, all without a copy.
 //!
-//! Called by: send queues. Only a cluster's own pool accesses its count, so a buffer of another
+//! Called by: send queues. Only the pool of a cluster accesses its count, so a buffer of another
 //! pool is copied instead.
 #![allow(unsafe_code)]
 
@@ -11,14 +11,15 @@ use crate::class::Class;
 use crate::mbuf::{Flags, Mbuf};
 
 impl Pool {
-    /// A second handle on the same bytes with the same metadata; both become read-only. Another
-    /// pool's mbuf is copied. `None` without memory.
+    /// Returns a second handle of the same bytes, with the same metadata; both become read-only. An
+    /// mbuf of another pool is copied. `None` without memory.
     pub fn share(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
         self.share_range(mbuf, 0, mbuf.len())
     }
 
-    /// Split `mbuf` at `at`: it keeps the front, and the result has the rest. No byte is copied,
-    /// unless the mbuf is another pool's. `None` if `at` is past the end, or without memory.
+    /// Split `mbuf` at byte `at`: `mbuf` keeps the bytes before, and the result has those after. No
+    /// byte is copied, unless the mbuf belongs to another pool. `None` if `at` is past the end, or
+    /// without memory.
     pub fn split(&mut self, mbuf: &mut Mbuf, at: usize) -> Option<Mbuf> {
         let rest = mbuf.len().checked_sub(at)?;
         let tail = self.share_range(mbuf, at, rest)?;
@@ -50,7 +51,7 @@ impl Pool {
         Some(share)
     }
 
-    /// A copy of a part of another pool's mbuf, with its metadata.
+    /// A copy of a part of an mbuf that belongs to another pool, with its metadata.
     #[cold]
     pub(crate) fn copy_range(&mut self, mbuf: &Mbuf, from: usize, len: usize) -> Option<Mbuf> {
         let copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
@@ -64,9 +65,9 @@ impl Pool {
         Some(copy)
     }
 
-    /// A handle to send: the same bytes, and the new handle may write headers into all the room in
-    /// front of them. `mbuf` is kept for a retransmission. `None` while an earlier handle is in use
-    /// (the caller then copies), for another pool's mbuf, or without memory.
+    /// Returns a handle to send: it has the same bytes, and headers may be written through it into
+    /// all the room in front of them. `mbuf` is kept for a retransmission. `None` while an earlier
+    /// handle is in use (the caller then copies), for an mbuf of another pool, or without memory.
     #[inline(always)]
     pub fn share_for_send(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
         if !self.reclaim(mbuf) {
@@ -82,7 +83,7 @@ impl Pool {
         if mbuf.is_exclusive() {
             return self.owns(mbuf);
         }
-        // SAFETY: `owns` says that this pool may read the count.
+        // SAFETY: `owns` returned true, so this pool may read the count.
         let alone = self.owns(mbuf)
             && unsafe { mbuf.header().base.get().as_ref() }.refs_or_private_end.get() == 1;
         if alone && mbuf.header().class != Class::Share {
@@ -92,8 +93,8 @@ impl Pool {
         false
     }
 
-    /// A share header with `mbuf`'s metadata, marked as shared; the cluster's count goes up by one.
-    /// Only the new handle may write before `private_end` in the cluster.
+    /// Returns a share header with `mbuf`'s metadata, marked as shared; the cluster's count goes up
+    /// by one. Only the new handle may write before offset `private_end` in the cluster.
     #[inline(always)]
     fn bare_share(&mut self, mbuf: &mut Mbuf, private_end: u16) -> Option<Mbuf> {
         let base = mbuf.header().base.get();
@@ -101,7 +102,8 @@ impl Pool {
         let refs = unsafe { base.as_ref() }.refs_or_private_end.get();
         // At 65,535 handles the caller must copy.
         refs.checked_add(1)?;
-        // This may take returned handles, even of this cluster, so the count changes after it only.
+        // This may collect returned handles, even of this cluster, so the count is changed only
+        // afterwards.
         let header = self.take(Class::Share)?;
         mbuf.header().flags.update(|flags| *flags |= Flags::SHARED);
         let from = mbuf.header();

@@ -12,13 +12,13 @@ pub struct SockBuf {
 }
 
 impl SockBuf {
-    /// An empty buffer for `limit_bytes`.
+    /// An empty buffer for at most `limit_bytes` bytes.
     pub const fn new(limit_bytes: u32) -> SockBuf {
         SockBuf { queue: MbufQueue::new(), limit_bytes }
     }
 
-    /// Append data; the caller checks that there is room. Small data is copied behind the last
-    /// mbuf, so that it does not hold a buffer of its own (`sbcompress` of 4.3BSD).
+    /// Append data; the caller checks that there is room. Small data is copied to the end of the
+    /// last mbuf, so that it does not keep a buffer of its own (`sbcompress` of 4.3BSD).
     #[inline(always)]
     pub fn append(&mut self, mbuf: Mbuf, pool: &mut Pool) {
         if mbuf.is_small() && !self.queue.is_empty() {
@@ -28,8 +28,8 @@ impl SockBuf {
         }
     }
 
-    /// [`SockBuf::append`] for frames of equal layout: `len` bytes from offset `from` of each,
-    /// which must exist.
+    /// [`SockBuf::append`] for frames of equal layout: appends the `len` bytes from offset `from`
+    /// of each frame, which must exist.
     #[inline(always)]
     pub fn append_alike(
         &mut self,
@@ -73,7 +73,7 @@ impl SockBuf {
         self.queue.is_empty()
     }
 
-    /// Bytes that may be added; 0 if it is over its limit.
+    /// Bytes that may be added; 0 if the buffer is over its limit.
     #[inline(always)]
     pub fn space(&self) -> usize {
         (self.limit_bytes as usize).saturating_sub(self.queue.bytes())
@@ -85,12 +85,13 @@ impl SockBuf {
         self.limit_bytes as usize
     }
 
-    /// Change the limit; data over it stays.
+    /// Change the limit. Data beyond it stays.
     pub fn set_limit(&mut self, limit_bytes: usize) {
         self.limit_bytes = u32::try_from(limit_bytes).unwrap_or(u32::MAX);
     }
 
-    /// Copy the oldest data to `into` and free emptied mbufs; returns how many bytes.
+    /// Copy the oldest data to `into` and free the mbufs that are then empty; returns the number of
+    /// bytes.
     #[inline]
     pub fn read(&mut self, into: &mut [u8], pool: &mut Pool) -> usize {
         let wanted = into.len();
@@ -105,7 +106,7 @@ impl SockBuf {
         wanted - left + part
     }
 
-    /// Is one mbuf of at most `len` bytes all there is?
+    /// Is all the data in one mbuf, and at most `len` bytes?
     #[inline(always)]
     pub fn is_one(&self, len: usize) -> bool {
         self.queue.count() == 1 && self.queue.bytes() <= len
@@ -121,7 +122,7 @@ impl SockBuf {
         Some(n)
     }
 
-    /// Copy the first part of an mbuf that does not fit whole.
+    /// Copy the first part of an mbuf that does not fit whole into `into`.
     #[inline]
     fn read_part(&mut self, into: &mut [u8]) -> usize {
         let copied = self.queue.with_front(|m| {
@@ -132,7 +133,7 @@ impl SockBuf {
     }
 
     /// Call `look` with all data in order, mbuf by mbuf and without a copy, and free the mbufs;
-    /// returns how many bytes.
+    /// returns the number of bytes.
     #[inline]
     pub fn use_up(&mut self, pool: &mut Pool, mut look: impl FnMut(&[u8])) -> usize {
         let waiting = self.queue.bytes();
@@ -143,13 +144,13 @@ impl SockBuf {
         waiting - self.queue.bytes()
     }
 
-    /// Remove the oldest mbuf itself, without a copy.
+    /// Remove and return the oldest mbuf, without a copy.
     #[inline]
     pub fn take(&mut self) -> Option<Mbuf> {
         self.queue.pop_front()
     }
 
-    /// Put back what [`SockBuf::take`] gave.
+    /// Put back an mbuf that [`SockBuf::take`] returned.
     pub fn put_back(&mut self, mbuf: Mbuf) {
         self.queue.push_front(mbuf);
     }
@@ -160,8 +161,8 @@ impl SockBuf {
     }
 }
 
-/// The only copy on the receive path, out of line so that instruction counts can tell the bytes
-/// from the other work.
+/// The only copy on the receive path. It is a function of its own, so that instruction counts show
+/// it separately.
 #[inline(never)]
 fn bytepass_copy(from: &[u8], to: &mut [u8]) {
     copy(from, to);

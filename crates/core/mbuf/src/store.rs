@@ -1,5 +1,5 @@
-//! Buffers in memory: the [`Header`], the [`Store`] that owns headers and clusters, and the return
-//! of handles that are freed elsewhere.
+//! Buffers in memory: the [`Header`]; the [`Store`], which owns headers and clusters; and the
+//! return of handles that are freed elsewhere.
 //!
 //! Called by: `pool.rs` and `frames.rs`, each the only user of its store; `mbuf.rs`, `share.rs` and
 //! `queue.rs` for the header.
@@ -25,8 +25,8 @@ use crate::field::Field;
 use crate::memory::Memory;
 use crate::prefetch::prefetch_line;
 
-/// With `--cfg wirespeed_unpooled`, every buffer is its own allocation and is freed with its last
-/// handle, so that AddressSanitizer and valgrind detect a use after free.
+/// With `--cfg wirespeed_unpooled`, every buffer is an allocation of its own and is freed with its
+/// last handle, so that AddressSanitizer and valgrind detect a use after free.
 const UNPOOLED: bool = cfg!(any(wirespeed_unpooled, loom));
 
 /// One cache line: the first line of its object, or the whole object of a share.
@@ -35,19 +35,19 @@ pub(crate) struct Header {
     /// The next header on a list; undefined otherwise.
     pub(crate) next: Field<Option<NonNull<Header>>>,
     pub(crate) data: Field<*mut u8>,
-    /// The header whose cluster holds the data: this one, or for a share another one.
+    /// The header whose cluster contains the data: this one, or, for a share, another one.
     pub(crate) base: Field<NonNull<Header>>,
     pub(crate) owner: NonNull<Shared>,
     pub(crate) meta: Field<Meta>,
     pub(crate) len: Field<u32>,
-    /// On a cluster: the number of handles on it; only the owning pool accesses it.
-    /// On a share: the cluster offset before which only this handle may write.
+    /// In a cluster's header: the number of its handles; only the owning pool accesses it. In a
+    /// share's header: the cluster offset before which only this handle may write.
     pub(crate) refs_or_private_end: Field<u16>,
     pub(crate) flags: Field<u8>,
     pub(crate) class: Class,
 }
 
-/// Packet metadata; a share starts with a copy.
+/// Packet metadata. A share begins with a copy of it.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Meta {
@@ -81,11 +81,11 @@ pub(crate) struct Shared {
     orphan: Mutex<Option<Orphan>>,
 }
 
-/// The store of a pool that is gone, and the count that keeps its [`Shared`] alive. The two hold
-/// each other until [`reap`] takes the orphan out.
+/// The store of a pool that was dropped, and the reference that keeps its [`Shared`] alive. The two
+/// keep each other alive until [`reap`] removes the orphan.
 struct Orphan {
     store: Store,
-    /// Held, never read.
+    /// Keeps the shared part alive; never read.
     _home: Arc<Shared>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Store {
     pub(crate) objects: usize,
     /// Handles in use.
     pub(crate) outstanding: usize,
-    /// Memory that a device provides; the store then has no slabs.
+    /// Memory that a device has provided; the store then has no slabs.
     brought: Option<Box<dyn Memory>>,
 }
 
@@ -123,7 +123,8 @@ impl Shared {
         })
     }
 
-    /// Take the list of handles returned since the last call; it then belongs to the caller.
+    /// Take the list of handles that were returned since the last call. It then belongs to the
+    /// caller.
     #[inline(always)]
     pub(crate) fn take_returned(&self) -> *mut Header {
         if self.returned.load(Ordering::Relaxed).is_null() {
@@ -132,7 +133,7 @@ impl Shared {
         self.returned.swap(ptr::null_mut(), Ordering::Acquire)
     }
 
-    /// The pool is gone: its store is freed with the last handle in use.
+    /// The pool is dropped: its store is freed with the last handle in use.
     pub(crate) fn orphan(self: &Arc<Shared>, store: Store) {
         *lock(&self.orphan) = Some(Orphan { store, _home: self.clone() });
         self.orphaned.store(true, Ordering::SeqCst);
@@ -141,8 +142,8 @@ impl Shared {
 }
 
 impl Store {
-    /// Take a header off a free list, in the state in which it was freed; `next` is valid on lists
-    /// only.
+    /// Take a header off a free list, in the state in which it was freed. `next` is valid only on
+    /// lists.
     #[inline(always)]
     pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
         let header = self.free[class as usize]?;
@@ -160,7 +161,8 @@ impl Store {
         self.free[class as usize].is_none()
     }
 
-    /// Release a handle; the cluster goes to its free list with its last handle.
+    /// Release a handle. When the last handle of a cluster is released, the cluster goes to its
+    /// free list.
     ///
     /// # Safety
     /// `header` is a handle of this store's pool that nobody holds any more.
@@ -208,7 +210,7 @@ impl Store {
             }
             return count;
         }
-        // Nearly all are shares: keep the head of their free list in a register.
+        // Nearly all handles are shares: the head of their free list stays in a register.
         let mut shares = self.free[Class::Share as usize];
         while let Some(header) = at {
             // SAFETY: by contract, as in `release`; a base is never a share.
@@ -267,7 +269,7 @@ impl Store {
         unsafe { self.lay(start, class, objects, class.stride(), shared) };
     }
 
-    /// Take over memory of this many bytes for the life of the store.
+    /// Keep memory of this many bytes for the life of the store.
     pub(crate) fn keep(&mut self, memory: Box<dyn Memory>, bytes: usize) {
         self.held_bytes += bytes;
         self.brought = Some(memory);
@@ -314,7 +316,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        debug_assert_eq!(self.outstanding, 0, "a store outlives its handles");
+        debug_assert_eq!(self.outstanding, 0, "a store is dropped while handles are in use");
         for slab in self.slabs.drain(..) {
             // SAFETY: allocated with this layout in `grow`; no handle is in use.
             unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
@@ -374,11 +376,12 @@ pub(crate) unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, tail: No
     }
 }
 
-/// Take the handles returned to a pool that is gone; the last one frees its memory.
+/// Collect the handles that were returned to a pool that was dropped. The last one frees its
+/// memory.
 #[cold]
 fn reap(shared: &Shared) {
-    // The lock is released before the last orphan frees its memory and, with it, its count of
-    // `shared`; the caller holds another.
+    // The lock is released before the last orphan frees its memory and, with it, its reference to
+    // `shared`; the caller has another reference.
     let gone = lock(&shared.orphan).take_if(|orphan| {
         let head = shared.returned.swap(ptr::null_mut(), Ordering::SeqCst);
         // SAFETY: the lock makes this thread the store's only user, and the store owns what was

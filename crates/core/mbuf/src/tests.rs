@@ -1,7 +1,7 @@
 //! Tests of buffers: properties against plain vectors, sharing, limits, threads.
 //!
-//! Every test ends with no handle in use. Under the sanitizers use `--cfg wirespeed_unpooled`,
-//! where each buffer is its own allocation.
+//! Every test ends with no handle in use. With sanitizers, use `--cfg wirespeed_unpooled`, so that
+//! each buffer is an allocation of its own.
 
 mod frames;
 mod limits;
@@ -22,5 +22,5 @@ fn mbuf_of(pool: &mut Pool, data: &[u8]) -> Mbuf {
 }
 
 fn assert_all_home(pool: &mut Pool) {
-    assert_eq!(pool.outstanding(), 0, "every handle came home");
+    assert_eq!(pool.outstanding(), 0, "handles are still in use");
 }

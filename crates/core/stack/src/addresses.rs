@@ -48,7 +48,7 @@ impl fmt::Display for AddressError {
 
 impl core::error::Error for AddressError {}
 
-/// Can a host have this address, in a network of that length?
+/// Can a host have this address, in a network of its prefix length?
 ///
 /// # Errors
 /// [`AddressError::NotAHost`].
@@ -77,7 +77,7 @@ type AcdKey = (u16, Ipv4Addr);
 pub(crate) struct Acd {
     checks: BTreeMap<AcdKey, Check>,
     defences: BTreeMap<AcdKey, Defence>,
-    /// By port.
+    /// The search for a link-local address, by port.
     link_local: BTreeMap<u16, LinkLocal>,
     /// Random numbers drawn so far.
     drawn: u64,
@@ -109,10 +109,10 @@ impl Acd {
         self.link_local.remove(&port);
     }
 
-    /// An address of ours was added or changed. A tentative address is probed.
+    /// Note that an address of ours was added or changed. A tentative address is probed.
     fn added(&mut self, key: AcdKey, address: &Address, now: Instant, secret: &KeyedHash) {
-        // If the network or the lifetimes of an address that has just been won change, its
-        // announcements go on.
+        // If only the network or the lifetimes of an address changed that has just passed its
+        // check, its announcements go on.
         self.checks.retain(|&k, check| k != key || address.is_usable() && !check.is_probing());
         if address.state == AddressState::Tentative {
             let random = self.draw(secret);
@@ -120,7 +120,7 @@ impl Acd {
         }
     }
 
-    /// An address is no longer ours.
+    /// Note that an address is no longer ours.
     fn removed(&mut self, key: AcdKey) {
         self.checks.remove(&key);
         self.defences.remove(&key);
@@ -129,7 +129,7 @@ impl Acd {
         }
     }
 
-    /// Nobody objected to an address.
+    /// Note that nobody objected to an address.
     fn won(&mut self, (port, ip): AcdKey) {
         if let Some(search) = self.link_local.get_mut(&port).filter(|s| s.ip == Some(ip)) {
             search.conflicts = 0;

@@ -1,4 +1,4 @@
-//! Received ARP packets. `resolve.rs` sends them.
+//! Handles received ARP packets. `resolve.rs` sends them.
 //!
 //! Called by: `rx.rs`. RFC 826, RFC 5227. Counters: `arp_in`, `neighbour_advertisements`.
 
@@ -14,7 +14,7 @@ use wire::{arp, ether};
 use crate::stack::Stack;
 use crate::{addresses, neighbours, resolve};
 
-/// An ARP packet behind its Ethernet header.
+/// Process an ARP packet, which follows the Ethernet header in `m`.
 /// RFC 826 2-c, 2-d, 2-e.
 #[cold]
 pub(crate) fn input(stack: &mut Stack, m: &Mbuf) -> Fate {
@@ -46,7 +46,8 @@ pub(crate) fn input(stack: &mut Stack, m: &Mbuf) -> Fate {
     Ok(())
 }
 
-/// A copy of an ARP packet. Another shard answers the packet, and counts it if it is useless.
+/// Process a copy of an ARP packet. Another shard answers the packet, and counts it if it is
+/// useless.
 fn follow(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     if let Ok(heard) = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip)) {

@@ -47,8 +47,9 @@ pub struct AutoConfig {
     /// 128 secret bits that stable identifiers are made with (RFC 7217): the same bits give the
     /// same addresses after a restart. `None`: the stack's own secret.
     pub secret: Option<[u64; 2]>,
-    /// Take the routes to more specific prefixes that routers offer (RFC 4191), beside default
-    /// ones. A router should not take them, unless its operator trusts the routers of that link.
+    /// Accept the routes to more specific prefixes that routers offer (RFC 4191), beside default
+    /// routes. A router should not accept them, unless its operator trusts the routers of that
+    /// link.
     pub learn_routes: bool,
 }
 
@@ -93,7 +94,7 @@ impl fmt::Display for AutoconfError {
 
 impl core::error::Error for AutoconfError {}
 
-/// How far the configuration of a port is.
+/// How far the autoconfiguration of a port has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The link-local address is being checked for duplicates.
@@ -113,13 +114,13 @@ pub struct AutoconfStatus {
     pub progress: Progress,
     /// The default routers.
     pub routers: Vec<Router>,
-    /// The hop limit that routers recommend, if one did.
+    /// The hop limit that routers recommend, if any does.
     pub hop_limit: Option<u8>,
     /// The MTU that routers announced for the link.
     pub mtu: Option<Mtu>,
-    /// Routers say that addresses are available by DHCPv6.
+    /// Routers announce that addresses are available by DHCPv6.
     pub managed: bool,
-    /// Routers say that other settings are available by DHCPv6.
+    /// Routers announce that other settings are available by DHCPv6.
     pub other: bool,
 }
 
@@ -128,7 +129,7 @@ pub struct AutoconfStatus {
 pub(crate) struct Autoconf {
     pub(crate) dad: Dad,
     ports: BTreeMap<u16, PortConf>,
-    /// Random numbers drawn.
+    /// Random numbers drawn so far.
     draws: u64,
 }
 
@@ -137,9 +138,9 @@ struct PortConf {
     config: AutoConfig,
     secret: KeyedHash,
     progress: Progress,
-    /// Link-local addresses that turned out to be another host's.
+    /// Number of link-local addresses that turned out to be another host's.
     duplicates: u8,
-    /// `None` before there is a link-local address, and once a router answered.
+    /// `None` before there is a link-local address, and again once a router has answered.
     solicit: Option<Solicit>,
     routers: Routers,
     prefixes: Vec<Autonomous>,
@@ -162,7 +163,7 @@ impl Autoconf {
         secret.hash([TAG, self.draws])
     }
 
-    /// Begin to check an address that was added as tentative; the caller then calls
+    /// Begin to check an address that was added as tentative. The caller must then call
     /// `Stack::look_ahead`.
     /// RFC 4862 5.4-a, 5.4.2-b.
     pub(crate) fn begin_dad(&mut self, key: Key, now: Instant, secret: &KeyedHash) {
@@ -175,7 +176,7 @@ impl Autoconf {
         self.ports.get_mut(&id.0)
     }
 
-    /// A port is gone.
+    /// Forget the state of a port that was removed.
     pub(crate) fn forget_port(&mut self, id: PortId) {
         self.ports.remove(&id.0);
         self.dad.forget_port(id.0);
@@ -200,12 +201,13 @@ impl PortConf {
 
 /// A prefix in which a port has addresses.
 struct Autonomous {
-    /// The 64 bits of the prefix; the others are zero.
+    /// The prefix; all but the first 64 bits are zero.
     prefix: Ipv6Addr,
-    /// Until when its addresses are preferred, and valid.
+    /// Until when the addresses in the prefix are preferred. `valid_until`: until when they are
+    /// valid.
     preferred_until: Instant,
     valid_until: Instant,
-    /// Identifiers that turned out to be another host's.
+    /// Number of identifiers that turned out to be another host's.
     duplicates: u8,
     temporaries: Temporaries,
 }
@@ -218,11 +220,11 @@ impl Autonomous {
 
 /// The temporary addresses of a prefix.
 struct Temporaries {
-    /// Each address with the latest time until which it may be preferred, and valid.
+    /// Each address, with the latest times until which it may be preferred and valid.
     made: Vec<(Ipv6Addr, (Instant, Instant))>,
     /// When the next address is to be made.
     regenerate_at: Instant,
-    /// Identifiers in a row that turned out to be another host's.
+    /// Number of consecutive identifiers that turned out to be another host's.
     duplicates: u8,
 }
 
@@ -237,13 +239,14 @@ impl Temporaries {
         self.regenerate_at
     }
 
-    /// The latest time until which an address may be preferred, and valid.
+    /// The latest times until which an address may be preferred and valid.
     fn most(&self, ip: Ipv6Addr) -> (Instant, Instant) {
         let found = self.made.iter().find(|(made, _)| *made == ip);
         found.map_or((Instant::ZERO, Instant::ZERO), |(_, most)| *most)
     }
 
-    /// Lifetimes changed: `preferred_until` returns the new ones.
+    /// Compute anew when the next address is made: lifetimes have changed, and `preferred_until`
+    /// returns the new ones.
     fn reschedule(&mut self, preferred_until: impl Fn(Ipv6Addr) -> Option<Instant>) {
         self.made.retain(|(ip, _)| preferred_until(*ip).is_some());
         let last = self.made.last().and_then(|(ip, _)| preferred_until(*ip));
@@ -252,12 +255,12 @@ impl Temporaries {
         }
     }
 
-    /// An address passed its check for duplicates.
+    /// Note that an address passed its check for duplicates.
     fn passed(&mut self) {
         self.duplicates = 0;
     }
 
-    /// An address is another host's. `true` if a further one may be tried.
+    /// Note that an address is another host's. `true` if another address may be tried.
     /// RFC 8981 3.4-d.
     fn duplicate(&mut self, ip: Ipv6Addr) -> bool {
         self.made.retain(|(made, _)| *made != ip);

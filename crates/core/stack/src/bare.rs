@@ -18,10 +18,9 @@ use crate::resolve;
 use crate::resolving::Egress;
 use crate::stack::Stack;
 
-/// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit. The
-/// segment's drop reason does not depend on the limit; a RST that is not sent counts as a hit of
-/// the limit.
-/// A RST is routed like the packets of `whose`.
+/// Send a RST for a segment of no connection (RFC 9293 section 3.10.7.1), within the rate limit.
+/// The segment's drop reason does not depend on the limit; a RST that is not sent counts as a hit
+/// of the limit. The RST is routed like the packets of `whose`.
 pub(crate) fn reset(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
@@ -42,7 +41,7 @@ pub(crate) fn reset(
     segment(stack, (local, remote), &bare, whose);
 }
 
-/// An ACK from TIME-WAIT for `seg`, within the record's limit.
+/// Send an ACK from TIME-WAIT in answer to `seg`, within the record's limit.
 pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry, seg: &Segment) {
     let core = &mut stack.core;
     let kept = stack.connections.time_wait_mut(&entry.key, &core.secret);
@@ -66,7 +65,7 @@ pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry, seg: &S
     segment(stack, (entry.key.local(), entry.key.remote()), &bare, (owner, *mark));
 }
 
-/// A segment without data of a connection that has no Tcb.
+/// A segment without data, for a connection that has no Tcb.
 pub(crate) struct Bare {
     pub(crate) seq: SeqNumber,
     pub(crate) ack: SeqNumber,
@@ -75,7 +74,7 @@ pub(crate) struct Bare {
     pub(crate) options: Options,
 }
 
-/// Send such a segment.
+/// Send a segment of a connection that has no Tcb.
 fn segment(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
@@ -90,7 +89,7 @@ fn segment(
     }
 }
 
-/// Send such a segment; its egress is known.
+/// Like `segment`, but the caller has found the egress.
 ///
 /// # Errors
 /// The named reason: no buffer, or the error of the egress.

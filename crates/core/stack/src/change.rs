@@ -1,5 +1,5 @@
-//! Adds, removes, replaces and watches ports while the stack runs. Connections whose device is gone
-//! fail at once with the device's reason, not after a time-out.
+//! Adds, removes, replaces and watches ports while the stack runs. When a device is gone, its
+//! connections fail at once with the device's reason, not after a time-out.
 //!
 //! Called by: programs, `net`. Nothing here is on the packet path.
 
@@ -21,8 +21,8 @@ use crate::taps::TapId;
 use crate::{groups, neighbours, reroute, tx};
 
 impl Stack {
-    /// Add a port; its addresses' networks become routes. Returns its number, which may have been
-    /// that of a port that was removed.
+    /// Add a port; the networks of its addresses become routes. Returns the port's number, which
+    /// may have been that of a port that was removed.
     pub fn add_port(&mut self, device: Box<dyn Device>, config: PortConfig) -> PortId {
         let id = self.ports.add(device, &config);
         for &cidr in &config.addresses {
@@ -59,14 +59,14 @@ impl Stack {
     }
 
     /// Give a port another device of the same link kind, and take the old one back. Addresses,
-    /// routes, neighbours, groups and observer stay; the groups are reported anew. Connections that
-    /// have not failed go on, with smaller segments if the new device's MTU is smaller. Connections
-    /// that are not open yet, whose MSS is being agreed, fail in that case with
-    /// [`tcp::Error::NetworkDown`]; all connections do if the new device lacks an offload that the
-    /// old one had.
+    /// routes, neighbours, groups and taps stay; the groups are reported anew. Connections that
+    /// have not failed go on, with smaller segments if the new device's MTU is smaller. In that
+    /// case connections that are not open yet, whose MSS is being agreed, fail with
+    /// [`tcp::Error::NetworkDown`]. All connections fail if the new device lacks an offload that
+    /// the old one had.
     ///
     /// # Errors
-    /// Why not, and the new device.
+    /// The reason why the port cannot have the device, and the device.
     pub fn replace_port(
         &mut self,
         id: PortId,
@@ -92,13 +92,13 @@ impl Stack {
             self.path_mtus.note_change();
         }
         groups::rejoin(self, id);
-        // Connections that the old device pushed back continue at once.
+        // Connections whose frames the old device pushed back continue at once.
         tx::resume_blocked(self);
         tx::run(self);
         old
     }
 
-    /// Fail the connections of ports whose device is gone. [`Stack::poll`] does it whenever it
+    /// Fail the connections of ports whose device is gone. [`Stack::poll`] does this whenever it
     /// finds nothing else to do.
     pub fn fail_gone_ports(&mut self) {
         while let Some((id, why)) = self.ports.next_gone() {
@@ -107,8 +107,8 @@ impl Stack {
         }
     }
 
-    /// Discard frames whose departure time has not come: they have no device to leave by.
-    /// Connections that go on retransmit theirs.
+    /// Discard frames whose departure time has not come: there is no device that could send them.
+    /// Connections that go on retransmit their segments.
     #[cold]
     fn forget_waiting(&mut self, id: PortId) {
         let core = &mut self.core;
@@ -120,28 +120,29 @@ impl Stack {
         (0..count).for_each(|_| core.drops.count(DropReason::TxNoPort));
     }
 
-    /// The last reason that a port's device gave: why its connections failed, or why no frame
+    /// The last reason that a port's device gave why its connections failed, or why no frame
     /// passes.
     pub fn port_failure(&self, id: PortId) -> Option<&str> {
         self.ports.failure(id)
     }
 
-    /// Why a connection failed with [`tcp::Error::NetworkDown`]: a sentence and what to do.
+    /// Why a connection failed with [`tcp::Error::NetworkDown`]: a sentence with the reason and
+    /// what to do.
     pub fn tcp_failure(&self, handle: TcpHandle) -> Option<&str> {
         let pcb = self.connections.get(handle)?;
         pcb.tcb.error.filter(|e| *e == tcp::Error::NetworkDown)?;
         self.ports.failure(PortId(pcb.port))
     }
 
-    /// Why no frames pass a port now, and what to do, in a sentence: the reason that its device
+    /// Why no frames pass a port now and what to do, as a sentence: the reason that the device
     /// gives, or that the device has taken none of the offered frames for more than five seconds.
-    /// `None`: frames pass, as far as is known, or there is no such port.
+    /// `None` if frames pass, as far as is known, or if there is no such port.
     pub fn port_trouble(&self, id: PortId) -> Option<String> {
         self.ports.get(id.0)?.trouble(self.core.cx.now)
     }
 
-    /// Name a port, for people. `false`, and nothing changes, if there is no such port or another
-    /// has the name.
+    /// Give a port a name for people to read. `false`, and nothing changes, if there is no such
+    /// port or another port has the name.
     pub fn set_port_name(&mut self, id: PortId, name: &str) -> bool {
         let is_other = self.ports.iter().any(|port| port.id != id && *port.name == *name);
         let Some(port) = self.ports.get_mut(id.0).filter(|_| !is_other) else { return false };
@@ -149,7 +150,7 @@ impl Stack {
         true
     }
 
-    /// The name of a port: the one that it was given, else `port` with its number.
+    /// The name of a port: the one that the program set, or `port` with its number.
     pub fn port_name(&self, id: PortId) -> String {
         match self.ports.get(id.0).map(|port| &*port.name) {
             Some("") | None => format!("port{}", id.0),
@@ -162,10 +163,10 @@ impl Stack {
         self.ports.iter().map(|port| port.id).collect()
     }
 
-    /// The port, if it can have this device.
+    /// Returns the port if it can have this device.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the port cannot have the device.
     pub(crate) fn suits(
         &self,
         id: PortId,
@@ -179,8 +180,8 @@ impl Stack {
         Ok(port)
     }
 
-    /// A port is removed: its routes go, and connections that depend on it or on its addresses
-    /// fail.
+    /// A port is removed: remove its routes, and fail connections that depend on it or on its
+    /// addresses.
     #[cold]
     fn fail_connections_of_removed(&mut self, id: PortId) {
         self.ports.note_failure(id, Arc::from("its port was removed from the stack"));
@@ -205,12 +206,12 @@ impl Stack {
         for handle in self.connections.of_port(id.0) {
             self.fail_connection(handle);
         }
-        // Report their events, and remove orphans.
+        // Report the events of these connections, and remove orphans.
         tx::output(self);
     }
 
-    /// A port's frames are smaller from now on. Segments in flight that would not fit any more are
-    /// sent again in parts, as for a path that turned out to be narrower.
+    /// A port's frames are smaller from now on: segments in flight that would no longer fit are
+    /// sent again in parts, as on a path that turned out to be narrower.
     #[cold]
     fn narrow_connections(&mut self, id: PortId) {
         let why = "its port got a device with smaller frames during the handshake: try again";
@@ -240,8 +241,8 @@ impl Stack {
         }
     }
 
-    /// Watch a port; `wall` is the time of day that belongs to the time that the stack was last
-    /// given. `None` if there is no such port.
+    /// Begin to capture a port's packets. `wall` is the time of day at the time that the stack was
+    /// last given. `None` if there is no such port.
     pub fn add_tap(&mut self, port: PortId, tap: Tap, wall: WallTime) -> Option<TapId> {
         let wall_ahead_ns = wall.0.wrapping_sub(self.now().as_nanos());
         let port = self.ports.get_mut(port.0)?;
@@ -251,12 +252,12 @@ impl Stack {
         Some(id)
     }
 
-    /// A tap, to be read; `None` if it was removed, or its port was.
+    /// Returns a tap to read from it; `None` if it was removed, or its port was.
     pub fn tap(&mut self, id: TapId) -> Option<&mut Tap> {
         self.ports.iter_mut().find_map(|port| port.taps.get_mut(id))
     }
 
-    /// Stop watching; returns the tap with the packets that it holds.
+    /// Stop a capture; returns the tap with the packets that it holds.
     pub fn remove_tap(&mut self, id: TapId) -> Option<Tap> {
         self.ports.iter_mut().find_map(|port| port.taps.remove(id))
     }

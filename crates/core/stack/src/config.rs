@@ -1,4 +1,4 @@
-//! Settings with which a stack, its ports and its sockets are made.
+//! The settings of a stack, of its ports and of its sockets.
 
 use base::{Budget, Cidr, MacAddr, Switches};
 use wire::checksum::Ladder;
@@ -25,23 +25,23 @@ pub struct StackConfig {
     pub budget: Budget,
     /// The checksum implementation; `None` selects the fastest.
     pub ladder: Option<Ladder>,
-    /// Bytes of a long write that are copied before headers are made of them and the first burst
-    /// may leave. `wirespeed lab knee` finds it for a machine; a value outside of
+    /// How many bytes of a long write are copied before their headers are made and the first burst
+    /// may leave. `wirespeed lab knee` finds the best value for a machine. A value outside of
     /// [`StackConfig::WRITE_UNIT_MIN_BYTES`] to [`StackConfig::WRITE_UNIT_MAX_BYTES`] counts as the
     /// nearer bound.
     pub write_unit_bytes: usize,
-    /// Report the solicited-node groups of IPv6 addresses by MLD (RFC 3810 section 6): switches
+    /// Report the solicited-node groups of IPv6 addresses by MLD (RFC 3810 section 6). Switches
     /// that read reports forward neighbour discovery only to the hosts that reported. Turn it off
-    /// on a link with neither switch nor router.
+    /// on a link with neither such a switch nor a router.
     pub solicited_node_reports: bool,
 }
 
 impl StackConfig {
     /// The default of [`StackConfig::write_unit_bytes`].
     pub const WRITE_UNIT_BYTES: usize = 46 * 1024;
-    /// Its minimum. A unit is more than a segment anyway.
+    /// The minimum of `write_unit_bytes`. A unit is more than a segment anyway.
     pub const WRITE_UNIT_MIN_BYTES: usize = 1024;
-    /// Its maximum: the default of a connection's `unsent_limit_bytes`.
+    /// The maximum of `write_unit_bytes`: the default of a connection's `unsent_limit_bytes`.
     pub const WRITE_UNIT_MAX_BYTES: usize = 64 * 1024;
 
     /// Defaults with this seed.
@@ -79,10 +79,10 @@ pub struct IpSettings {
     pub ttl: u8,
     /// Type of service or traffic class: differentiated services (RFC 2474), two low bits for ECN.
     pub tos: u8,
-    /// Not in the header: a number by which rules of policy routing select (Linux's SO_MARK); 0
-    /// unless set.
+    /// Not in the header: a number by which the rules of policy routing select packets (Linux's
+    /// SO_MARK). 0 unless set.
     pub mark: u32,
-    /// The socket's own address need not be one of the stack's (Linux's IP_TRANSPARENT): for
+    /// The socket may have an address that is not one of the stack's (Linux's IP_TRANSPARENT), for
     /// proxies that answer in another host's name. Only the program that owns the stack may set it.
     pub transparent: bool,
 }
@@ -94,7 +94,7 @@ impl Default for IpSettings {
     }
 }
 
-/// What becomes of a datagram that is larger than the path is known to carry (Linux's
+/// What the stack does with a datagram that is larger than the path is known to carry (Linux's
 /// IP_MTU_DISCOVER). Packets that are not fragments always forbid routers to fragment them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MtuDiscovery {
@@ -127,7 +127,7 @@ pub enum MtuDiscovery {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct PortConfig {
-    /// Our link address; means nothing on a raw IP port.
+    /// Our link address. A raw IP port ignores it.
     pub mac: MacAddr,
     /// Our addresses, each with its network.
     pub addresses: Vec<Cidr>,

@@ -25,48 +25,49 @@ pub(crate) struct Pcb {
     pub(crate) port: u16,
     /// An event of the connection is in the ready list.
     pub(crate) ready: bool,
-    /// Segments find the connection.
+    /// The table contains the connection, so segments find it.
     pub(crate) in_table: bool,
     /// The connection is an orphan: its user has closed it.
     pub(crate) orphan: bool,
-    /// Waits in its port's blocked list.
+    /// The connection is in its port's list of blocked connections.
     pub(crate) blocked: bool,
-    /// When the timer wheel returns it; `wheel_later` is the time of the entry behind that one.
+    /// When the timer wheel returns the connection. `wheel_later` is the time of the next entry of
+    /// this connection.
     pub(crate) wheel_at: Instant,
     pub(crate) wheel_later: Instant,
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) owner: Owner,
     /// [`crate::IpSettings::mark`].
     pub(crate) mark: u32,
-    /// For statistics only.
+    /// When the connection was opened; only for statistics.
     pub(crate) opened_at: Instant,
     /// The value of [`inet::Neighbours::changes`] when the template's link address was looked up.
     pub(crate) seen: u64,
     /// The template has, or once had, a link address.
     pub(crate) is_resolved: bool,
-    /// Waits for the result of a neighbour look-up.
+    /// The connection waits for a neighbour's link address.
     pub(crate) waiting: bool,
 }
 
 impl Pcb {
-    /// For [`Pcb::seen`]: look again before anything is sent.
+    /// A value of [`Pcb::seen`]: look up the link address before anything is sent.
     pub(crate) const NEVER_SEEN: u64 = u64::MAX;
 
-    /// The sender of its segments, for lookups of routes.
+    /// The sender of the connection's segments, for route lookups.
     pub(crate) fn sender(&self) -> inet::Sender<'_> {
         inet::Sender::Socket { owner: &self.owner, mark: self.mark }
     }
 }
 
-/// A connection in TIME-WAIT, with what an answer needs.
+/// A connection in TIME-WAIT, with the data that an answer needs.
 #[derive(Clone)]
 pub(crate) struct TimeWaitEntry {
     pub(crate) key: FlowKey,
     pub(crate) record: TimeWait,
-    /// Its number in the queue of expiries; an entry with another number belongs to an earlier
-    /// record.
+    /// The record's number in the queue of expiries. A queue entry with another number belongs to
+    /// an earlier record.
     pub(crate) place: u64,
-    /// Its owner and its mark; `None`: the program, without a mark.
+    /// The owner and the mark of the connection. `None`: the program, without a mark.
     pub(crate) sender: Option<Box<(Owner, u32)>>,
 }
 
@@ -85,7 +86,8 @@ pub(crate) struct Connections {
     table: HashTable<TcpHandle>,
     cache: FlowCache,
     time_wait: HashTable<TimeWaitEntry>,
-    /// In order of expiry; an entry that was prolonged is put back when it comes up.
+    /// Records in order of expiry. When the entry of a record comes up that was prolonged
+    /// meanwhile, it is put back.
     time_wait_order: VecDeque<(Instant, FlowKey, u64)>,
     /// Places given so far.
     places: u64,
@@ -120,7 +122,7 @@ impl Connections {
         self.pcbs.get_mut(handle).map(|b| &mut **b)
     }
 
-    /// A connection to which the caller is about to give work; this puts it on the dirty list.
+    /// A connection to which the caller is about to give work. This call puts it on the dirty list.
     #[inline(always)]
     pub(crate) fn get_dirty(&mut self, handle: TcpHandle) -> Option<&mut Pcb> {
         let pcb = &mut **self.pcbs.get_mut(handle)?;
@@ -141,7 +143,7 @@ impl Connections {
         self.pcbs.get(handle).map(|b| &**b)
     }
 
-    /// The connection of a segment: from the cache, or from the table.
+    /// The connection of a segment, from the cache or from the table.
     #[inline(always)]
     pub(crate) fn find(
         &mut self,
@@ -186,7 +188,7 @@ impl Connections {
         self.lookup(key, secret).is_some() || self.time_wait(key, secret).is_some()
     }
 
-    /// Add a connection; the caller has asked the budget.
+    /// Add a connection. The caller has reserved it in the budget.
     pub(crate) fn insert(&mut self, pcb: Pcb, secret: &KeyedHash) -> TcpHandle {
         let hash = pcb.key.hash(secret);
         let handle = self.pcbs.insert(Box::new(pcb));
@@ -213,7 +215,8 @@ impl Connections {
         self.pcbs.remove(handle)
     }
 
-    /// Has a connection, or a record in TIME-WAIT, this local port (at `ip`, or anywhere)?
+    /// Does a connection, or a record in TIME-WAIT, have this local port (at `ip`, or at any
+    /// address)?
     pub(crate) fn use_port(&self, ip: Option<IpAddr>, port: u16) -> bool {
         let meets = |a: SocketAddr| a.port() == port && ip.is_none_or(|ip| ip == a.ip());
         self.pcbs.values().any(|pcb| pcb.in_table && meets(pcb.key.local()))
@@ -237,7 +240,7 @@ impl Connections {
         }
     }
 
-    /// A reader made room: a window update, if one is due, leaves with the next burst.
+    /// A reader made room: a window update, if one is due, leaves after the next burst.
     #[inline(always)]
     pub(crate) fn after_read(&mut self, handle: TcpHandle) {
         if let Some(pcb) = self.pcbs.get_mut(handle)
@@ -261,7 +264,7 @@ impl Connections {
         self.time_wait.find(key.hash(secret), |e| e.key == *key)
     }
 
-    /// Keep a record; at the limit the oldest goes.
+    /// Keep a record; at the limit the oldest record is removed.
     pub(crate) fn add_time_wait(
         &mut self,
         mut entry: TimeWaitEntry,
@@ -276,8 +279,8 @@ impl Connections {
                 }
             }
         }
-        // Records that were reopened leave stale entries in the queue: clean it when those
-        // outnumber the others.
+        // Records that were reopened leave stale entries in the queue. Clean the queue when the
+        // stale entries outnumber the others.
         if self.time_wait_order.len() > 2 * self.time_wait.len() + 16 {
             let mut order = core::mem::take(&mut self.time_wait_order);
             order.retain(|(_, key, place)| self.is_at(key, *place, secret));
@@ -290,7 +293,7 @@ impl Connections {
         self.time_wait.insert_unique(entry.key.hash(secret), entry, rehash);
     }
 
-    /// Is this place in the queue of expiries that of the key's record?
+    /// Does the entry `place` in the queue of expiries belong to the key's record?
     fn is_at(&self, key: &FlowKey, place: u64, secret: &KeyedHash) -> bool {
         self.time_wait(key, secret).is_some_and(|e| e.place == place)
     }
@@ -301,7 +304,8 @@ impl Connections {
         }
     }
 
-    /// A record, to answer a segment. Its expiry may become later than its entry in the queue says.
+    /// Returns a record, to answer a segment. The record's expiry may then be later than its entry
+    /// in the queue says.
     pub(crate) fn time_wait_mut(
         &mut self,
         key: &FlowKey,
@@ -311,7 +315,7 @@ impl Connections {
         Some(&mut entry.record)
     }
 
-    /// Forget records whose time is over.
+    /// Remove records that have expired.
     pub(crate) fn expire_time_wait(&mut self, now: Instant, secret: &KeyedHash) {
         while let Some(&(at, key, place)) = self.time_wait_order.front() {
             if at > now {

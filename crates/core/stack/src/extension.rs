@@ -1,5 +1,5 @@
-//! Walks the extension headers of IPv6 packets, within limits, and reports an unacceptable header
-//! to the packet's sender where the RFC requires that.
+//! Walks the extension headers of IPv6 packets, within limits. Reports an unacceptable header to
+//! the packet's sender where the RFC requires it.
 //!
 //! Called by: `rx.rs`, and `frag.rs` for reassembled packets. RFC 8200 sections 4.1 to 4.4, RFC
 //! 4443 section 2.4(e), RFC 8504 section 5.3. Limits: `extension_headers`,
@@ -18,10 +18,10 @@ use wire::{icmpv6, ipv6, protocol};
 use crate::icmp;
 use crate::stack::Stack;
 
-/// The IPv6 packet in `m` from `at` on, which may have extension headers.
+/// Parse the IPv6 packet that begins at `at` in `m`. It may have extension headers.
 ///
 /// # Errors
-/// As [`ipv6_within`]; the sender has been notified.
+/// Those of [`ipv6_within`]. The sender has been notified.
 #[cold]
 pub(crate) fn walk(
     stack: &mut Stack,
@@ -49,8 +49,8 @@ fn limits(budget: &Budget) -> ipv6::ChainLimits {
     }
 }
 
-/// Send a Parameter Problem about a packet that was for us; about one for a group only where RFC
-/// 8200 section 4.2 wants it, and never about an error message.
+/// Send a Parameter Problem about a packet that was for us. About a multicast packet it is sent
+/// only where RFC 8200 section 4.2 requires it, and about an error message never.
 /// RFC 4443 3.4-a.
 fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], problem: ipv6::Problem) {
     let Ok(header) = ipv6::Header::parse(packet) else { return };
@@ -77,7 +77,7 @@ fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], problem: ipv6::Problem) {
     }
 }
 
-/// Is it an ICMPv6 error or redirect, as far as that can be told?
+/// Is the packet an ICMPv6 error or redirect, as far as its headers can be read?
 fn is_error(packet: &[u8]) -> bool {
     match ipv6::last_header(packet) {
         Some((protocol::ICMPV6, at, _)) => {

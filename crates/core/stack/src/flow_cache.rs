@@ -1,27 +1,27 @@
-//! The flow cache: which connection a segment is probably of. It is asked before the table, whose
-//! keyed hash costs more than a whole lookup here.
+//! The flow cache: it guesses which connection a segment belongs to. It is searched before the
+//! table, because the table's keyed hash costs more than a whole lookup here.
 //!
-//! Called by: `connections.rs`, which verifies each answer against the connection's own key: so an
-//! entry may be wrong, and none has to be removed. An attacker who makes flows collide only sends
-//! them to the table.
+//! Called by: `connections.rs`, which compares each result with the connection's own key: so an
+//! entry may be wrong, and none has to be removed. An attacker who makes flows collide only causes
+//! lookups in the table.
 
 use inet::FlowKey;
 use slotmap::Key;
 
 use crate::handles::TcpHandle;
 
-/// Sets of two: 4,096 flows in 96 KB. With a quarter of the entries in use, one flow in fifty has
-/// no place.
+/// Sets of two entries each: 4,096 flows in 96 KB. With a quarter of the entries in use, one flow
+/// in fifty has no place.
 const SETS: usize = 2048;
 
-/// A part of a key's hash that did not choose the set, and the connection.
+/// The part of a key's hash that did not choose the set, and the connection.
 #[derive(Clone, Copy)]
 struct Entry {
     tag: u32,
     handle: TcpHandle,
 }
 
-/// Flows by the hash of their key; in a set the flow that was put last comes first.
+/// Flows by the hash of their key. In a set the flow that was stored last comes first.
 pub(crate) struct FlowCache {
     sets: Box<[[Entry; 2]]>,
 }
@@ -34,7 +34,7 @@ impl Default for FlowCache {
 }
 
 impl FlowCache {
-    /// The connection that a segment with this key is probably of.
+    /// The connection that a segment with this key probably belongs to.
     #[inline(always)]
     pub(crate) fn get(&self, key: &FlowKey) -> Option<TcpHandle> {
         let (set, tag) = place(key);
@@ -43,7 +43,7 @@ impl FlowCache {
         (entry.tag == tag).then_some(entry.handle)
     }
 
-    /// Segments with this key are of that connection; in a full set the older of the two flows
+    /// Store the connection of segments with this key. In a full set the older of the two flows
     /// loses its place.
     pub(crate) fn put(&mut self, key: &FlowKey, handle: TcpHandle) {
         let (set, tag) = place(key);

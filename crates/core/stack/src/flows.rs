@@ -1,7 +1,8 @@
-//! For a burst in which several flows alternate: links each frame to the next frame of the same
-//! flow, so that a leader finds its followers behind frames of other flows (docs/decisions/0009).
+//! Links each frame of a burst to the next frame of the same flow, for bursts in which several
+//! flows alternate. So a leader finds its followers among frames of other flows
+//! (docs/decisions/0009).
 //!
-//! Called by: `rx.rs`, when the frame behind a leader is another flow's. Only port numbers
+//! Called by: `rx.rs`, when the frame after a leader belongs to another flow. Only port numbers
 //! distinguish the flows here; the leader's comparison of headers confirms that guess. A frame that
 //! is not plain TCP (an ICMP error, a packet with options) may concern any flow, so no link leads
 //! past it.
@@ -10,7 +11,8 @@ use device::{BURST, Burst};
 use mbuf::Mbuf;
 use wire::{ipv4, protocol};
 
-/// Frames by a hash of their ports; flows that share a bucket are told apart when it is walked.
+/// Buckets of frames, by a hash of their ports. When a bucket is walked, its frames are compared by
+/// their ports.
 const BUCKETS: usize = 64;
 
 /// No frame.
@@ -28,8 +30,8 @@ pub(crate) type Frames = [Option<Mbuf>; BURST];
 pub(crate) struct Flows {
     ports: [u32; BURST],
     next: [u8; BURST],
-    /// Bursts to skip before the next search; `patience` is how many were to be skipped after the
-    /// last.
+    /// Bursts to skip before the next search. `patience` is how many were to be skipped after the
+    /// last search.
     skip: u8,
     patience: u8,
 }
@@ -41,8 +43,8 @@ impl Default for Flows {
 }
 
 impl Flows {
-    /// Is it worth while to look for flows that alternate in this burst: were some found lately, or
-    /// is it time to try again?
+    /// Is a search for alternating flows in this burst worth its cost? Yes if some were found
+    /// lately, or if it is time to try again.
     #[inline(always)]
     pub(crate) fn are_worth_it(&mut self) -> bool {
         let worth_it = self.skip == 0;
@@ -81,7 +83,7 @@ impl Flows {
         (frames, count)
     }
 
-    /// The next frame of the same flow as the frame at `place`.
+    /// The place of the next frame of the same flow as the frame at `place`.
     #[inline(always)]
     pub(crate) fn next(&self, place: usize) -> Option<usize> {
         let mut next = *self.next.get(place)?;

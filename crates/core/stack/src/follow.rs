@@ -1,11 +1,11 @@
-//! Following: if a data segment has the headers of the one before it in the burst, except for
+//! Following: if a data segment has the same headers as the one before it in the burst, except for
 //! sequence number and checksum, they are not parsed again.
 //!
-//! Called by: `rx.rs`, inside one burst, after a leader was predicted. Bulk data comes this way:
-//! one segment of a burst pays for the headers, the others for a comparison. It may only refuse,
-//! or do exactly what prediction would do; switch `follow` turns it off and a differential test
-//! compares. A peer may number its IPv4 packets, as Linux does, and push where it likes: such
-//! segments follow as well (decision 0009).
+//! Called by: `rx.rs`, inside one burst, after a leader was predicted. Bulk data is received this
+//! way: one segment of a burst pays for parsing the headers, the others for a comparison. This code
+//! may only refuse a segment, or do exactly what prediction would do; switch `follow` turns it off
+//! and a differential test compares both. A peer may number its IPv4 packets, as Linux does, and
+//! may set PSH on any segment: such segments follow as well (decision 0009).
 
 use device::Burst;
 use mbuf::{Flags, Mbuf};
@@ -16,8 +16,8 @@ use wire::tcp::{CHECKSUM_OFFSET, FLAGS_OFFSET, Flags as TcpFlags, SEQ_OFFSET};
 use crate::flows::{Flows, Frames};
 use crate::handles::TcpHandle;
 
-/// Bytes compared: Ethernet, IPv6 and a TCP header with timestamps are 86; this is six vectors of
-/// 16. Stamping copies as many.
+/// Bytes compared: the headers of Ethernet, IPv6 and TCP with timestamps take 86; this is six
+/// vectors of 16 bytes. Stamping copies as many.
 pub(crate) const HEADERS_MAX: usize = 96;
 
 /// Headers of the last data segment of a burst that was predicted.
@@ -26,16 +26,16 @@ pub(crate) const HEADERS_MAX: usize = 96;
 pub(crate) struct Leader {
     /// The connection of the segment; `None` for no leader.
     pub(crate) handle: Option<TcpHandle>,
-    /// Bytes of payload; its followers have as many.
+    /// Bytes of payload. A follower has the same number.
     pub(crate) len: u32,
-    /// Bytes of the whole frame; its followers have as many.
+    /// Bytes of the whole frame. A follower has the same number.
     pub(crate) frame_len: usize,
-    /// Sum of the pseudo-header, length included.
+    /// Sum of the pseudo-header, which includes the length.
     pub(crate) pseudo: Sum,
-    /// Where its headers begin.
+    /// Where the headers of its frame begin.
     pub(crate) at: At,
-    /// The sum of IPv4 identification and header checksum, if packets are numbered: if all else is
-    /// the same, a header with another sum does not verify.
+    /// The sum of IPv4 identification and header checksum, if packets are numbered. A header in
+    /// which all else is the same has a correct checksum only if this sum is equal.
     numbers: Option<Sum>,
     headers: Headers,
     /// Mask with all ones where a follower must equal the leader.
@@ -50,7 +50,8 @@ pub(crate) struct At {
     pub(crate) payload: usize,
 }
 
-/// Where followers may stand if flows alternate: behind the leader at `place`, `most` of them.
+/// The frames among which followers are searched if flows alternate: those after the leader, which
+/// is at `place`; at most `most` followers.
 #[derive(Clone, Copy)]
 pub(crate) struct Behind<'a> {
     pub(crate) flows: &'a Flows,
@@ -60,13 +61,14 @@ pub(crate) struct Behind<'a> {
     pub(crate) verify: bool,
 }
 
-/// Aligned, so that a vector of it can be compared in place.
+/// Aligned, so that a vector of headers can be compared in place.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Headers([u8; HEADERS_MAX]);
 
-/// Is it worth while to keep `m`'s headers for `next`? A guess by the lengths of both frames and by
-/// their ports, behind `link_len` bytes of link header.
+/// Is it worth the cost to keep `m`'s headers for the frame `next`? This is a guess by the lengths
+/// of both frames and by their ports, which follow `link_len` bytes of link header and the IP
+/// header.
 #[inline(always)]
 pub(crate) fn may_follow(m: &Mbuf, next: &Mbuf, link_len: usize) -> bool {
     let (m, next) = (m.as_slice(), next.as_slice());
@@ -90,8 +92,9 @@ impl Leader {
         }
     }
 
-    /// A data segment was predicted: those behind it may follow. `frame` is the whole frame, its
-    /// headers begin at `at`; a frame shorter than the bytes to compare has no followers.
+    /// Make a predicted data segment the leader, so that the segments after it may follow. `frame`
+    /// is the whole frame; its headers begin at `at`. A frame shorter than the bytes to compare has
+    /// no followers.
     #[inline(always)]
     pub(crate) fn lead(&mut self, handle: TcpHandle, frame: &[u8], at: At, len: u32, pseudo: Sum) {
         let Some(headers) = frame.first_chunk::<HEADERS_MAX>() else { return };
@@ -108,9 +111,9 @@ impl Leader {
         self.pseudo = pseudo;
     }
 
-    /// Set the mask for headers of this shape: all but sequence number, checksum and PSH, which
-    /// changes nothing. If packets are `numbered`, identification and header checksum are left out,
-    /// too.
+    /// Set the mask for headers of this shape: all bytes but sequence number, checksum and PSH
+    /// (which changes nothing) are compared. If packets are `numbered`, identification and header
+    /// checksum are left out, too.
     #[inline(never)]
     fn compare(&mut self, at: At, numbered: bool) -> bool {
         self.at = at;
@@ -134,9 +137,10 @@ impl Leader {
         true
     }
 
-    /// How many of these frames, of which the last one comes first, have the leader's headers
-    /// except for checksums, and consecutive raw sequence numbers from `next` on? No function is
-    /// called between two frames, so that the leader's bytes stay in registers.
+    /// Counts the frames at the end of `frames` that have the leader's headers except for
+    /// checksums, and consecutive raw sequence numbers from `next` on. The last frame of the slice
+    /// was received first. No function is called between two frames, so that the leader's bytes
+    /// stay in registers.
     #[inline(always)]
     pub(crate) fn count_alike(&self, frames: &[Mbuf], ladder: Ladder, next: u32) -> usize {
         // A copy, so that the compiler knows that no write changes it.
@@ -156,7 +160,7 @@ impl Leader {
         mut next: u32,
         verifies: impl Fn(&[u8; HEADERS_MAX]) -> bool,
     ) -> usize {
-        // Never true; with this check the compiler knows it where the frames are compared.
+        // Never true. With this check the compiler knows the length where the frames are compared.
         if self.frame_len < HEADERS_MAX {
             return 0;
         }
@@ -168,8 +172,9 @@ impl Leader {
         count_while(frames, follows)
     }
 
-    /// Where flows alternate, move the leader's followers to `into`, in order, beginning with raw
-    /// sequence number `next`, up to the first frame of its flow that is no follower.
+    /// Where flows alternate: move the leader's followers to `into`, in order. The first has the
+    /// raw sequence number `next`. Ends at the first frame of the leader's flow that is no
+    /// follower.
     #[inline(always)]
     pub(crate) fn gather(
         &self,
@@ -212,7 +217,7 @@ impl Leader {
         }
     }
 
-    /// The raw sequence number of this frame, if its headers are the leader's except for sequence
+    /// The raw sequence number of this frame, if its headers equal the leader's except for sequence
     /// number and checksum.
     #[inline(always)]
     fn is_followed_by(
@@ -225,8 +230,8 @@ impl Leader {
             return None;
         }
         let new = frame.first_chunk::<HEADERS_MAX>()?;
-        // All differences gathered, for the compiler to take sixteen bytes at a time: a call to
-        // compare slices costs more than the comparison.
+        // All differences are collected, so that the compiler takes sixteen bytes at a time: a call
+        // that compares slices costs more than the comparison.
         let mut different = 0;
         for ((new, old), same) in new.iter().zip(&self.headers.0).zip(&self.same.0) {
             different |= (new ^ old) & same;
@@ -237,18 +242,19 @@ impl Leader {
         new.get(self.at.tcp + SEQ_OFFSET..)?.first_chunk().map(|seq| u32::from_be_bytes(*seq))
     }
 
-    /// How many of these followers, of which the last one comes first, have checksums that verify?
+    /// Counts the followers at the end of `frames` whose checksums are correct. The last frame of
+    /// the slice was received first.
     #[inline(always)]
     pub(crate) fn count_sound(&self, frames: &[Mbuf], ladder: Ladder) -> usize {
         count_while(frames, self.sound(ladder))
     }
 
-    /// Does a frame with this leader's headers have a checksum that verifies?
+    /// Returns a check whether a frame with this leader's headers has a correct checksum.
     #[inline(always)]
     fn sound(&self, ladder: Ladder) -> impl Fn(&Mbuf) -> bool {
         // A header is not all zeros: of the two forms of zero, a segment's sum can only be 0xffff.
         let whole = Sum(0xffff).minus(self.pseudo);
-        // Behind the segment is the link's padding.
+        // After the segment there may be padding of the link.
         let end = self.at.payload + self.len as usize;
         let begin = self.at.tcp.min(end);
         move |m| {
@@ -259,8 +265,9 @@ impl Leader {
     }
 }
 
-/// How many frames from the last one on have a property. A plain loop: an iterator's may become a
-/// function of its own, compiled without the instructions that were chosen for its caller.
+/// Counts the frames at the end of `frames` for which `has` is true. A plain loop: an iterator's
+/// may become a function of its own, compiled without the instructions that were chosen for its
+/// caller.
 #[inline(always)]
 fn count_while(frames: &[Mbuf], mut has: impl FnMut(&Mbuf) -> bool) -> usize {
     let mut count = 0;
@@ -273,8 +280,8 @@ fn count_while(frames: &[Mbuf], mut has: impl FnMut(&Mbuf) -> bool) -> usize {
     count
 }
 
-/// [`sum_of_numbers`] of a leader; `None` for IPv6, and if the sender does not number its packets
-/// (RFC 6864: ours does not).
+/// [`sum_of_numbers`] of a leader. `None` for IPv6, or if the sender does not number its packets
+/// (RFC 6864: our stack does not).
 #[inline(always)]
 fn numbers(headers: &[u8; HEADERS_MAX], at: At) -> Option<Sum> {
     let is_v4 = at.tcp - at.ip == ipv4::HEADER_LEN;
@@ -282,9 +289,9 @@ fn numbers(headers: &[u8; HEADERS_MAX], at: At) -> Option<Sum> {
     is_numbered.then(|| sum_of_numbers(headers, at))?
 }
 
-/// The sum of IPv4 identification and header checksum. If all else is the same, a header verifies
-/// if this sum equals that of a header that did. Zero has two forms, so a header that would verify
-/// may be refused here; parsing then accepts it.
+/// The sum of IPv4 identification and header checksum. If all else is the same in two headers and
+/// one of them is correct, the other is correct if this sum is equal. Zero has two forms, so a
+/// correct header may be refused here; parsing then accepts it.
 #[inline(always)]
 fn sum_of_numbers(headers: &[u8; HEADERS_MAX], at: At) -> Option<Sum> {
     let id = word(headers, at.ip + ipv4::ID_OFFSET)?;
@@ -296,8 +303,8 @@ fn word(headers: &[u8; HEADERS_MAX], at: usize) -> Option<Sum> {
     headers.get(at..)?.first_chunk().map(|word| Sum(u16::from_ne_bytes(*word)))
 }
 
-/// The one pass over a received segment's bytes before its reader's copy; a separate function, so
-/// that instruction counts can tell this pass from the other work.
+/// Sums a received segment: the one pass over its bytes before its reader copies them. It is a
+/// function of its own, so that instruction counts show it separately.
 #[inline(never)]
 pub(crate) fn bytepass_sum(ladder: Ladder, data: &[u8]) -> Sum {
     ladder.sum(data)

@@ -1,10 +1,10 @@
 //! Decides whether a packet is for this host: by the packet's addresses, the addresses of the port
-//! that it came by, and the groups that sockets have joined. Also checks link-level broadcasts and
-//! multicasts before any other file reads them.
+//! that it came by, and the groups that sockets have joined. Also checks frames to broadcast and
+//! multicast MAC addresses before any other file reads them.
 //!
-//! Called by: `rx.rs` and the protocols. A packet that came by a link-level group is never
-//! forwarded or answered with an ICMP error, and causes no ARP request. RFC 1122 sections 3.2.1.3,
-//! 3.2.2 and 3.3.6. Limits: `other_broadcasters`, and one [`Event`] a minute. Counter:
+//! Called by: `rx.rs` and the protocols. A packet that came to a broadcast or multicast MAC address
+//! is never forwarded or answered with an ICMP error, and causes no ARP request. RFC 1122 sections
+//! 3.2.1.3, 3.2.2 and 3.3.6. Limits: `other_broadcasters`, and one [`Event`] a minute. Counter:
 //! `broadcasts_other_form`.
 
 use core::net::{IpAddr, Ipv4Addr};
@@ -22,7 +22,7 @@ use crate::local::{BroadcastForm, OtherBroadcaster};
 use crate::port::Port;
 use crate::stack::Stack;
 
-/// Is a packet addressed to this host, by an address that a host can have?
+/// Is a packet addressed to this host, and is its source an address that a host can have?
 /// RFC 9293 MUST-63.
 /// RFC 1122 3.2.1.3-a, 3.2.1.3-b.
 pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
@@ -34,8 +34,8 @@ pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     }
 }
 
-/// Is the destination of a packet a subnet-router anycast address of the port that it came by, on a
-/// router?
+/// Is `dst`, the destination of a packet, a subnet-router anycast address of the port that the
+/// packet came by? `false` on a host that is no router.
 /// RFC 4291 2.6.1-a.
 #[cold]
 pub(crate) fn is_anycast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> bool {
@@ -43,8 +43,8 @@ pub(crate) fn is_anycast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> bool {
     stack.forwarding.on && stack.ports.get(m.in_port()).is_some_and(is_of)
 }
 
-/// As [`for_us`], or addressed to a group that the port receives or to all on a link: RFC 1122
-/// section 4.1.3.6.
+/// Like [`for_us`], but also accepts packets to a multicast group that the port receives, or to all
+/// hosts on a link: RFC 1122 section 4.1.3.6.
 pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
     if port.local.is_ours(ip.dst()) {
@@ -54,9 +54,10 @@ pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> 
             Err(DropReason::IpMartianSource)
         };
     }
-    // RFC 1112 7.2-b, 7.2-d.
+    // RFC 1112 7.2-b, 7.2-d: a packet to a group is accepted if the group was joined on the port,
+    // and dropped otherwise.
     match port.local.is_group(ip.dst()) {
-        // From a broadcast address an answer would go to all.
+        // An answer to a broadcast address would go to all hosts.
         true if is_martian_source(ip.src())
             || port.local.is_group(ip.src())
             || port.local.is_any_broadcast(ip.src()) =>
@@ -71,8 +72,9 @@ pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> 
     }
 }
 
-/// The socket that waits, on a port without an address, for the answer that a DHCP server sends to
-/// the address that it offers. `udp` is the payload of the IP packet. RFC 2131 section 4.1.
+/// Returns the socket that waits, on a port without an address, for the answer of a DHCP server,
+/// which the server sends to the address that it offers. `udp` is the payload of the IP packet. RFC
+/// 2131 section 4.1.
 #[cold]
 pub(crate) fn offer<A: Addrs>(
     stack: &Stack,
@@ -91,7 +93,7 @@ pub(crate) fn offer<A: Addrs>(
     is_it.then_some(handle)
 }
 
-/// Is a packet from and to addresses that a host can have, ours or not?
+/// Are the source and the destination of a packet addresses that a host can have, ours or not?
 pub(crate) fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     match stack.ports.get(m.in_port()) {
         Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
@@ -100,8 +102,9 @@ pub(crate) fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fat
     }
 }
 
-/// Is the destination a broadcast address, or a group? A unicast destination means that the sender
-/// uses a broadcast address that is none here; forwarding or answering such packets feeds a storm.
+/// Check the destination of a packet in a frame to a broadcast or multicast MAC address: it must be
+/// a broadcast address or a multicast group. A unicast destination means that the sender uses a
+/// broadcast address that is none here. Forwarding or answering such packets feeds a storm.
 pub(crate) fn check_group<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let dst = ip.dst();
     if dst.is_multicast() {
@@ -123,8 +126,8 @@ fn is_offer<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
     offer(stack, ip, m.in_port(), udp).is_some()
 }
 
-/// Drop packets that nobody here takes before their checksum is read: a storm consists of such
-/// frames.
+/// Drop packets that nobody here accepts before their checksum is computed: a storm consists of
+/// such frames.
 pub(crate) fn drop_unwanted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     match ip.protocol {
         // RFC 9293 MUST-57.
@@ -140,7 +143,7 @@ pub(crate) fn drop_unwanted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf, at: u
     }
 }
 
-/// Count a broadcast of another form, and remember who sent it.
+/// Count a packet to another form of broadcast address, and remember its sender.
 #[cold]
 fn note(stack: &mut Stack, source: IpAddr, destination: Ipv4Addr, form: BroadcastForm, m: &Mbuf) {
     let (Some(port), Ok(header)) =
@@ -167,20 +170,21 @@ fn note(stack: &mut Stack, source: IpAddr, destination: Ipv4Addr, form: Broadcas
 }
 
 impl Stack {
-    /// Is this a broadcast address of IPv4, of any port's network or of all?
+    /// Is `addr` an IPv4 broadcast address: 255.255.255.255, or that of a network of any port?
     pub(crate) fn is_broadcast_to(&self, addr: IpAddr) -> bool {
         matches!(addr, IpAddr::V4(addr) if addr.is_broadcast() || self.is_broadcast(addr))
     }
 
-    /// Is this a broadcast address of any port's network?
+    /// Is `addr` the broadcast address of a network of any port?
     pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
         self.ports.iter().any(|port| port.local.is_broadcast(addr))
     }
 
-    /// Have the network of `addr`, an IPv4 address of a port, broadcast to `to` instead of the
-    /// address whose host part is ones: to the form of zeros that 4.2BSD had, to that of a larger
-    /// network around it, or to 255.255.255.255. It lasts until the port's addresses change.
-    /// Datagrams to either form are received in any case (RFC 1122 section 3.3.6).
+    /// Set the address that broadcasts in the network of `addr`, an IPv4 address of a port, are
+    /// sent to. Instead of the address whose host part is all ones, `to` may be the form with zeros
+    /// of 4.2BSD, the broadcast address of a larger network around it, or 255.255.255.255. The
+    /// setting lasts until the port's addresses change. Datagrams to either form are received in
+    /// any case (RFC 1122 section 3.3.6).
     ///
     /// `false`, with nothing changed, if `addr` is no address of the port, or `to` cannot be the
     /// broadcast address of its network.
@@ -192,14 +196,15 @@ impl Stack {
         is_set
     }
 
-    /// The broadcast address of the network of `addr`, an IPv4 address of a port; `None` for
-    /// another address, or a network of one or two addresses.
+    /// The broadcast address of the network of `addr`, an IPv4 address of a port. `None` if `addr`
+    /// is no such address, or if its network has only one or two addresses.
     pub fn broadcast(&self, port: PortId, addr: Ipv4Addr) -> Option<Ipv4Addr> {
         self.ports.get(port.0)?.local.broadcast(addr)
     }
 
-    /// Neighbours whose broadcast address is not that of their port, longest known first. Each
-    /// prints as one line. [`Event::OtherBroadcast`] reports news, at most once a minute.
+    /// Neighbours whose broadcast address is not that of their port; the one known for the longest
+    /// time is first. Each prints as one line. [`Event::OtherBroadcast`] reports new ones, at most
+    /// once a minute.
     pub fn other_broadcasters(&self) -> &[OtherBroadcaster] {
         self.other_broadcasters.rows()
     }

@@ -26,23 +26,23 @@ pub(crate) struct Forwarding {
     pub(crate) on: bool,
     directed_broadcasts: bool,
     no_redirects: bool,
-    /// Made when forwarding is first switched on.
+    /// Allocated when forwarding is first switched on.
     bursts: Option<Box<Bursts>>,
     links: Links,
-    /// Frames of the current burst to an address of ours on another port. That port is set as the
-    /// one they came by, and the host's path gets them.
+    /// Frames of the current burst to an address of ours on another port. Each frame's port is set
+    /// to that other port, and the host's path processes it.
     pub(crate) to_host: Vec<Mbuf>,
     /// Fragments that wait for the first one of their datagram.
     pub(crate) held: Held,
 }
 
 impl Forwarding {
-    /// Forwarding, directed broadcasts, redirects.
+    /// Whether forwarding, directed broadcasts and redirects are on.
     pub(crate) fn settings(&self) -> (bool, bool, bool) {
         (self.on, self.directed_broadcasts, !self.no_redirects)
     }
 
-    /// When the ports' links are looked at next.
+    /// When the ports are next asked whether their links are up.
     pub(crate) fn next_look(&self) -> Instant {
         self.links.next_deadline()
     }
@@ -68,7 +68,7 @@ impl Bursts {
     }
 }
 
-/// When ports are asked next.
+/// When the ports are next asked whether their links are up.
 struct Links {
     due: Instant,
     /// The program reports link changes ([`crate::Stack::set_link_news`]).

@@ -1,9 +1,9 @@
-//! Keeps received fragments until their datagram is complete; the datagram is then processed as if
-//! it had come in one packet.
+//! Keeps received fragments until their datagram is complete. The datagram is then processed as if
+//! it had arrived in one packet.
 //!
-//! Called by: `rx.rs` for each fragment, `Stack::poll` when a datagram's time is up; `output.rs`
-//! makes those that are sent. The table is `inet::frag`. RFC 1122 section 3.3.2, RFC 8200 section
-//! 4.5, RFC 6980.
+//! Called by: `rx.rs` for each fragment, `Stack::poll` when a datagram's time is up. `output.rs`
+//! sends fragments. The table is `inet::frag`. RFC 1122 section 3.3.2, RFC 8200 section 4.5, RFC
+//! 6980.
 
 pub(crate) mod output;
 
@@ -24,17 +24,17 @@ use crate::for_us::{for_any_host, for_us_or_group};
 use crate::stack::Stack;
 use crate::{extension, icmp, shard};
 
-/// While less than this is held, buffers of devices are held without a copy: a datagram of 64 KB
-/// that arrives without a gap is copied once, when it is complete.
+/// While fewer bytes than this are held, buffers that belong to devices are held without a copy: a
+/// datagram of 64 KB that arrives without a gap is copied once, when it is complete.
 const LENT_BYTES: usize = 128 << 10;
 
-/// A datagram that is whole again, and begins with its IP header.
+/// A complete datagram, which begins with its IP header.
 pub(crate) enum Whole {
     V4(Ip<V4Addrs>, Mbuf),
     V6(Ip<V6Addrs>, Mbuf),
 }
 
-/// A fragment; `at` is where its IP header begins. The last fragment of a datagram returns the
+/// Keep a fragment, whose IP header begins at `at`. If it completes its datagram, return the
 /// datagram.
 /// RFC 1122 3.3.2-c.
 #[inline(never)]
@@ -54,14 +54,14 @@ pub(crate) fn input<A: Addrs>(
             }
             other => other?,
         }
-        // When the datagram is given up, if it is a new one.
+        // If the datagram is new: when it is given up.
         stack.rare_timers.note(stack.core.cx.now + TIMEOUT);
     }
     let core = &mut stack.core;
     core.cx.counters.add(Counter::FragmentsIn, 1);
     m.keep(at, (ip.transport_at + ip.transport_len) as usize);
-    // A remote host must not be able to hold a device's buffers for a minute, nor large ones with
-    // little data.
+    // A remote host must not be able to hold a device's buffers for a minute, nor large buffers
+    // with little data.
     let is_lent = !core.cx.pool.owns(&m) && stack.frags.bytes() >= LENT_BYTES;
     if is_lent || m.tailroom() > m.len() + Class::K2.capacity() {
         m = own_copy(stack, &m)?;
@@ -88,14 +88,14 @@ fn own_copy(stack: &mut Stack, m: &Mbuf) -> Result<Mbuf, DropReason> {
     Ok(copy)
 }
 
-/// All fragments of a datagram are there.
+/// Join the fragments of a complete datagram.
 #[inline(always)]
 fn complete(stack: &mut Stack, datagram: Datagram) -> Result<Option<Whole>, DropReason> {
     let core = &mut stack.core;
     let count = datagram.len() as u64;
     let joined =
         stack.frags.join(datagram, &mut core.cx.pool, core.cx.ladder).inspect_err(|&reason| {
-            // The caller counts the last one.
+            // The caller counts the last fragment.
             core.drops.count_many(reason, count.saturating_sub(1));
         });
     let Joined { packet: mut m, data_at, data_sum } = joined?;
@@ -113,12 +113,13 @@ fn complete(stack: &mut Stack, datagram: Datagram) -> Result<Option<Whole>, Drop
             note_checksum(&ip, &mut m, sum);
             Ok(to_its_shard(stack, m).map(|m| Whole::V6(ip, m)))
         }
-        // Fragments of a fragment: nobody has a use for them.
+        // A fragment of a fragment: no sender has a reason to make one.
         (_, Some(_)) => Err(DropReason::Ipv6ExtensionHeader),
     }
 }
 
-/// Fragments were steered by their addresses alone: the datagram may be of a flow of another shard.
+/// Pass a datagram to the shard of its flow. Its fragments were steered by their addresses alone,
+/// so another shard may have the flow. Returns the datagram if it belongs here.
 fn to_its_shard(stack: &mut Stack, m: Mbuf) -> Option<Mbuf> {
     if stack.membership.is_none() || m.has(Flags::LINK_GROUP) {
         return Some(m);
@@ -126,11 +127,12 @@ fn to_its_shard(stack: &mut Stack, m: Mbuf) -> Option<Mbuf> {
     shard::rehome(stack, m)
 }
 
-/// The sum of a datagram's data is known: if it says that the checksum is right, UDP need not go
-/// through the data again. If not, UDP finds out itself.
+/// The sum of a datagram's data is known. If it shows that the checksum is right, UDP need not read
+/// the data again. If not, UDP finds out itself.
 fn note_checksum<A: Addrs>(ip: &Ip<A>, m: &mut Mbuf, (data_at, sum): (u32, Sum)) {
     let transport = m.as_slice().get(ip.transport_at as usize..).unwrap_or_default();
-    // Behind extension headers in the fragments the sum is not that of the transport alone.
+    // If there were extension headers in the fragments, the sum is not that of the transport header
+    // and data alone.
     let is_all = (ip.transport_at, ip.transport_len) == (data_at, transport.len() as u32);
     let is_udp = ip.protocol == protocol::UDP
         && udp::Header::parse(transport).is_ok_and(|h| u32::from(h.length) == ip.transport_len);
@@ -153,8 +155,8 @@ fn refuse_nd<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     Ok(())
 }
 
-/// An IPv6 packet with extension headers that is no fragment of several: an atomic one is a packet
-/// by itself, but not for neighbour discovery.
+/// Check an IPv6 packet with extension headers that is not one of several fragments. An atomic
+/// fragment is processed like a whole packet, except for neighbour discovery.
 /// RFC 6946 4-a.
 pub(crate) fn check_atomic<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();

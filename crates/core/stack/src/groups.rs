@@ -1,10 +1,11 @@
-//! Multicast groups: which of them each port receives, and which sockets have joined.
+//! Multicast groups: which groups each port receives, and which sockets have joined them.
 //!
-//! Called by: `for_us.rs` for each packet to a group; the other files of this folder: `reports.rs`
-//! sends the messages that are due, `membership.rs` has the calls by which sockets join, `input.rs`
-//! handles packets that arrive, `output.rs` datagrams that sockets send to groups. The state
-//! machines are `inet::group`. RFC 1112, RFC 3376, RFC 3810, RFC 4291 section 2.8. Limits:
-//! `groups_per_port`, `memberships_per_socket`, `sources_per_group`, `group_reports_per_second`.
+//! Called by: `for_us.rs` for each packet to a group, and the other files of this folder.
+//! `reports.rs` sends the messages that are due, `membership.rs` has the calls by which sockets
+//! join, `input.rs` handles received packets, `output.rs` sends the datagrams of sockets to groups.
+//! The state machines are `inet::group`. RFC 1112, RFC 3376, RFC 3810, RFC 4291 section 2.8.
+//! Limits: `groups_per_port`, `memberships_per_socket`, `sources_per_group`,
+//! `group_reports_per_second`.
 
 mod input;
 mod membership;
@@ -35,7 +36,7 @@ pub(crate) struct Groups {
     members: BTreeMap<(u16, IpAddr), Vec<UdpHandle>>,
     /// Sockets that are bound to a group's address and a UDP port, which they share.
     bound: BTreeMap<(u16, IpAddr), Vec<UdpHandle>>,
-    /// The sockets that get the datagram that is being delivered; empty in between.
+    /// The sockets that get the datagram that is being delivered; empty when none is.
     takers: Vec<UdpHandle>,
     secret: KeyedHash,
     /// Solicited-node groups are reported.
@@ -50,7 +51,7 @@ pub(crate) struct Groups {
 struct PortGroups {
     v4: Host,
     v6: Host,
-    /// The solicited-node groups of the port's addresses that are reported.
+    /// The solicited-node groups of the port's addresses that are reported by MLD.
     nodes: BTreeSet<IpAddr>,
 }
 
@@ -91,7 +92,8 @@ impl Groups {
         first.is_some_and(|(&(port, _), _)| port == udp_port)
     }
 
-    /// A socket is bound to a group's address: it shares that and the UDP port with others.
+    /// Note that a socket is bound to a group's address. It shares the address and the UDP port
+    /// with others.
     pub(crate) fn bind(&mut self, handle: UdpHandle, group: IpAddr, udp_port: u16) {
         self.bound.entry((udp_port, group)).or_default().push(handle);
     }
@@ -99,7 +101,7 @@ impl Groups {
     /// When `reports::expire` has something to do.
     #[inline(always)]
     pub(crate) fn next_deadline(&self) -> Instant {
-        // NEVER is later than any time to wait for.
+        // NEVER is later than any `not_before`.
         self.deadline.max(self.not_before)
     }
 
@@ -120,7 +122,7 @@ impl Groups {
         })
     }
 
-    /// Does a port receive what is sent to this group?
+    /// Does a port receive packets to this group?
     /// RFC 1112 7.2-b.
     pub(crate) fn are_received(&self, port: &Port, group: IpAddr) -> bool {
         group::is_all_nodes(group)
@@ -138,8 +140,8 @@ impl Groups {
         self.members.contains_key(&(port, group))
     }
 
-    /// The filters of all sockets that joined a group on a port, merged; with more than `most`
-    /// sources it admits all.
+    /// The merged filters of all sockets that joined a group on a port. If it would list more than
+    /// `most` sources, it admits all.
     fn merged(&self, port: u16, group: IpAddr, most: usize) -> Filter {
         let is_node = self.ports.get(&port).is_some_and(|p| p.nodes.contains(&group));
         let members = self.members.get(&(port, group)).into_iter().flatten();
@@ -148,7 +150,7 @@ impl Groups {
         if merged.sources.len() > most { Filter::ANYTHING } else { merged }
     }
 
-    /// The members of a group have changed: the port is to receive what they want now.
+    /// The members of a group, or their filters, have changed: set what the port receives.
     fn refresh(&mut self, port: u16, group: IpAddr, most: usize, now: Instant) {
         let merged = self.merged(port, group, most);
         let version = IpVersion::of(&group);
@@ -156,7 +158,7 @@ impl Groups {
         self.look_ahead();
     }
 
-    /// A port is gone: all memberships on it end.
+    /// A port was removed: end all memberships on it.
     pub(crate) fn forget_port(&mut self, port: u16) {
         self.ports.remove(&port);
         self.members.retain(|&(on, _), _| on != port);
@@ -170,7 +172,8 @@ impl Groups {
 pub struct MulticastOptions {
     /// TTL or hop limit (IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS); with 0 nothing leaves the host.
     pub hops: u8,
-    /// Sockets of this host that have joined get a copy (IP_MULTICAST_LOOP), the sender included.
+    /// Whether sockets of this host that have joined get a copy (IP_MULTICAST_LOOP), the sender
+    /// included.
     pub loops: bool,
     /// The port to send by (IP_MULTICAST_IF); `None`: by the scope identifier, the bound address,
     /// the routes, or the only port.
@@ -178,13 +181,13 @@ pub struct MulticastOptions {
 }
 
 impl Default for MulticastOptions {
-    /// RFC 1112 6.1-a, RFC 1112 6.1-b.
+    /// RFC 1112 6.1-a, RFC 1112 6.1-b: one hop, and copies for this host.
     fn default() -> MulticastOptions {
         MulticastOptions { hops: 1, loops: true, port: None }
     }
 }
 
-/// The memberships and options of a socket.
+/// The memberships and the multicast options of a socket.
 #[derive(Default)]
 struct SocketGroups {
     joined: Vec<Membership>,
@@ -207,7 +210,7 @@ impl SocketGroups {
         self.joined.retain(|membership| membership.port != port);
     }
 
-    /// Set the filter; one that admits nothing ends the membership.
+    /// Set the filter of a membership. A filter that admits nothing ends the membership.
     fn set(&mut self, port: u16, group: IpAddr, filter: Filter) {
         let at = self.joined.iter().position(|m| m.group == group && m.port == port);
         match at {
@@ -221,8 +224,8 @@ impl SocketGroups {
     }
 }
 
-/// The solicited-node groups of a port's addresses, tentative ones included: their detection of
-/// duplicates needs the messages of the group (RFC 4862 section 5.4.2).
+/// The solicited-node groups of a port's addresses. Tentative addresses are included: duplicate
+/// address detection needs the messages to the group (RFC 4862 section 5.4.2).
 fn nodes_of(port: &Port) -> impl Iterator<Item = IpAddr> {
     let has_nodes = port.limits.link == LinkKind::Ethernet;
     let addresses = port.addresses.iter().filter(move |_| has_nodes);
@@ -239,13 +242,13 @@ pub struct GroupRow {
     pub port: PortId,
     /// The group.
     pub group: IpAddr,
-    /// The sources that are taken, of all sockets together.
+    /// The sources whose packets are accepted, for all sockets together.
     pub filter: Filter,
-    /// Sockets that have joined it.
+    /// Number of sockets that have joined the group.
     pub sockets: usize,
-    /// The group belongs to one of our addresses.
+    /// The group is the solicited-node group of one of our addresses.
     pub is_solicited_node: bool,
-    /// The protocol by which it is reported to routers, in the version that they speak.
+    /// The protocol by which the group is reported to routers, in the version that they speak.
     pub protocol: &'static str,
     /// The time until the next message about the group; `None` if none is to be sent.
     pub report_in: Option<Duration>,

@@ -1,19 +1,20 @@
 //! Names of the parts of a stack for its users: ports, connections, listeners, sockets; and the
-//! events that name them. Events are edges, not levels: read until `WouldBlock`.
+//! events that name them. An event is reported once for each change, not for as long as a condition
+//! holds: read until `WouldBlock`.
 //!
-//! Called by: everybody. A handle never means another object later, except for the number of a
-//! port, which may be used again.
+//! Called by: everybody. A handle never means another object later. Only the number of a port may
+//! be used again.
 
 use slotmap::new_key_type;
 use tcp::Events;
 
-/// The number of a port; that of a removed one may be used again.
+/// The number of a port. A new port may get the number of a removed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortId(pub u16);
 
 impl PortId {
-    /// The scope identifier of this port's link (RFC 4007 section 6), as in `fe80::1%1`; 0 stands
-    /// for no link in particular.
+    /// The scope identifier of this port's link (RFC 4007 section 6), as in `fe80::1%1`. 0 means no
+    /// link in particular.
     pub const fn scope_id(self) -> u32 {
         self.0 as u32 + 1
     }
@@ -44,7 +45,7 @@ new_key_type! {
     pub struct PingHandle;
 }
 
-/// Something happened.
+/// An event that a stack reports to its program.
 ///
 /// ```
 /// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
@@ -64,19 +65,19 @@ new_key_type! {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Events of a connection that was opened here or accepted; before it is accepted, its events
-    /// are held back.
+    /// Events of a connection that was opened here or accepted. The events of a connection that is
+    /// not accepted yet are held back.
     Tcp(TcpHandle, Events),
     /// A connection waits to be accepted.
     Accept(ListenerHandle),
-    /// A datagram came, or an error about one that did not arrive.
+    /// A datagram arrived, or an error about one that did not reach its destination.
     Udp(UdpHandle),
     /// An echo request was answered, or an error came about it.
     Ping(PingHandle),
     /// A neighbour at this port broadcasts to another address than the port does: see
     /// [`crate::Stack::other_broadcasters`]. Once a minute at most, for all ports.
     OtherBroadcast(PortId),
-    /// The state of one of a port's addresses changed by itself: a tentative one is ours, or
-    /// another host has it. [`crate::Stack::addresses`] says what they are now.
+    /// The state of one of a port's addresses changed by itself: a tentative address is ours now,
+    /// or another host has it. [`crate::Stack::addresses`] returns the current states.
     Address(PortId),
 }

@@ -46,7 +46,7 @@ fn is_about_rerouted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
         })
 }
 
-/// Process a message; `m` holds nothing else.
+/// Process an ICMP message; `m` holds only the message.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     if m.has(MbufFlags::LINK_GROUP) {
         return Err(DropReason::IcmpUnhandled);
@@ -72,8 +72,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     }
 }
 
-/// The packet that the message `m` quotes, if it is from an address of the port that `m` came by,
-/// or of a connection that goes by that port.
+/// Returns the packet that the message `m` quotes, if its source is an address of the port that `m`
+/// came by, or if it belongs to a connection that leaves by that port.
 fn quoted_of_ours<'m, A: Addrs>(
     stack: &Stack,
     ip: &Ip<A>,
@@ -89,7 +89,8 @@ fn quoted_of_ours<'m, A: Addrs>(
     }
 }
 
-/// Is a packet of a connection that goes by this port, whatever port its address is of?
+/// Does a packet belong to a connection that leaves by this port, even if its address is another
+/// port's?
 fn is_of_connection_by(stack: &Stack, quoted: &Quoted<'_>, port: u16) -> bool {
     let Some((local, remote)) = quoted.ports().filter(|_| quoted.protocol == protocol::TCP) else {
         return false;
@@ -99,8 +100,8 @@ fn is_of_connection_by(stack: &Stack, quoted: &Quoted<'_>, port: u16) -> bool {
     found.and_then(|handle| stack.connections.get(handle)).is_some_and(|pcb| pcb.port == port)
 }
 
-/// The next hop of a packet of ours does not answer: notify its sender, unless it was TCP:
-/// connections are notified separately.
+/// The next hop of a packet of ours does not answer: notify the packet's sender. TCP connections
+/// are notified elsewhere.
 pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
     let version = match packet.first() {
         Some(first) if first >> 4 == 6 => IpVersion::V6,
@@ -109,14 +110,15 @@ pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
     if let Ok(quoted) = icmp::quoted(packet, version)
         && quoted.protocol != protocol::TCP
     {
-        // Without a sender to notify there is no second drop: the packet has been counted.
+        // If there is no sender to notify, nothing more is counted: the packet has been counted as
+        // dropped.
         let reported = ErrorKind::Unreachable(Unreachable::Host);
         let source = Source { from: quoted.src, icmp: None };
         let _ = error_about(stack, &quoted, reported, source);
     }
 }
 
-/// RFC 1122 3.2.2.1-b.
+/// Report an error about a packet of ours to its connection or socket. RFC 1122 3.2.2.1-b.
 fn error_about(
     stack: &mut Stack,
     quoted: &Quoted<'_>,
@@ -135,7 +137,7 @@ fn error_about(
     }
 }
 
-/// An error about a TCP segment, which has to be in flight (RFC 5927 section 4.1).
+/// Report an error about a TCP segment, which has to be in flight (RFC 5927 section 4.1).
 /// RFC 9293 MUST-54.
 fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind) -> Fate {
     let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
@@ -171,7 +173,7 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind) ->
                 path::Outcome::Doubted => core.cx.counters.add(Counter::PathMtuDoubted, 1),
                 path::Outcome::Believed => {
                     core.cx.counters.add(Counter::PathMtuLowered, 1);
-                    // The other connections on this path learn it before they send again.
+                    // The other connections on this path get the new MTU before they send again.
                     stack.path_mtus.learn(quoted.dst, mtu, core.cx.now, &mut core.cx.budget);
                 }
             }
@@ -185,7 +187,7 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind) ->
     Ok(())
 }
 
-/// The error that a user of TCP gets.
+/// The error that the user of a connection gets.
 fn tcp_error(why: Unreachable) -> tcp::Error {
     match why {
         Unreachable::Net => tcp::Error::NetUnreachable,
@@ -196,8 +198,8 @@ fn tcp_error(why: Unreachable) -> tcp::Error {
     }
 }
 
-/// Send port or protocol unreachable to the sender of a packet, whole in `m` from `at` on. The
-/// caller names the packet's own drop reason.
+/// Send a port or protocol unreachable error to the sender of a packet, which is in `m` from `at`
+/// on and not fragmented. The caller counts the packet's own drop reason.
 /// RFC 4443 3.1-a, RFC 8200 4-a.
 /// RFC 1122 3.2.2.1-a.
 #[cold]
@@ -213,7 +215,7 @@ pub(crate) fn refuse<A: Addrs>(
     report(stack, m, packet, (ip.dst(), ip.src()), Report::Unreachable(why));
 }
 
-/// An IPv4 packet, at `at` in `m`, has malformed options: point its sender at the first of them. No
+/// Send a Parameter Problem about the first malformed option of the IPv4 packet at `at` in `m`. No
 /// error is sent about ICMP, which may be an error itself, nor about later fragments.
 /// RFC 1122 3.2.2.5-a.
 #[cold]
@@ -237,9 +239,9 @@ pub(crate) fn malformed_options(stack: &mut Stack, m: &Mbuf, at: usize) {
     report(stack, m, packet, (dst, src), Report::Problem(problem));
 }
 
-/// Send an error about `packet`, which came in `m`, from its destination to its source; within the
-/// rate limit, and never in answer to a group, an error, or a source that cannot be a host (RFC
-/// 1122 section 3.2.2, RFC 4443 section 2.4(e)).
+/// Send an error about `packet`, which came in `m`, from its destination to its source. The error
+/// is sent only within the rate limit, and never about a packet to a group, about an error, or to a
+/// source that cannot be a host (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).
 /// RFC 4443 2.4-e.
 /// RFC 1122 3.2.2-b, 3.2.2-c.
 #[cold]
@@ -250,7 +252,7 @@ pub(crate) fn report(
     (src, dst): (IpAddr, IpAddr),
     what: Report,
 ) {
-    // RFC 1112 7.2-c.
+    // RFC 1112 7.2-c: no error is sent about a datagram to a group.
     let port = stack.ports.get(m.in_port());
     let by_group = port.is_none_or(|port| port.local.is_group(src) || port.local.is_group(dst));
     if !by_group && !m.has(MbufFlags::LINK_GROUP) {
@@ -270,8 +272,9 @@ fn unicast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> IpAddr {
     addresses.iter().find(is_near).map_or(dst, inet::Address::ip)
 }
 
-/// [`report`] about a packet that may have been for a group and came by `in_port`, from `src`, an
-/// address of ours. A link-local `dst` is on that port's link. Returns whether it was sent.
+/// [`report`], about a packet that came by `in_port` and may have been sent to a group. The error's
+/// source is `src`, an address of ours. A link-local `dst` is on that port's link. Returns whether
+/// the error was sent.
 /// RFC 4443 2.2-a, 2.4-f.
 #[cold]
 pub(crate) fn report_from(
@@ -316,8 +319,8 @@ pub(crate) fn report_from(
     sent.is_ok()
 }
 
-/// Answer an echo request, within a rate limit of its own. With the limit of ICMP errors, a flood
-/// to a closed port would make a host look dead to ping.
+/// Answer an echo request, within a rate limit of its own. If echo replies shared the limit of ICMP
+/// errors, a flood to a closed port would make a host look dead to ping.
 /// RFC 4443 4.2-a.
 /// RFC 1122 3.2.2.6-a, 3.2.2.6-b.
 fn echo_reply<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, request: &Mbuf) -> Result<(), DropReason> {

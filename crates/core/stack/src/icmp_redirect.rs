@@ -1,5 +1,5 @@
-//! Redirects: a gateway names a better first hop for a destination, which gets a route of its own
-//! for ten minutes.
+//! ICMPv4 redirects: a gateway names a better first hop for a destination. The destination then has
+//! a route of its own for ten minutes.
 //!
 //! Called by: `icmp.rs` with a redirect, `neighbours.rs` when a gateway does not answer. Anybody on
 //! the link can forge a redirect, so it has to come from the first hop in use, quote a packet that
@@ -22,7 +22,8 @@ use crate::stack::Stack;
 /// routes after the same time.
 const LIFE: Duration = Duration::from_secs(600);
 
-/// A redirect came by `port` from `from`: packets like the one it quotes are to go by `gateway`.
+/// Process a redirect from `from` that came by `port`: packets like the quoted one are to go by
+/// `gateway`.
 /// RFC 1122 3.2.2.2-c.
 pub(crate) fn input(
     stack: &mut Stack,
@@ -39,8 +40,9 @@ pub(crate) fn input(
         Ok(Some((owner, mark))) => Sender::Socket { owner, mark: *mark },
         _ => Sender::Program,
     };
-    // The redirect is for the users of the gateway's route; others gain nothing from it. If others
-    // have a better route in that table, which the new one would hide, the redirect is refused.
+    // The redirect applies only to the users of the gateway's route; others gain nothing from it.
+    // If others have a better route in that table, which the new route would hide, the redirect is
+    // refused.
     let Some(old) = stack.routes.route_for(dst, Some(src), sender).ok().cloned() else {
         return Err(DropReason::RedirectRefused);
     };
@@ -61,7 +63,7 @@ pub(crate) fn input(
     follow(stack, gateway, Route { dest: Cidr::host(dst), ..old })
 }
 
-/// Is the gateway another host on one of our networks at that port?
+/// Is the gateway another host on one of our networks at `port`?
 /// RFC 1122 3.2.2.2-c.
 fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
     is_on_link(stack, port, gateway)
@@ -80,7 +82,7 @@ fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u3
             let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
             let handle = stack.connections.lookup(&key, &stack.core.secret);
             let pcb = handle.and_then(|handle| stack.connections.get(handle));
-            // An ACK without data is at SND.NXT.
+            // The sequence number of an ACK without data is SND.NXT.
             pcb.filter(|pcb| pcb.tcb.snd_una.le(seq) && seq.le(pcb.tcb.snd_nxt))
                 .map(|pcb| (pcb.owner.clone(), pcb.mark))
         }
@@ -94,8 +96,8 @@ fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u3
     })
 }
 
-/// Packets to a host that go by the route `old` go by `gateway` for a while. A host route of
-/// another origin stays as it is.
+/// For a while, send the packets to a host that leave by the route `old` to `gateway` instead. A
+/// host route of another origin stays unchanged.
 /// RFC 1122 3.2.2.2-d.
 fn follow(stack: &mut Stack, gateway: IpAddr, old: Route) -> Fate {
     let (dest, port, table) = (old.dest, old.port, old.table);
@@ -119,7 +121,7 @@ fn follow(stack: &mut Stack, gateway: IpAddr, old: Route) -> Fate {
     Ok(())
 }
 
-/// A neighbour does not answer: packets that were redirected to it go by their earlier first hop
+/// Remove the redirects to a neighbour that does not answer: packets go to their earlier first hop
 /// again (RFC 1122 section 3.3.1.4).
 /// RFC 1122 3.3.1.4-a.
 pub(crate) fn forget_gateway(stack: &mut Stack, (port, gateway): Key) {

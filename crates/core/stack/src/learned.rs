@@ -1,12 +1,11 @@
-//! Decides which routes the stack takes from a network that offers them by DHCP or by router
+//! Decides which routes the stack accepts from a network that offers them by DHCP or by router
 //! advertisements.
 //!
 //! Called by: `autoconf/router.rs`, and `routes.rs` for programs, such as `net` with the routes and
 //! the network of a lease. Without these rules a host that can answer on one link could attract
 //! packets for the networks of another port ("TunnelVision", CVE-2024-3661). A default route may be
-//! learnt from anybody; any other must not touch another port's network, a static route or a range
-//! for special purposes. RFC 3442, RFC 4191, RFC 6890. Decision:
-//! docs/decisions/0113-learned-routes.md. Limit: `refused_routes`. Counter: `routes_refused`.
+//! learnt from any network. No other route may touch another port's network, a static route or a
+//! range for special purposes. RFC 3442, RFC 4191, RFC 6890. Decision:
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,8 +17,8 @@ use inet::{Route, RouteOrigin, Routes};
 use crate::handles::PortId;
 use crate::port::Ports;
 
-/// The shortest prefix of a network, by IP version: a route with a shorter one takes packets of
-/// many networks.
+/// The shortest prefix of a learnt route, for IPv4 and IPv6: a route with a shorter prefix would
+/// attract the packets of many networks.
 const PREFIX_LEN_MIN: (u8, u8) = (8, 16);
 
 const fn v4(a: u8, b: u8, prefix_len: u8) -> Cidr {
@@ -31,7 +30,7 @@ const fn v6(segments: [u16; 8], prefix_len: u8) -> Cidr {
     Cidr { addr: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix_len }
 }
 
-/// This network and host, loopback, link-local, multicast, reserved: none of them is routed.
+/// Ranges that are never routed: this network and host, loopback, link-local, multicast, reserved.
 const SPECIAL: [Cidr; 9] = [
     v4(0, 0, 8),
     v4(127, 0, 8),
@@ -44,34 +43,35 @@ const SPECIAL: [Cidr; 9] = [
     v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8),
 ];
 
-/// Why a route was not taken.
+/// Why a route was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteRefusal {
-    /// It touches a range for special purposes, or is larger than networks are.
+    /// The destination touches a range for special purposes, or its prefix is shorter than a
+    /// network's.
     Special,
-    /// It equals this network or route, contains it, or lies inside it.
+    /// The destination equals this network or route, contains it, or lies inside it.
     Touches {
-        /// Its destination.
+        /// The destination of the other network or route.
         other: Cidr,
         /// The name of its port.
         port: String,
     },
-    /// The port takes default routes alone.
+    /// The port accepts only default routes.
     NotWanted,
 }
 
-/// A route that a network offered, and that was not taken.
+/// A route that a network offered and that was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedRoute {
-    /// Where it was offered.
+    /// The port at which it was offered.
     pub port: PortId,
     /// The name of that port.
     pub port_name: String,
-    /// Its destination.
+    /// The destination of the route.
     pub dest: Cidr,
     /// The protocol that offered it.
     pub origin: RouteOrigin,
-    /// Why it was not taken.
+    /// Why it was not accepted.
     pub why: RouteRefusal,
 }
 
@@ -111,10 +111,11 @@ pub(crate) struct RefusedRoutes {
 pub(crate) struct Offer {
     pub(crate) port: PortId,
     pub(crate) dest: Cidr,
-    /// It is the network of the link itself; a static route over a neighbour there may contain it.
+    /// The route is the network of the link itself. A static route over a neighbour on that link
+    /// may contain it.
     pub(crate) is_network: bool,
     pub(crate) origin: RouteOrigin,
-    /// The port takes more than default routes.
+    /// The port accepts other routes than default routes.
     pub(crate) is_wanted: bool,
 }
 
@@ -129,7 +130,7 @@ impl RefusedRoutes {
         self.news.pop_front()
     }
 
-    /// May a route be learnt?
+    /// May the route of this offer be learnt? A refused route is counted and reported once.
     pub(crate) fn admits(
         &mut self,
         offer: Offer,

@@ -5,9 +5,11 @@
 //! Called by: programs (the polled API: `poll`, then reads and writes), `net`, `sim`.
 //! The receive path is `rx.rs`, the transmit path `tx.rs`: read these two first.
 //!
-//! # Per shard, and published to all Per shard: connections, listeners' queues, timers, buffers,
-//! counters, ports' queues. Published by the first shard (`shard.rs`): addresses, permanent
-//! neighbours, switches; routes are looked up in one FIB. A single stack has all of this to itself.
+//! # Per shard, and published to all
+//!
+//! Per shard: connections, listeners' queues, timers, buffers, counters, ports' queues. Published
+//! by the first shard (`shard.rs`): addresses, permanent neighbours, switches; routes are looked up
+//! in one FIB. A single stack does not share any of this.
 
 mod addresses;
 mod arp;
@@ -63,9 +65,9 @@ pub use config::{IpSettings, MtuDiscovery, PortConfig, StackConfig};
 pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};
 pub use handles::{Event, ListenerHandle, PingHandle, PortId, RequestHandle, TcpHandle, UdpHandle};
 pub use inet::address::{Address, AddressState, Origin};
-/// Finding out what a path carries above UDP (RFC 8899).
+/// Searching for the path MTU in a protocol above UDP (RFC 8899).
 pub use inet::dplpmtud;
-/// The sources of a group that are wanted.
+/// The sources from which a socket receives a group.
 pub use inet::group::{Filter as SourceFilter, Mode as FilterMode};
 /// Why a packet did not arrive.
 pub use inet::icmp::{ErrorKind, Unreachable};

@@ -13,13 +13,13 @@ use inet::ip_input::is_martian_source;
 
 use crate::handles::PortId;
 
-/// The addresses of a port that a packet's addresses are compared with.
+/// The addresses of a port, in the form in which the addresses of packets are compared with them.
 #[derive(Clone, Default)]
 pub(crate) struct LocalAddrs {
     v4: Vec<LocalV4>,
     v6: Vec<Ipv6Addr>,
-    /// The subnet-router anycast addresses of its networks, which a router has (RFC 4291 section
-    /// 2.6.1).
+    /// The subnet-router anycast addresses of the port's networks, which a router has (RFC 4291
+    /// section 2.6.1).
     anycast: Vec<Ipv6Addr>,
     /// The broadcast addresses of all ports, sorted, if there are several ports.
     broadcasts: Arc<[u32]>,
@@ -30,21 +30,22 @@ pub(crate) struct LocalAddrs {
 #[derive(Clone)]
 struct LocalV4 {
     addr: u32,
-    /// The bits of the host part; none where a network has no broadcast address (31 and 32).
+    /// Mask of the host part; zero if the network has no broadcast address (prefix lengths 31 and
+    /// 32).
     host: u32,
-    /// The address that its hosts broadcast to; its own address where there is none.
+    /// The address that hosts of the network broadcast to; the port's own address if there is none.
     broadcast: u32,
 }
 
-/// How a broadcast address differs from that of a port.
+/// How another broadcast address differs from the port's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BroadcastForm {
     /// The host part, or the whole address, is zeros: 4.2BSD's form.
     Zeros,
     /// The host part is ones: the standard form (RFC 1122 section 3.3.6).
     Ones,
-    /// Neither form, for a network of this port: another prefix length, or no broadcast address at
-    /// all.
+    /// Neither form for a network of this port: the other host has another prefix length, or the
+    /// port has no broadcast address.
     OtherNetwork,
 }
 
@@ -55,11 +56,12 @@ impl LocalV4 {
         LocalV4 { addr, host, broadcast: addr | host }
     }
 
-    /// A directed broadcast: the host part all ones, all zeros as 4.2BSD had it, or what was set.
+    /// Is `addr` a directed broadcast address: is its host part all ones, or all zeros as in
+    /// 4.2BSD, or is it the address that was set?
     #[inline(always)]
     fn is_broadcast(&self, addr: u32) -> bool {
         let host = addr & self.host;
-        // Nearly no address has such a host part, so this is tested first.
+        // Nearly no address has a host part of all ones or zeros, so this is tested first.
         let in_form = (host == 0 || host == self.host)
             && self.host != 0
             && (self.addr ^ addr) & !self.host == 0;
@@ -73,7 +75,7 @@ impl LocalV4 {
 
     /// May hosts of this network, or of a larger one around it, broadcast to `to`?
     fn may_broadcast_to(&self, to: u32) -> bool {
-        // No network around another is larger than those of class A.
+        // No network around this one is larger than those of class A.
         let fits = |len: u32| {
             let host = u32::MAX >> len;
             let part = to & host;
@@ -107,7 +109,7 @@ impl LocalAddrs {
         LocalAddrs { loops: true, ..LocalAddrs::new(addresses) }
     }
 
-    /// The broadcast addresses of its networks, in every form.
+    /// The broadcast addresses of the port's networks, in every form.
     pub(crate) fn broadcasts(&self) -> impl Iterator<Item = u32> {
         let special = self.special_v4().map(Ipv4Addr::to_bits);
         special.filter(|&addr| self.v4.iter().any(|own| own.is_broadcast(addr)))
@@ -118,8 +120,8 @@ impl LocalAddrs {
         self.broadcasts = Arc::clone(all);
     }
 
-    /// Take over the broadcast addresses that were set in `old`, for the addresses that are in
-    /// both.
+    /// Take over the broadcast addresses that were set in `old`, for the addresses that `self` has
+    /// as well.
     pub(crate) fn with_broadcasts_of(mut self, old: &LocalAddrs) -> LocalAddrs {
         self.broadcasts = Arc::clone(&old.broadcasts);
         for own in &mut self.v4 {
@@ -129,8 +131,9 @@ impl LocalAddrs {
         self
     }
 
-    /// Have the network of `addr` broadcast to `to`; `false`, with nothing changed, if that is no
-    /// address of ours, or `to` cannot be the broadcast address of its network or of one around it.
+    /// Set the address that the network of `addr` broadcasts to. `false`, with nothing changed, if
+    /// `addr` is no address of ours, or `to` cannot be the broadcast address of its network or of
+    /// one around it.
     pub(crate) fn set_broadcast(&mut self, addr: Ipv4Addr, to: Ipv4Addr) -> bool {
         let own = self.v4.iter_mut().find(|own| own.addr == addr.to_bits());
         match own.filter(|own| own.may_broadcast_to(to.to_bits())) {
@@ -148,8 +151,8 @@ impl LocalAddrs {
         (own.broadcast != own.addr).then(|| own.broadcast.into())
     }
 
-    /// How the destination of a link-level broadcast differs from what this port broadcasts to;
-    /// `None` if it does not.
+    /// How the destination of a packet to a broadcast MAC address differs from this port's
+    /// broadcast address; `None` if it does not.
     pub(crate) fn other_form(&self, dst: Ipv4Addr) -> Option<BroadcastForm> {
         let bits = dst.to_bits();
         if dst.is_broadcast() || self.v4.iter().any(|own| own.is_own_broadcast(bits)) {
@@ -164,8 +167,8 @@ impl LocalAddrs {
         })
     }
 
-    /// Our IPv4 addresses here, and all broadcast addresses of their networks by
-    /// [`LocalAddrs::is_broadcast`].
+    /// Our IPv4 addresses on this port, and all addresses that [`LocalAddrs::is_broadcast`] accepts
+    /// for their networks.
     pub(crate) fn special_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
         let of_network = |own: &LocalV4| [own.addr & !own.host, own.addr | own.host];
         self.v4.iter().flat_map(move |own| {
@@ -174,18 +177,18 @@ impl LocalAddrs {
         })
     }
 
-    /// Our IPv6 addresses here, and the anycast addresses of a router.
+    /// Our IPv6 addresses on this port, and the anycast addresses of a router.
     pub(crate) fn special_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
         self.v6.iter().chain(&self.anycast).copied()
     }
 
-    /// Is it a subnet-router anycast address here? Only a router has them.
+    /// Is `addr` a subnet-router anycast address of this port? Only a router has such addresses.
     #[cold]
     pub(crate) fn is_anycast(&self, addr: IpAddr) -> bool {
         matches!(addr, IpAddr::V6(addr) if self.anycast.contains(&addr))
     }
 
-    /// Is this one of our addresses here?
+    /// Is `addr` one of our addresses on this port?
     #[inline]
     pub(crate) fn is_ours(&self, addr: IpAddr) -> bool {
         match addr {
@@ -196,8 +199,8 @@ impl LocalAddrs {
         }
     }
 
-    /// Can this be the address of another host? Not multicast, broadcast or our own: an answer
-    /// would come back to us, or go to all hosts, of this port's networks or of another's.
+    /// Can `addr` be the address of another host? It must not be multicast, broadcast or our own:
+    /// an answer would come back to us, or go to all hosts of a network of this port or of another.
     #[inline]
     pub(crate) fn may_send(&self, addr: IpAddr) -> bool {
         let is_of_another = !is_martian_source(addr)
@@ -207,14 +210,14 @@ impl LocalAddrs {
         is_of_another || self.loops && self.is_ours(addr)
     }
 
-    /// Is it a broadcast address of any of several ports?
+    /// Is `addr` a broadcast address of any port? `false` if there is only one port.
     #[inline]
     pub(crate) fn is_any_broadcast(&self, addr: IpAddr) -> bool {
         let IpAddr::V4(addr) = addr else { return false };
         !self.broadcasts.is_empty() && self.broadcasts.binary_search(&addr.to_bits()).is_ok()
     }
 
-    /// Is this a broadcast address here, in either form, or a group?
+    /// Is `addr` a broadcast address on this port, in either form, or a multicast group?
     /// RFC 1122 3.3.6-a.
     #[inline]
     pub(crate) fn is_group(&self, addr: IpAddr) -> bool {
@@ -224,17 +227,17 @@ impl LocalAddrs {
         }
     }
 
-    /// Is this an IPv4 broadcast address here: limited or directed, of ones or of zeros?
+    /// Is `addr` an IPv4 broadcast address on this port: limited or directed, of ones or of zeros?
     #[inline]
     pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
         let bits = addr.to_bits();
-        // Of zeros: 4.2BSD's limited broadcast.
+        // All zeros is 4.2BSD's limited broadcast.
         bits == u32::MAX || bits == 0 || self.v4.iter().any(|own| own.is_broadcast(bits))
     }
 }
 
-/// The subnet-router anycast address of a network; `None` for a link-local network, and for one of
-/// one or two addresses (RFC 6164 section 5).
+/// The subnet-router anycast address of a network. `None` for a link-local network, and for a
+/// network of one or two addresses (RFC 6164 section 5).
 fn subnet_router(cidr: Cidr) -> Option<Ipv6Addr> {
     match cidr.network().addr {
         IpAddr::V6(net) if cidr.prefix_len < 127 && !net.is_unicast_link_local() => Some(net),
@@ -242,27 +245,27 @@ fn subnet_router(cidr: Cidr) -> Option<Ipv6Addr> {
     }
 }
 
-/// The least time from one [`crate::Event::OtherBroadcast`] to the next.
+/// The shortest time from one [`crate::Event::OtherBroadcast`] to the next.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A neighbour that broadcasts to another address than its port does.
+/// A neighbour that broadcasts to another address than the port at which it was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherBroadcaster {
-    /// Where it was heard.
+    /// The port at which the neighbour was heard.
     pub port: PortId,
-    /// Its link address.
+    /// The neighbour's link address.
     pub mac: MacAddr,
-    /// Its IP address, as its last broadcast said.
+    /// The neighbour's IP address: the source of its last broadcast.
     pub source: Ipv4Addr,
     /// The destination of its last broadcast.
     pub destination: Ipv4Addr,
     /// The broadcast address of the port; `None` if it has no network with one.
     pub ours: Option<Ipv4Addr>,
-    /// How the two differ.
+    /// How `destination` differs from `ours`.
     pub form: BroadcastForm,
-    /// Its broadcasts of this kind since it was first heard.
+    /// The neighbour's broadcasts of this kind since it was first heard.
     pub count: u64,
-    /// When the last of them came.
+    /// When the last of these broadcasts came.
     pub last_at: Instant,
 }
 
@@ -277,7 +280,7 @@ impl fmt::Display for OtherBroadcaster {
     }
 }
 
-/// The neighbours that were heard.
+/// The neighbours that broadcast to another address than their port.
 #[derive(Default)]
 pub(crate) struct OtherBroadcasters {
     rows: Vec<OtherBroadcaster>,
@@ -308,7 +311,7 @@ impl OtherBroadcasters {
         is_due
     }
 
-    /// All of them, longest known first.
+    /// All rows; the neighbour known for the longest time is first.
     pub(crate) fn rows(&self) -> &[OtherBroadcaster] {
         &self.rows
     }

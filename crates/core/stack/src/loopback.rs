@@ -2,11 +2,11 @@
 //! device. The loopback port is made when it is first needed, so that a stack without such packets
 //! pays nothing for it.
 //!
-//! Called by: `resolve.rs` to send, `rx/unusual.rs` to receive. It is a wire in memory whose near
-//! end is a port that no list shows, and whose far end is read here. Its connections have keys of
-//! their own: a segment that comes from such an address by another port finds none of them, and is
-//! dropped as a martian as usual. RFC 1122 sections 3.2.1.3 and 3.3.4.2. Limit: the wire's, after
-//! which it pushes back like any device. Counter: `looped`. Decision:
+//! Called by: `resolve.rs` to send, `rx/unusual.rs` to receive. Loopback is a wire in memory. Its
+//! near end is a port that no list shows; its far end is read here. Connections over it have keys
+//! of their own: a segment from such an address that comes by another port finds none of these
+//! connections, and is dropped as a martian as usual. RFC 1122 sections 3.2.1.3 and 3.3.4.2. Limit:
+//! the wire's depth, at which it pushes back like any device. Counter: `looped`. Decision:
 //! docs/decisions/0114-loopback.md.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -19,14 +19,14 @@ use mbuf::Pool;
 use crate::local::LocalAddrs;
 use crate::port::{LOOPBACK, Ports};
 
-/// How many frames and bytes the wire holds.
+/// How many frames the wire holds. `DEPTH_BYTES`: how many bytes.
 const DEPTH: usize = 1_024;
 const DEPTH_BYTES: usize = 4 << 20;
 
 /// The wire's far end.
 pub(crate) struct Loopback {
     far: Mem,
-    /// [`crate::Stack::flow_epoch`] when the port learnt which addresses are ours.
+    /// [`crate::Stack::flow_epoch`] when the port last learnt which addresses are ours.
     epoch: u64,
 }
 
@@ -46,7 +46,8 @@ impl Loopback {
         self.far.rx_ready()
     }
 
-    /// Take a burst of what came back; the port learns first which addresses are ours at `epoch`.
+    /// Returns a burst of packets that we sent to ourselves. If the flow epoch has changed, the
+    /// port first learns which addresses are ours.
     pub(crate) fn receive(&mut self, ports: &mut Ports, epoch: u64, pool: &mut Pool) -> Burst {
         let mut frames = Burst::new();
         if self.far.rx_burst(pool, &mut frames) > 0 && self.epoch != epoch {
@@ -57,7 +58,7 @@ impl Loopback {
     }
 }
 
-/// The port has all addresses of all ports, and the loopback addresses.
+/// Give the loopback port all addresses of all ports, and the loopback addresses.
 #[cold]
 fn learn_addresses(ports: &mut Ports) {
     let of_ports = ports.iter().flat_map(|port| &port.addresses);

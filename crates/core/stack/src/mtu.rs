@@ -1,6 +1,6 @@
-//! How large a packet may be. A port has one limit for what it receives, and may have another for
-//! each neighbour that it sends to, up to 65,535 bytes. Also the MTUs that were learnt of paths, by
-//! destination.
+//! How large a packet may be. A port has one limit for packets that it receives, and may have
+//! another limit for each neighbour that it sends to, up to 65,535 bytes. Also the learnt MTUs of
+//! paths, by destination.
 //!
 //! Called by: `resolve::route` for every connection and datagram, `frag/output.rs` for packets that
 //! waited for a link address; `reroute.rs`, which learns. RFC 1122 section 3.3.2 (EMTU_R, EMTU_S),
@@ -58,12 +58,12 @@ impl NeighbourMtus {
         if self.entries.is_empty() { None } else { self.entries.get(key).copied() }
     }
 
-    /// The largest packet that leaves by `hop`: the least of what the port, the route and the
-    /// neighbour take. `None` if the port is gone.
+    /// The largest packet that leaves by `hop`: the minimum of what the port, the route and the
+    /// neighbour carry. `None` if the port was removed.
     pub(crate) fn of_hop(&self, ports: &Ports, hop: &NextHop) -> Option<Mtu> {
         let port = ports.get(hop.port)?;
         let neighbour = self.get(&(hop.port, hop.neighbour));
-        // A route from the network may name less than an IPv6 link can have.
+        // A route that the network offered may have an MTU below the minimum of an IPv6 link.
         let least = if hop.neighbour.is_ipv4() { Mtu::MIN_V4 } else { Mtu::MIN_V6 };
         let route = hop.mtu.map_or(Mtu::MAX, |mtu| mtu.max(least));
         Some(port.limits.mtu.min(route).min(neighbour.unwrap_or(Mtu::MAX)))
@@ -96,8 +96,8 @@ impl NeighbourMtus {
     }
 }
 
-/// How long a learnt MTU is trusted. Paths change, so afterwards a larger one may be tried. RFC
-/// 1191 section 6.3 and RFC 8201 section 4 advise 10 minutes.
+/// How long a learnt MTU is used. Paths change, so afterwards a larger one may be tried. RFC 1191
+/// section 6.3 and RFC 8201 section 4 advise 10 minutes.
 const LIFE: Duration = path::LIFE;
 
 #[derive(Clone, Copy)]
@@ -109,7 +109,7 @@ struct Known {
 /// The paths whose MTU was learnt.
 #[derive(Default)]
 pub(crate) struct PathMtus {
-    // Remote hosts choose the keys, and no choice slows down a tree.
+    // Remote hosts choose the keys. No choice of keys slows down a tree.
     entries: BTreeMap<IpAddr, Known>,
     /// The destinations in the order in which their entries expire.
     order: BTreeSet<(Instant, IpAddr)>,
@@ -117,14 +117,14 @@ pub(crate) struct PathMtus {
 }
 
 impl PathMtus {
-    /// How often anything changed. A result that was looked up before a change has to be looked up
-    /// again.
+    /// A count that grows with every change. A result that was looked up before a change has to be
+    /// looked up again.
     #[inline(always)]
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Addresses or routes changed: paths may be other ones.
+    /// Note that addresses or routes changed, so that paths may have changed.
     pub(crate) fn note_change(&mut self) {
         self.changes += 1;
     }
@@ -147,8 +147,8 @@ impl PathMtus {
         Some((entry.mtu, entry.expires))
     }
 
-    /// The path to `dst` carries `mtu` bytes and no more, as far as is known. At the limit the
-    /// oldest entry goes: its path is learnt again if it is used.
+    /// Record that the path to `dst` carries at most `mtu` bytes, as far as is known. At the limit
+    /// the oldest entry is removed; if its path is used, its MTU is learnt again.
     pub(crate) fn learn(&mut self, dst: IpAddr, mtu: Mtu, now: Instant, budget: &mut Budget) {
         self.forget_old(now);
         if let Some(known) = self.entries.remove(&dst) {

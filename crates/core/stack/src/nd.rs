@@ -1,5 +1,5 @@
-//! Received neighbour discovery: solicitations are answered, advertisements are learnt, and
-//! messages of routers go to `autoconf`.
+//! Handles received neighbour discovery messages: it answers solicitations, learns from
+//! advertisements, and passes messages of routers to `autoconf`.
 //!
 //! Called by: `rx.rs` for ICMPv6 messages of types 133 to 137. RFC 4861 sections 6.1, 7.1, 7.2 and
 //! 8.1. Every message must have a hop limit of 255: no router has forwarded it.
@@ -21,7 +21,7 @@ use crate::resolving::Egress;
 use crate::stack::Stack;
 use crate::{autoconf, neighbours, resolve};
 
-/// Process a neighbour discovery message; `m` holds nothing else.
+/// Process a neighbour discovery message; `m` holds only the message.
 #[cold]
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src(), ip.dst()) else {
@@ -51,7 +51,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     fate
 }
 
-/// A neighbour solicitation or advertisement.
+/// Process a neighbour solicitation or advertisement.
 /// RFC 4861 7.2.5-a, 7.2.5-c.
 fn neighbour<A: Addrs>(
     stack: &mut Stack,
@@ -68,7 +68,7 @@ fn neighbour<A: Addrs>(
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
     let is_anycast = stack.forwarding.on && port.local.is_anycast(header.target.into());
     if is_anycast && matches!(header.kind, Kind::Advertisement { .. }) {
-        // From another router that has this anycast address as well.
+        // The advertisement is from another router that has the same anycast address.
         return Err(DropReason::NdUnsolicited);
     }
     let is_ours = |ip| port.local.is_ours(ip) || is_anycast && ip == key.1;
@@ -85,7 +85,7 @@ fn neighbour<A: Addrs>(
     };
     neighbours::act(stack);
     if stack.is_follower() {
-        // This is a copy: the first shard answers, and counts useless messages.
+        // This packet is a copy: the first shard answers, and counts useless messages.
         return Ok(());
     }
     if let Some(IpAddr::V6(ours)) = heard.asked {
@@ -103,8 +103,8 @@ fn neighbour<A: Addrs>(
     Ok(())
 }
 
-/// Advertise `ours` to the sender of a solicitation, or to all nodes if that was `::` (RFC 4861,
-/// 7.2.4).
+/// Advertise `ours` to the sender of a solicitation, or to all nodes if the sender is `::` (RFC
+/// 4861, 7.2.4).
 /// RFC 4861 7.2.4-a.
 fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard) -> Fate {
     let to = match heard.answer_to {
@@ -116,7 +116,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     let (link, own, mtu) = (port.limits.link, port.mac, port.limits.mtu);
     let mut bytes = [0; wire::nd::LEN_MAX];
-    // An anycast address of a router is advertised from a unicast address of it.
+    // An anycast address of a router is advertised from a unicast address of the router.
     let is_near = |a: &&inet::Address| a.is_usable() && a.cidr.contains(ours.into());
     let near = port.addresses.iter().find(is_near).map(inet::Address::ip);
     let (src, len) = match near {
@@ -129,7 +129,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     if let Some(mac) = known {
         return resolve::send_nd(stack, port_id, mac, (src.into(), dst), &bytes[..len]);
     }
-    // The solicitation lacks its sender's link address: that has to be found first.
+    // The solicitation lacks its sender's link address, which has to be resolved first.
     let mac = resolve::link_address(stack, port_id, dst, dst)?;
     let fields = Fields { src: src.into(), dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
     let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
@@ -141,7 +141,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
 }
 
 impl Port {
-    /// Does this host read neighbour discovery messages to this address?
+    /// Does this host process neighbour discovery messages to `dst`?
     /// RFC 4291 2.7.1-a.
     fn takes_nd(&self, dst: Ipv6Addr, is_router: bool) -> bool {
         let is_to = |a: Ipv6Addr| a == dst || nd::solicited_node(a) == dst;

@@ -23,7 +23,7 @@ use crate::socket::passive::handshake_progress;
 use crate::stack::Stack;
 use crate::{autoconf, forward, frag, icmp, icmp_redirect, resolve};
 
-/// Carry out the actions that the neighbour table asks for, and the outcomes that earlier look-ups
+/// Carry out the actions that the neighbour table requests, and the outcomes that earlier look-ups
 /// queued.
 pub(crate) fn act(stack: &mut Stack) {
     resolve::ask(stack);
@@ -36,8 +36,8 @@ pub(crate) fn act(stack: &mut Stack) {
     }
 }
 
-/// `key` has this link address: send the packets that waited for it, and let the connections that
-/// waited for it send.
+/// The neighbour `key` has this link address: send the packets that waited for it, and let the
+/// connections that waited for it send.
 fn resolved(stack: &mut Stack, key: Key, mac: MacAddr, pending: VecDeque<Mbuf>) {
     autoconf::router::set_silent(stack, key, false);
     for mut frame in pending {
@@ -54,9 +54,9 @@ fn resolved(stack: &mut Stack, key: Key, mac: MacAddr, pending: VecDeque<Mbuf>) 
     }
 }
 
-/// `key` did not answer, or its entry was removed, by a program or to make room for another: drop
-/// the packets in its pending queue, and report that to their senders and to the connections that
-/// waited. Only a neighbour that did not answer counts as a router that is down.
+/// The neighbour `key` did not answer, or its entry was removed by a program or to make room for
+/// another. Drop the packets in its pending queue, and report that to their senders and to the
+/// connections that waited. Only a neighbour that did not answer counts as a router that is down.
 #[cold]
 fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
     stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
@@ -71,8 +71,8 @@ fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
         forward::unreachable(stack, &frame);
         stack.core.cx.pool.free(frame);
     }
-    // A neighbour whose entry was removed may be solicited again by now; then connections go on
-    // waiting for it.
+    // A neighbour whose entry was removed may have been solicited again meanwhile. Then connections
+    // go on waiting for it.
     let is_asked = stack.neighbours.state(key).is_some();
     let waiting = if is_asked { None } else { stack.resolving.waiting.remove(&key) };
     for handle in waiting.unwrap_or_default() {
@@ -104,8 +104,8 @@ pub(crate) fn expire(stack: &mut Stack) {
     stack.resolving.is_expiring = false;
 }
 
-/// The rate limit of answers to ARP requests and neighbour solicitations, all ports together
-/// ([`Limit::AdvertisementsPerSecond`]): may another one be sent now?
+/// May another answer to an ARP request or neighbour solicitation be sent now? One rate limit
+/// counts for all ports together ([`Limit::AdvertisementsPerSecond`]).
 ///
 /// # Errors
 /// [`DropReason::NeighbourRateLimited`].
@@ -134,13 +134,13 @@ impl Stack {
         set
     }
 
-    /// Forget a link address that [`Stack::add_neighbour`] set: the neighbour is solicited when a
-    /// packet is for it. `false` if none was set.
+    /// Forget a link address that [`Stack::add_neighbour`] set: the neighbour is solicited for the
+    /// next packet to it. `false` if no address was set.
     pub fn remove_neighbour(&mut self, port: PortId, ip: IpAddr) -> bool {
         self.neighbours.unset((port.0, ip))
     }
 
-    /// Forget what is known of a neighbour, set or learnt. `false` if nothing was known.
+    /// Forget a neighbour's link address, whether it was set or learnt. `false` if none was known.
     pub fn forget_neighbour(&mut self, port: PortId, ip: IpAddr) -> bool {
         let was_known = self.neighbours.remove((port.0, ip));
         act(self);

@@ -1,5 +1,5 @@
-//! Where a packet goes: to ourselves, over the link that its destination names, or by a route; and
-//! which address of ours it is from. Nothing is sent or changed here.
+//! Decides where a packet goes (to ourselves, over the link that its destination names, or by a
+//! route) and which address of ours is its source. Nothing is sent or changed here.
 //!
 //! Called by: everything that sends. RFC 1122 section 3.3.1, RFC 4007 section 6, RFC 6724, RFC 9293
 //! MUST-44.
@@ -31,8 +31,8 @@ pub(crate) fn next_hop(
     of_scope(remote).unwrap_or_else(by_route)
 }
 
-/// [`next_hop`] of an ICMP error: of several next hops the error takes that of the flow that it is
-/// about.
+/// [`next_hop`] of an ICMP error. If the route has several next hops, the error goes by that of the
+/// flow that it is about.
 pub(crate) fn next_hop_of_flow(
     stack: &Stack,
     local: IpAddr,
@@ -75,7 +75,7 @@ pub(crate) fn no_route(why: NoRoute) -> DropReason {
     }
 }
 
-/// The address that packets to `remote` are from, if their socket is bound to none.
+/// The source address of packets to `remote` whose socket is bound to no address.
 /// RFC 9293 MUST-44.
 pub(crate) fn source(
     stack: &Stack,
@@ -90,7 +90,7 @@ pub(crate) fn source(
     select::source(port.addresses.iter(), remote.ip(), hop.neighbour).ok_or(NoSource::NoAddress)
 }
 
-/// Do packets to `remote` come back to us? A link-local address is that of the link it names.
+/// Do packets to `remote` come back to us? A link-local address belongs to the link that it names.
 pub(crate) fn is_ours(stack: &Stack, remote: SocketAddr) -> bool {
     let ip = remote.ip();
     match remote {
@@ -110,7 +110,8 @@ fn own_source(stack: &Stack, remote: SocketAddr) -> Option<IpAddr> {
     })
 }
 
-/// A link-local address with the link that it is on; flows are looked up without it.
+/// Returns `remote`; a link-local address gets the scope identifier of its link. Flows are looked
+/// up without it.
 pub(crate) fn scoped(remote: SocketAddr, port: u16) -> SocketAddr {
     match remote {
         SocketAddr::V6(mut to) if is_link_scoped(remote.ip()) => {
@@ -121,8 +122,8 @@ pub(crate) fn scoped(remote: SocketAddr, port: u16) -> SocketAddr {
     }
 }
 
-/// Is `ip` on the port's link: in a network of an address of ours or one that routers announced, or
-/// link-local?
+/// Is `ip` on the port's link: in a network of an address of ours, in one that routers announced,
+/// or link-local?
 pub(crate) fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
     let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
     let Some(port) = stack.ports.get(port_id).filter(|_| !link_local) else { return link_local };
@@ -130,13 +131,13 @@ pub(crate) fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
         || stack.routes.is_on_link(port_id, ip)
 }
 
-/// The largest packet from `src` to `dst` over this neighbour.
+/// The size of the largest packet from `src` to `dst` over this neighbour.
 pub(crate) fn mtu_of(stack: &Stack, (port, neighbour): Key, src: IpAddr, dst: IpAddr) -> Mtu {
     let remote = SocketAddr::new(dst, 0);
     let hop = next_hop(stack, Some(src), remote, Sender::Program).ok();
     let mtu = match hop.filter(|hop| (hop.port, hop.neighbour) == (port, neighbour)) {
         Some(hop) => hop.mtu,
-        // Its sender may have another route than the program has.
+        // The packet's sender may have another route than the program.
         None if stack.routes.has_policy() => stack.routes.mtu_over(dst, port, neighbour),
         None => None,
     };
@@ -145,17 +146,17 @@ pub(crate) fn mtu_of(stack: &Stack, (port, neighbour): Key, src: IpAddr, dst: Ip
 }
 
 impl Stack {
-    /// Grows whenever a change of neighbours, paths, routes or addresses may change how connections
-    /// send.
+    /// A count that grows whenever a change of neighbours, paths, routes or addresses may change
+    /// how connections send.
     #[inline(always)]
     pub(crate) fn changes(&self) -> u64 {
         self.neighbours.changes() + self.path_mtus.changes()
     }
 
-    /// When this has changed, the lookups of a flow are out of date.
+    /// A count: when it has changed, the results that a flow has looked up are out of date.
     #[inline(always)]
     pub(crate) fn flow_epoch(&self) -> u64 {
-        // Each of them only grows.
+        // Both summands only grow.
         self.changes() + self.ports.epoch()
     }
 

@@ -1,7 +1,8 @@
-//! A TCP segment of no connection: for a TIME-WAIT record, a listener, or neither. A SYN for a
-//! listener becomes a connection in SYN-RECEIVED, or a cookie.
+//! Handles a TCP segment that belongs to no connection: it may be for a TIME-WAIT record or a
+//! listener. A SYN for a listener creates a connection in SYN-RECEIVED, or is answered with a
+//! cookie.
 //!
-//! Called by: `rx.rs`, which found no connection for it. RFC 9293 section 3.10.7, RFC 4987.
+//! Called by: `rx.rs`, when it finds no connection. RFC 9293 section 3.10.7, RFC 4987.
 
 use core::net::SocketAddr;
 
@@ -22,8 +23,9 @@ use crate::socket::listener::{Iss, Syn};
 use crate::socket::{cookies, forward, passive};
 use crate::stack::Stack;
 
-/// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
-/// 3.10.7.1). A segment with a valid cookie is returned, with the new connection.
+/// Process a segment that belongs to no connection: it may be for a TIME-WAIT record, a listener,
+/// or neither (RFC 9293 section 3.10.7.1). A segment with a valid cookie is returned, with the new
+/// connection.
 #[cold]
 #[inline(never)]
 pub(crate) fn input<A: Addrs>(
@@ -34,7 +36,7 @@ pub(crate) fn input<A: Addrs>(
     let (header, seg, options) = Segment::parse(m.as_slice(), ip.is_ce())?;
     let key = ip.flow(Header::raw_ports(m.as_slice()));
     let key = if m.in_port() == LOOPBACK { key.looped() } else { key };
-    // RFC 9293 MUST-57.
+    // RFC 9293 MUST-57: a SYN to a broadcast or multicast address is ignored.
     if m.has(MbufFlags::LINK_GROUP) || is_anycast(stack, ip.dst(), &m) {
         return Err(DropReason::TcpGroupAddress);
     }
@@ -55,7 +57,7 @@ pub(crate) fn input<A: Addrs>(
             }
             Late::Reopen => {
                 // RFC 1122 4.2.2.13-a.
-                // The new numbers begin behind the largest window of the old connection.
+                // The new sequence numbers begin after the largest window of the old connection.
                 after = Some(entry.record.snd_nxt + (65_535 + 2));
                 stack.connections.remove_time_wait(&key, &stack.core.secret);
             }
@@ -96,13 +98,13 @@ pub(crate) fn input<A: Addrs>(
     }
 }
 
-/// Our end and the other's.
+/// Returns our address and port, and those of the other end.
 pub(crate) fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
     (SocketAddr::new(ip.dst(), header.dst_port), SocketAddr::new(ip.src(), header.src_port))
 }
 
-/// A SYN with payload `m` for a listener: a connection in SYN-RECEIVED, if limits admit one; a
-/// cookie, if not.
+/// Process a SYN with payload `m` for a listener: create a connection in SYN-RECEIVED if limits
+/// admit one, or else send a cookie.
 fn passive_open(stack: &mut Stack, syn: &Syn, m: Mbuf) -> Fate {
     let Some(listener) = stack.listeners.get_mut(syn.listener) else {
         return Err(DropReason::TcpNoSocket);
@@ -122,9 +124,9 @@ fn passive_open(stack: &mut Stack, syn: &Syn, m: Mbuf) -> Fate {
 }
 
 /// Is a cookie to be sent, because the listener or the stack has its maximum of half-open
-/// connections? Not if connections that wait to be accepted fill half of the backlog: the program
-/// is slow then, and a cookie would promise room that does not exist. The SYN is dropped and comes
-/// again.
+/// connections? If connections that wait to be accepted fill half of the backlog, none is sent: the
+/// program is slow, and a cookie would promise room that does not exist. The SYN is dropped then;
+/// the peer retransmits it.
 fn wants_cookie(stack: &Stack, handle: ListenerHandle) -> bool {
     let of_all = stack.listeners.half_open.count();
     let Some(listener) = stack.listeners.get(handle) else { return false };

@@ -1,11 +1,11 @@
-//! Gaps between the frames to one destination, for receivers that lose frames which come one right
-//! behind the other.
+//! Keeps a time gap between the frames to one destination, for receivers that lose frames which
+//! arrive back to back.
 //!
 //! Called by: all senders of finished frames except connections; `frag/output.rs` for the fragments
-//! of a datagram, UDP and echo sockets before they send, `tx::output` when a frame's time has come.
-//! Limits: `burst_gaps`, `gap_destinations`, `gap_queue`; drop reasons `tx_gap_full`, and
-//! `ip_too_big` when the link's MTU was lowered while a frame waited. TCP paces itself and does not
-//! come here. Decision 0068 says what a gap is.
+//! of a datagram; UDP and echo sockets before they send; `tx::output` when the time of a frame has
+//! come. Limits: `burst_gaps`, `gap_destinations`, `gap_queue`; drop reasons `tx_gap_full`, and
+//! `ip_too_big` when the link's MTU was lowered while a frame waited. TCP has its own pacing and
+//! does not use this. Decision 0068 defines a gap.
 
 mod queues;
 
@@ -28,12 +28,13 @@ use crate::stack::Stack;
 pub const GAP_MAX: Duration = Duration::from_secs(1);
 
 impl Stack {
-    /// Let frames with datagrams, fragments or whole, to destinations in `to` leave at least `gap`
-    /// apart, from the start of one to the start of the next; other frames do not wait for them. It
-    /// is for receivers that lose frames which come one right behind the other. Of several networks
-    /// that contain a destination the one with the longest prefix counts; `Some` of zero exempts a
-    /// part of a larger network, `None` removes the entry. Each address in `to` has a gap of its
-    /// own. Sockets are pushed back when `gap_queue` frames wait for a destination.
+    /// Keep a gap between frames to destinations in `to`: frames with datagrams, or fragments of
+    /// datagrams, leave at least `gap` apart, measured from the start of one frame to the start of
+    /// the next. Other frames do not wait for them. This is for receivers that lose frames which
+    /// arrive back to back. If several networks contain a destination, the one with the longest
+    /// prefix counts; `Some` of zero exempts a part of a larger network, `None` removes the entry.
+    /// Each address in `to` has a gap of its own. Sockets are pushed back when `gap_queue` frames
+    /// wait for a destination.
     ///
     /// # Errors
     /// [`GapError`].
@@ -49,13 +50,13 @@ impl Stack {
         Ok(())
     }
 
-    /// The gap between frames to `dst`, if it has one.
+    /// The gap between frames to `dst`, if there is one.
     pub fn burst_gap(&self, dst: IpAddr) -> Option<Duration> {
         self.pace.gap(dst)
     }
 }
 
-/// Put a finished frame into its port's burst, after the gap that its destination has.
+/// Put a finished frame into its port's burst, after the gap of its destination.
 pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
     let frame = match stack.pace.is_on() {
         true => take(stack, port_id, frame),
@@ -69,8 +70,8 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
 /// May a socket send another datagram to `dst` by this port?
 ///
 /// # Errors
-/// [`UdpError::WouldBlock`]; [`DropReason::TxGapFull`] if frames are on the way to as many
-/// other destinations with a gap as limit `gap_destinations` admits.
+/// [`UdpError::WouldBlock`] if the queue is full; [`DropReason::TxGapFull`] if as many other
+/// destinations with a gap have frames as the limit `gap_destinations` admits.
 pub(crate) fn check_room(stack: &mut Stack, port_id: u16, dst: IpAddr) -> Result<(), UdpError> {
     let cx = &mut stack.core.cx;
     if !stack.pace.is_on() || stack.pace.gap(dst).is_none() {
@@ -106,7 +107,7 @@ pub(crate) fn enqueue(
     Ok(())
 }
 
-/// Queue a finished frame; it is returned if its destination has no gap.
+/// Queue a finished frame. The frame is returned if its destination has no gap.
 #[cold]
 fn take(stack: &mut Stack, port_id: u16, frame: Mbuf) -> Option<Mbuf> {
     let link = stack.ports.get(port_id).map(|port| port.limits.link);
@@ -139,7 +140,8 @@ fn destination(link: LinkKind, frame: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// A frame that was made before a link's MTU changed may be larger than the link takes now.
+/// Does the frame fit the link? A frame that was made before the link's MTU changed may be too
+/// large now.
 fn fits(stack: &Stack, (port_id, dst): Key, frame: &Mbuf) -> bool {
     let Some(port) = stack.ports.get(port_id) else { return true };
     let remote = scoped(SocketAddr::new(dst, 0), port_id);
@@ -152,7 +154,7 @@ fn fits(stack: &Stack, (port_id, dst): Key, frame: &Mbuf) -> bool {
 }
 
 /// Send the frames whose time has come, each at once: a frame that waited for a full burst would
-/// leave closer to the next one. A frame that the device does not take now waits at the port.
+/// leave too close to the next one. A frame that the device does not take now waits at the port.
 #[cold]
 pub(crate) fn release(stack: &mut Stack) {
     let cx = &stack.core.cx;

@@ -1,6 +1,6 @@
-//! Two stacks joined by a wire in memory: the smallest whole system, for `ttcp`, benchmarks and
-//! tests. Each end can be moved to a thread of its own. Over a link that takes time, a
-//! [`VirtualClock`] runs both from event to event.
+//! Two stacks joined by a wire in memory: the smallest complete system, for `ttcp`, benchmarks and
+//! tests. Each end can be moved to a thread of its own. If the link between them takes time, a
+//! [`VirtualClock`] advances both from event to event.
 //!
 //! Called by: tools and tests.
 //!
@@ -41,14 +41,14 @@ use crate::stack::Stack;
 pub struct PairConfig {
     /// The wire.
     pub wire: mem::Config,
-    /// Settings of both stacks; the second gets another seed.
+    /// Settings of both stacks. The second stack gets another seed.
     pub stack: StackConfig,
-    /// The version of IP that [`End::addr`] has; both ends have addresses of both.
+    /// The IP version of [`End::addr`]. Both ends have addresses of both versions.
     pub version: IpVersion,
 }
 
 impl PairConfig {
-    /// Defaults with this seed: Ethernet, MTU 1500, IPv4.
+    /// Defaults with this seed: Ethernet, MTU 1500, and IPv4 for [`End::addr`].
     pub fn new(seed: [u64; 2]) -> PairConfig {
         PairConfig {
             wire: mem::Config::default(),
@@ -58,17 +58,17 @@ impl PairConfig {
     }
 }
 
-/// A stack with one port and its address.
+/// A stack with one port, and its address.
 pub struct End {
     /// The stack.
     pub stack: Stack,
-    /// Its port.
+    /// The stack's port.
     pub port: PortId,
-    /// Its address.
+    /// The port's address.
     pub addr: IpAddr,
 }
 
-/// IPv4 and IPv6 address of an end, of the documentation networks (RFC 5737, RFC 3849).
+/// IPv4 and IPv6 address of an end, from the documentation networks (RFC 5737, RFC 3849).
 pub fn addresses(end: u8) -> [Cidr; 2] {
     let v4 = Ipv4Addr::new(192, 0, 2, end);
     let v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(end));
@@ -107,8 +107,8 @@ pub fn end(config: &PairConfig, device: impl device::Device + 'static, number: u
     End { stack, port, addr }
 }
 
-/// The time of two ends and of the link between them (`device::nic`), which the caller advances.
-/// Copies are the same clock.
+/// The time of two ends and of the link between them (`device::nic`). The caller advances it.
+/// Copies show the same time.
 #[derive(Clone, Debug)]
 pub struct VirtualClock(Arc<AtomicU64>);
 
@@ -131,7 +131,7 @@ impl VirtualClock {
     }
 
     /// Let both ends send what they have, drop their events, and advance the time to the next
-    /// deadline of either end. `false` if nothing will happen any more; then the time stays.
+    /// deadline of either end. `false` if nothing will happen any more; the time then stays.
     pub fn advance(&self, ends: [&mut End; 2]) -> bool {
         let mut next = Instant::NEVER;
         for end in ends {

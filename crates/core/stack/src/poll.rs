@@ -25,15 +25,16 @@ impl Stack {
     }
 
     /// [`Stack::poll`] for a caller that lets its programs read and write next, and then calls
-    /// [`Stack::flush`]: the ACK of data that a program can read now waits for the flush, so that
-    /// an answer or a window update carries it. Switch `answer-ack`.
+    /// [`Stack::flush`]. If a program can now read data, the ACK of that data waits for the flush,
+    /// so that an answer or a window update carries it. Switch `answer-ack`.
     pub fn poll_before_flush(&mut self, now: Instant) -> usize {
         self.turn(now, self.core.cx.switches.on(Switch::AnswerAck))
     }
 
     fn turn(&mut self, now: Instant, holds_acks: bool) -> usize {
         self.core.set_now(now);
-        // Buffers that came back to the pool are used next, while they are in the cache.
+        // Buffers that other threads have returned to the pool are used next, while they are in the
+        // cache.
         self.core.cx.pool.collect();
         let mut work = 0;
         for index in 0..self.ports.len() {
@@ -65,14 +66,14 @@ impl Stack {
         work
     }
 
-    /// Prepare for a long sleep, as a poll without work does: return other pools' buffers, and fail
-    /// ports whose device is gone.
+    /// Prepare for a long sleep, as a poll without work does: return buffers to other pools, and
+    /// fail ports whose device is gone.
     pub fn settle(&mut self) {
         self.core.cx.pool.flush();
         self.fail_gone_ports();
     }
 
-    /// Hand everything that is ready to leave to the devices now, without taking anything in.
+    /// Hand everything that is ready to leave to the devices now, without receiving anything.
     pub fn flush(&mut self) {
         if !self.resolving.outcomes.is_empty() {
             neighbours::act(self);
@@ -98,13 +99,13 @@ impl Stack {
         timers.min(frames).min(self.filter_deadline())
     }
 
-    /// Is there a packet of ours to ourselves?
+    /// Is there a packet from us to ourselves that was not received yet?
     #[inline(always)]
     pub(crate) fn is_looping(&self) -> bool {
         self.loopback.as_ref().is_some_and(|loopback| loopback.has_input())
     }
 
-    /// The next thing that a user may want to know; `None` for nothing new.
+    /// Returns the next event for the user; `None` if there is none.
     pub fn next_event(&mut self) -> Option<Event> {
         while let Some(event) = self.ready.pop_front() {
             match event {
@@ -120,8 +121,9 @@ impl Stack {
         None
     }
 
-    /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
-    /// back, a peer's buffers to return? A driver asks this last before it sleeps.
+    /// Has [`Stack::poll`] something to do right now: a frame to receive, room for frames that were
+    /// pushed back, another pool's buffers to return? A driver thread calls this last before it
+    /// sleeps.
     pub fn has_input(&self) -> bool {
         self.core.cx.pool.holds_foreign() || self.ports.has_input() || self.is_looping()
     }
@@ -137,13 +139,14 @@ impl Stack {
         self.ports.is_newly_pushed_back()
     }
 
-    /// Has any full port had room again since the last call? Other ports may still push back.
+    /// Has any port that was full had room again since the last call? Other ports may still push
+    /// back.
     pub fn found_room(&mut self) -> bool {
         self.pace.found_room() | self.ports.found_room()
     }
 
-    /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`]. The
-    /// time of the last call decides whether frames still come.
+    /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`]. Whether
+    /// frames still arrive is judged by the time of the last call.
     pub fn arm(&mut self, waker: &Waker) -> Armed {
         if self.is_looping() {
             return Armed::Ready;
@@ -158,14 +161,14 @@ impl Stack {
     /// Set the interrupt mitigation of a port, from the next time its driver goes idle.
     ///
     /// # Errors
-    /// The port's receive queue is too short for that, or there is no such port. Level 0, with
-    /// which a port begins, and settings that need no deeper queue than the present one are never
-    /// refused.
+    /// The port's receive queue is too short for this setting, or there is no such port. Level 0,
+    /// with which a port begins, and settings that need no deeper queue than the present one are
+    /// never refused.
     pub fn set_mitigation(&mut self, id: PortId, to: Mitigation) -> Result<(), MitigationError> {
         self.ports.set_mitigation(id, to)
     }
 
-    /// The setting of a port, and the level that counts now.
+    /// The mitigation of a port, and the level that is in use now.
     pub fn mitigation(&self, id: PortId) -> Option<(Mitigation, Level)> {
         let moderation = &self.ports.get(id.0)?.moderation;
         Some((moderation.setting(), moderation.level()))
@@ -180,7 +183,7 @@ impl Stack {
         self.ports.iter().filter_map(|port| Some((port.id, port.device.as_fd()?, port.awaited())))
     }
 
-    /// Moves whenever a port is added, removed or replaced.
+    /// A count that grows whenever a port is added, removed or replaced.
     pub fn ports_epoch(&self) -> u64 {
         self.ports.epoch()
     }
@@ -194,8 +197,8 @@ fn run_timers(stack: &mut Stack) -> usize {
     let mut fired = 0;
     for handle in due {
         let Some(pcb) = stack.connections.get_mut(handle) else { continue };
-        // The entry behind the one that came up is still there: without it a far deadline
-        // would get another entry each time a near one comes due.
+        // If the entry after this one is still in the wheel, keep its time: otherwise a far
+        // deadline would get another entry each time a near one comes due.
         if pcb.wheel_at <= now {
             let later = core::mem::replace(&mut pcb.wheel_later, Instant::NEVER);
             pcb.wheel_at = if later > now { later } else { Instant::NEVER };
@@ -207,7 +210,7 @@ fn run_timers(stack: &mut Stack) -> usize {
             tcp::timer::expire(&mut pcb.tcb, &mut stack.core.cx);
             if pcb.tcb.timeouts() != timeouts {
                 // RFC 9293 MUST-20.
-                // Perhaps the neighbour is gone: looking it up makes the table check it.
+                // The neighbour may be gone: looking up its address makes the table check it.
                 pcb.seen = Pcb::NEVER_SEEN;
             }
         }
@@ -221,7 +224,7 @@ fn run_timers(stack: &mut Stack) -> usize {
     fired
 }
 
-/// Do what is due, and act on outcomes that look-ups have left; returns how many kinds of work
+/// Do what is due, and act on outcomes that look-ups have queued; returns how many kinds of work
 /// there were.
 #[cold]
 #[inline(never)]
@@ -257,7 +260,7 @@ fn expire(stack: &mut Stack) -> usize {
     due
 }
 
-/// Act on addresses and routes whose time has come.
+/// Act on addresses and routes whose lifetime has ended.
 /// RFC 4862 5.5.4-a.
 #[cold]
 fn lifetimes(stack: &mut Stack) {

@@ -1,6 +1,6 @@
-//! Ports: a device, its addresses, and its transmit burst. `table.rs` has them all.
+//! A port: a device, its addresses, and its transmit burst. `table.rs` contains all ports.
 //!
-//! Devices of different kinds live side by side: the call through `dyn Device` is once a burst.
+//! A stack may have devices of different kinds: a call through `dyn Device` is made once a burst.
 
 mod table;
 
@@ -27,19 +27,20 @@ use crate::local::LocalAddrs;
 use crate::shard::Outbox;
 use crate::taps::Taps;
 
-/// A device that takes nothing for longer than this is not merely full.
+/// A device that takes no frame for longer than this is not merely full.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
-/// This many full bursts in a row show that a device receives more than is taken: some queues hold
-/// as many.
+/// This many full bursts in a row show that a device receives more frames than the stack takes:
+/// some queues hold as many.
 const OVERRUN: u32 = 3;
 
-/// How much was forwarded by a port.
+/// Counters of the packets that a port forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forwarded {
-    /// Packets that came by it and were forwarded.
+    /// Packets that came by the port and were forwarded.
     pub packets_in: u64,
-    /// Packets that were forwarded to a next hop there, those that wait for its address included.
+    /// Packets that were forwarded to a next hop on this port, including those that wait for the
+    /// next hop's link address.
     pub packets_out: u64,
 }
 
@@ -55,43 +56,45 @@ pub(crate) struct Port {
     /// The device's [`Device::own_tag`].
     pub(crate) own_tag: Option<Tag>,
     tx: Burst,
-    /// How many frames at the front of `tx` have that tag; those behind them do not.
+    /// How many frames at the front of `tx` have that tag. The frames after them do not.
     tagged: usize,
     /// Bytes put into `tx` since the last flush.
     tx_bytes: u64,
-    /// Frames that the device has taken, and frames that were lost with an earlier device.
+    /// Frames that the device has taken, including frames that were lost with an earlier device.
     taken: u64,
-    /// Frames of the release queue whose time came while `tx` was full; empty unless it is.
+    /// Frames whose departure time came while `tx` was full; empty unless `tx` is full.
     held: VecDeque<Mbuf>,
     /// Connections that the device pushed back.
     pub(crate) blocked: Vec<TcpHandle>,
     pub(crate) taps: Taps,
-    /// Frames of `tx` that taps have seen already.
+    /// How many frames of `tx` taps have seen already.
     shown: usize,
-    /// Bursts in a row that were full: its device has more than it can hand over.
+    /// Consecutive bursts that were full. Many of them show that the device receives more than the
+    /// stack takes.
     full_bursts: u32,
-    /// Its device is gone, and its connections have been notified.
+    /// The device is gone, and the connections have been notified.
     pub(crate) gone: bool,
-    /// How often its driver is woken.
+    /// How often the port's driver is woken.
     pub(crate) moderation: Moderation,
-    /// When it was last armed, its frames were coalesced: its descriptor is not to be waited on.
+    /// When the port was last armed, its frames were coalesced: its descriptor is not to be waited
+    /// on.
     #[cfg(unix)]
     gathers: bool,
-    /// Since when its device has taken none of the frames that it is offered.
+    /// Since when the device has taken none of the frames offered to it.
     refused_since: Option<Instant>,
-    /// When its device was last armed, something waited for room there.
+    /// When the device was last armed, something waited for room there.
     asked_for_room: bool,
-    /// A full burst has found room since this flag was last read.
+    /// A full `tx` has got room since this flag was last read.
     found_room: bool,
     /// On a shard: the rings to the other shards.
     pub(crate) outbox: Option<Arc<Outbox>>,
     /// Counters of forwarding.
     pub(crate) forwarded: Forwarded,
-    /// The check of sources of packets that come by it, while packets are forwarded.
+    /// How the sources of packets that come by the port are checked, while packets are forwarded.
     pub(crate) source_check: SourceCheck,
-    /// While it has no address: the socket of its DHCP client.
+    /// While the port has no address: the socket of its DHCP client.
     pub(crate) offers: Option<UdpHandle>,
-    /// Its name for people; empty unless it was named.
+    /// The port's name for people; empty unless one was set.
     pub(crate) name: Box<str>,
 }
 
@@ -131,7 +134,7 @@ impl Port {
         }
     }
 
-    /// Hand the burst to the device; frames that it does not take stay, in order.
+    /// Hand the burst to the device. Frames that it does not take stay, in order.
     #[inline(never)]
     pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {
         self.flush_here(cx)
@@ -162,7 +165,7 @@ impl Port {
         if !self.tx.is_empty() {
             counters.add(Counter::TxPushedBack, 1);
         }
-        // Written when push back begins and when it ends.
+        // Written only when push back begins and when it ends.
         if (taken == 0) != self.refused_since.is_some() {
             self.refused_since = (taken == 0).then_some(cx.now);
         }
@@ -172,7 +175,7 @@ impl Port {
         taken > 0
     }
 
-    /// Show each frame to taps once, when it is first offered: afterwards it may be the device's.
+    /// Show each frame to taps once, when it is first offered: afterwards the device may own it.
     #[cold]
     fn show_sent(&mut self, now: Instant) {
         // Taps add the tag to the frames that they are shown.
@@ -186,7 +189,7 @@ impl Port {
         self.shown = self.tx.len();
     }
 
-    /// Held frames that waited longest get the room first.
+    /// Move held frames to the burst while it has room; the ones that waited longest go first.
     #[cold]
     fn take_held(&mut self) {
         while !self.tx.is_full()
@@ -196,9 +199,9 @@ impl Port {
         }
     }
 
-    /// Put a frame into the outgoing burst. Without room it waits here, because no connection holds
-    /// it back any more. At most as many frames wait as the release queue takes, and one for each
-    /// destination with a gap.
+    /// Put a frame into the outgoing burst. If there is no room, the frame waits here, because its
+    /// connection no longer keeps it. At most as many frames wait as the release queue holds, and
+    /// one for each destination with a gap.
     pub(crate) fn push_or_hold(&mut self, frame: Mbuf, cx: &mut Cx) {
         if self.held.is_empty() && self.has_room(cx) {
             self.push(frame);
@@ -214,21 +217,21 @@ impl Port {
         count
     }
 
-    /// Put a frame into the outgoing burst; the caller has asked for room.
+    /// Put a frame into the outgoing burst. The caller has made sure that there is room.
     #[inline(always)]
     pub(crate) fn push(&mut self, frame: Mbuf) {
         self.tx_bytes += frame.len() as u64;
         self.tx.push(frame);
     }
 
-    /// May the next frame have the port's tag? Not behind one that has none.
+    /// May the next frame have the port's tag? Not after a frame that has none.
     #[inline(always)]
     pub(crate) fn takes_tagged(&self) -> bool {
         self.tagged == self.tx.len()
     }
 
-    /// The outgoing burst, for frames that it has room for; their bytes go to
-    /// [`Port::count_bytes`], all at once.
+    /// Returns the outgoing burst, to push frames that it has room for. The caller then passes
+    /// their bytes to [`Port::count_bytes`], all at once.
     #[inline(always)]
     pub(crate) fn uncounted(&mut self) -> &mut Burst {
         &mut self.tx
@@ -247,13 +250,13 @@ impl Port {
         self.tx.len()
     }
 
-    /// Take uncounted frames out of the burst again: all but the first `first`.
+    /// Take uncounted frames out of the burst again: all but the first `first` frames.
     pub(crate) fn take_back(&mut self, first: usize) -> impl Iterator<Item = Mbuf> {
         self.tx.drain(first..)
     }
 
-    /// The next `count` frames, which are pushed uncounted, have the port's tag; this burst takes
-    /// them.
+    /// Note that the next `count` frames, which are pushed uncounted, have the port's tag. The
+    /// burst has room for them.
     #[inline(always)]
     pub(crate) fn count_tagged(&mut self, count: usize) {
         self.tagged += count;
@@ -271,13 +274,14 @@ impl Port {
         self.tx.remaining_capacity()
     }
 
-    /// The number of frames that have left. A frame has left once this reaches what
-    /// [`Port::offered`] was just after it was offered.
+    /// The number of frames that have left. A frame has left once this number reaches the value
+    /// that [`Port::offered`] had just after the frame was offered.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Frames that came to this port, those that wait here included: they leave in their order.
+    /// The number of frames offered to this port, including those that wait here. They leave in
+    /// order.
     pub(crate) fn offered(&self) -> u64 {
         self.taken + (self.tx.len() + self.held.len()) as u64
     }
@@ -294,8 +298,8 @@ impl Port {
         !self.tx.is_full() || (self.flush(cx) && !self.tx.is_full())
     }
 
-    /// A burst was received: show it to taps. Returns whether the device receives more than is
-    /// taken.
+    /// Show a received burst to taps. Returns whether the device receives more than the stack
+    /// takes.
     #[inline(always)]
     pub(crate) fn received(&mut self, count: usize, frames: &[Mbuf], now: Instant) -> bool {
         self.full_bursts = if count == BURST { self.full_bursts.saturating_add(1) } else { 0 };
@@ -333,7 +337,8 @@ impl Port {
             }
         }
         let wakes = self.device.arm(waker);
-        // The peer's end is no frame, so it did not wake the driver if it came after the last poll.
+        // The end of the peer is no frame, so it did not wake the driver if it came after the last
+        // poll.
         if !self.gone && self.device.is_gone() {
             return Armed::Ready;
         }
@@ -357,7 +362,7 @@ impl Port {
         Armed::NotAll
     }
 
-    /// What to wait for at its descriptor, if it has one.
+    /// What to wait for at the device's descriptor, if it has one.
     #[cfg(unix)]
     pub(crate) fn awaited(&self) -> Awaited {
         match (self.gathers, self.is_pushed_back()) {
@@ -367,15 +372,15 @@ impl Port {
         }
     }
 
-    /// For how long its device has taken none of the frames offered, if that is too long for push
-    /// back.
+    /// For how long the device has taken none of the frames offered to it. `None` if that is short
+    /// enough to be push back.
     pub(crate) fn stalled(&self, now: Instant) -> Option<Duration> {
         let span = now.since(self.refused_since?);
         (span > STALLED_AFTER).then_some(span)
     }
 
-    /// Why frames do not pass: the reason that its device gives, or that the device gives none and
-    /// takes nothing.
+    /// Why frames do not pass: the reason that the device gives, or, if it gives none, that it
+    /// takes no frames.
     pub(crate) fn trouble(&self, now: Instant) -> Option<String> {
         let said = self.device.failure().map(ToString::to_string);
         said.or_else(|| {
@@ -387,23 +392,24 @@ impl Port {
         })
     }
 
-    /// Was something pushed back: a connection that has more to send, or finished frames (UDP's)?
+    /// Was something pushed back: a connection that has more to send, or finished frames (for
+    /// example UDP's)?
     pub(crate) fn is_pushed_back(&self) -> bool {
         !self.blocked.is_empty() || !self.tx.is_empty()
     }
 
-    /// Its addresses changed: packets are compared with the new ones from now on.
+    /// Compare packets with the port's new addresses from now on.
     pub(crate) fn refresh_local(&mut self) {
         let usable = self.addresses.iter().filter(|a| a.is_usable()).map(|a| a.cidr);
         self.local = LocalAddrs::new(usable).with_broadcasts_of(&self.local);
     }
 
-    /// The MSS to offer.
+    /// The MSS to offer on this port.
     pub(crate) fn mss(&self, version: IpVersion) -> Mss {
         Mss::for_mtu(self.limits.mtu, version)
     }
 
-    /// Payload of the largest super-segment; 0 for none.
+    /// Payload bytes of the largest super-segment that the device takes; 0 for none.
     pub(crate) fn super_max_bytes(&self, version: IpVersion) -> u32 {
         let ip = match version {
             IpVersion::V4 => 20,
@@ -422,28 +428,30 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// The result of [`crate::Stack::arm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Armed {
-    /// Every device wakes.
+    /// Every device wakes the waker.
     All,
-    /// Every device wakes, or has a descriptor to wait on ([`crate::Stack::descriptors`]).
+    /// Every device wakes the waker, or has a descriptor to wait on
+    /// ([`crate::Stack::descriptors`]).
     Descriptors,
     /// There is something to poll for at once.
     Ready,
-    /// Some device cannot wake: poll it at an interval.
+    /// Some device cannot wake the waker: poll it at an interval.
     NotAll,
-    /// Poll at this time: frames are coalesced until then, or will have come. Meanwhile wait only
-    /// on the descriptors at which something is awaited ([`crate::Stack::descriptors`]): those
-    /// are of ports that coalesce nothing. Every other device wakes, or can wait.
+    /// Poll at this time: until then frames are coalesced, or by then they will have come.
+    /// Meanwhile wait only on the descriptors at which something is awaited
+    /// ([`crate::Stack::descriptors`]), which belong to ports that coalesce nothing. Every other
+    /// device wakes the waker, or can wait.
     Until(Instant),
 }
 
 /// What to wait for at the descriptor of a port's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// Nothing: its frames are coalesced, and it is polled in time.
+    /// Nothing: frames are coalesced, and the port is polled in time.
     Nothing,
     /// Frames.
     Frames,
-    /// Frames, and room for what was pushed back.
+    /// Frames, and room for the frames that were pushed back.
     FramesAndRoom,
 }
 
@@ -494,7 +502,7 @@ impl fmt::Display for MitigationError {
 
 impl core::error::Error for MitigationError {}
 
-/// The highest level that a queue of `depth` frames is deep enough for; 0 suits any.
+/// The highest level for which a queue of `depth` frames is deep enough. Level 0 suits any queue.
 fn highest_for(depth: usize) -> Level {
     let mut levels = (0..=Level::MAX.number()).rev().filter_map(Level::new);
     levels.find(|&level| Mitigation::Level(level).least_depth() <= depth).unwrap_or_default()

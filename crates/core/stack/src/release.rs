@@ -1,8 +1,8 @@
 //! Frames that may not leave yet, by departure time: the release queue of pacing.
 //!
-//! Called by: `tx.rs`; `change.rs` when a port goes. A frame without a departure time never comes
-//! here. The frames of a connection that ends stay here, like those that a device has: they count
-//! as sent. Limit `paced_frames` bounds them; frames beyond it leave at once.
+//! Called by: `tx.rs`; `change.rs` when a port is removed. A frame without a departure time never
+//! comes here. When a connection ends, its frames stay here, like the frames that a device has:
+//! they count as sent. Limit `paced_frames` bounds them; frames beyond it leave at once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use base::Instant;
 use mbuf::{Mbuf, Pool};
 
-/// Waiting frames; those with the same time leave in the order they came.
+/// Waiting frames. Those with the same departure time leave in the order in which they came.
 #[derive(Default)]
 pub(crate) struct Release {
     heap: BinaryHeap<Reverse<Waiting>>,
@@ -31,7 +31,7 @@ impl Release {
         self.heap.push(Reverse(Waiting { departure, arrival: self.arrivals, port, frame }));
     }
 
-    /// The next frame whose time has come, with its port.
+    /// Returns the next frame whose time has come, with its port.
     #[inline]
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(u16, Mbuf)> {
         if self.heap.peek()?.0.departure > now {
@@ -44,13 +44,13 @@ impl Release {
         self.heap.peek().map_or(Instant::NEVER, |w| w.0.departure)
     }
 
-    /// Frames that wait.
+    /// The number of frames that wait.
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Nothing leaves by this port any more; another port may get its number. Returns how many
-    /// frames were thrown away.
+    /// Drop the frames of a port that was removed; another port may get its number. Returns how
+    /// many frames were dropped.
     pub(crate) fn forget_port(&mut self, port: u16, pool: &mut Pool) -> u64 {
         let all = core::mem::take(&mut self.heap).into_vec();
         let (gone, stay): (Vec<_>, Vec<_>) = all.into_iter().partition(|w| w.0.port == port);

@@ -1,13 +1,12 @@
-//! Looks up the route of a connection again if its route, neighbour or path MTU may have changed.
-//! If the route is over another port now, segments leave by that port; the connection keeps its
+//! Looks up a connection's route again when its route, neighbour or path MTU may have changed. If
+//! the route is now over another port, segments leave by that port; the connection keeps its
 //! address.
 //!
-//! Called by: `tx.rs`, before such a connection sends; `change.rs`, when a port is removed. Only
-//! evidence from TCP counts about a path: a report that names a sequence number in flight, or a
+//! Called by: `tx.rs`, before such a connection sends; `change.rs`, when a port is removed. About a
+//! path only evidence from TCP counts: a report that names a sequence number in flight, or a
 //! connection that saw large segments vanish and small ones arrive. RFC 1122 sections 3.3.1.4
-//! (another gateway where one failed) and 3.3.4.2 (the weak model: an address is the host's,
+//! (another gateway after one has failed) and 3.3.4.2 (the weak model: an address is the host's,
 //! whatever port a packet uses). RFC 4007 section 9: link-local addresses stay on their link. RFC
-//! 1191, RFC 8201, RFC 4821 section 5. Counters: `tcp_rerouted`, `path_mtu_lowered`.
 
 use core::net::IpAddr;
 
@@ -26,21 +25,21 @@ use crate::port::LOOPBACK;
 use crate::resolve;
 use crate::stack::Stack;
 
-/// A connection whose template may be out of date is about to send: find its neighbour again.
-/// `false` if it has to wait, because it never had a link address.
+/// Look up the route and neighbour of a connection that is about to send and whose template may be
+/// out of date. `false` if the connection has to wait, because it never had a link address.
 #[cold]
 #[inline(never)]
 pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let Some(pcb) = stack.connections.get(handle) else { return false };
     if !pcb.is_resolved && pcb.tcb.state == tcp::State::Closed {
-        // The connection never sent anything: there is nothing to send now either.
+        // The connection never sent anything, so there is nothing to send now either.
         return false;
     }
     let (local, remote, owner, port) =
         (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
     let (tos, ttl) = pcb.template.tos_ttl();
     let ip = IpSettings { tos, ttl, mark: pcb.mark, ..IpSettings::default() };
-    // Read before the solicitation: an answer to it counts as a change.
+    // The count is read before the solicitation, because an answer to that counts as a change.
     let changes = stack.changes();
     let egress = resolve::route(stack, local, scoped(remote, port), protocol::TCP, &owner, ip);
     let has_policy = stack.routes.has_policy();
@@ -69,21 +68,22 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
                 pcb.template = egress.template;
                 pcb.is_resolved = true;
             } else {
-                // Its link address may be that of a gateway that its owner may no longer use.
+                // The template's link address may be that of a gateway that the connection's owner
+                // may no longer use.
                 pcb.is_resolved &= !has_policy;
                 if !core::mem::replace(&mut pcb.waiting, true) {
                     wait(stack, (egress.port, egress.neighbour), handle);
                 }
             }
         }
-        // The connection cannot move, and stays on its port. With policy it sends nothing there, as
-        // its owner may no longer use that route.
+        // The connection cannot move to the route's port, and stays on its own. With policy routing
+        // it sends nothing there, because its owner may no longer use that route.
         Ok(_) => pcb.is_resolved = !has_policy,
         Err(_) => pcb.is_resolved &= !has_policy,
     }
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
-    // A connection that had a link address goes on with it: if it is wrong, TCP's own timers find
-    // out.
+    // A connection that had a link address goes on with that address: if it is wrong, TCP's own
+    // timers find out.
     pcb.seen = if pcb.is_resolved { changes } else { Pcb::NEVER_SEEN };
     pcb.is_resolved
 }
@@ -91,27 +91,27 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
 fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
     let connections = &stack.connections;
     let list = stack.resolving.waiting.entry(key).or_default();
-    // Handles of connections that ended while they waited are still in the list.
+    // Handles of connections that have ended while they waited are still in the list.
     if list.len() > 2 * connections.len() + 16 {
         list.retain(|&handle| connections.get(handle).is_some());
     }
     list.push(handle);
 }
 
-/// Does a device finish all that one with other offloads would have finished? Segments that wait
-/// for it are made already.
+/// Does the offload set `new` cover all that `old` covers? Segments that wait for the device to
+/// finish them were made for the old offloads.
 pub(crate) fn suffices(new: &Offloads, old: &Offloads) -> bool {
     (new.tx_checksum || !old.tx_checksum) && new.tso_max_bytes >= old.tso_max_bytes
 }
 
-/// May a connection from `local` go by the port `to` from now on? If not, it stays.
+/// May a connection from `local` leave by the port `to` from now on? If not, it keeps its port.
 fn is_possible(stack: &Stack, local: IpAddr, from: u16, to: u16) -> bool {
     let offloads = |port| Some(&stack.ports.get(port)?.limits.offloads);
     let Some((new, old)) = offloads(to).zip(offloads(from)) else { return false };
     !is_link_scoped(local) && suffices(new, old)
 }
 
-/// The connection leaves by port `to` from now on. The caller then makes a template for that.
+/// Let a connection leave by port `to` from now on. The caller then makes a template for that port.
 #[cold]
 pub(crate) fn go(stack: &mut Stack, handle: TcpHandle, to: u16) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
@@ -138,7 +138,8 @@ pub(crate) fn refresh_path_mtu(stack: &mut Stack, handle: TcpHandle) {
     }
 }
 
-/// A connection found out by itself what its path carries: share that with the others.
+/// A connection has found out by itself what its path carries: share that with the other
+/// connections.
 #[cold]
 #[inline(never)]
 pub(crate) fn found_path_mtu(stack: &mut Stack, handle: TcpHandle) {
@@ -148,8 +149,8 @@ pub(crate) fn found_path_mtu(stack: &mut Stack, handle: TcpHandle) {
     let remote = pcb.key.remote().ip();
     let Some(mtu) = mss.mtu(IpVersion::of(&remote)) else { return };
     let known = stack.path_mtus.known(remote, core.cx.now).map(|(known, _)| known);
-    // An unknown path counts as carrying the port's MTU: a result that is not worse is no news
-    // there, and the peer's MSS may have limited it.
+    // An unknown path counts as carrying the port's MTU. A result that is not worse is then no
+    // news, and the peer's MSS may have limited it.
     let is_news =
         if is_worse { known.is_none_or(|k| mtu < k) } else { known.is_some_and(|k| mtu > k) };
     if is_news {

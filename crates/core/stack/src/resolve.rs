@@ -2,10 +2,11 @@
 //! wait for a link address.
 //!
 //! Called by: `reroute.rs` for every new header template, and every file that sends single packets.
-//! `arp.rs` and `nd.rs` handle received messages, `neighbours.rs` the packets and connections that
-//! waited. A connection that never had a link address is marked as waiting and makes no segments;
-//! other packets wait in the neighbour's pending queue, complete except for that address. RFC 826,
-//! RFC 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1, RFC 3927 section 2.5.
+//! `arp.rs` and `nd.rs` handle received messages; `neighbours.rs` handles the packets and
+//! connections that waited. A connection that never had a link address is marked as waiting and
+//! makes no segments. Other packets wait in the neighbour's pending queue, complete except for the
+//! link address. RFC 826, RFC 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1, RFC 3927
+//! section 2.5.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -26,7 +27,7 @@ use crate::port::{LOOPBACK, Port};
 use crate::resolving::{Egress, Note, Outcome};
 use crate::stack::Stack;
 
-/// How many connections are examined when a DELAY begins. If none of them goes by way of the
+/// How many connections are examined when a DELAY begins. If none of them leaves by way of the
 /// neighbour, it is solicited at the end of the DELAY as if there were no connection.
 const LOOKED_AT_MAX: usize = 1_024;
 
@@ -43,7 +44,7 @@ pub(crate) fn route(
     settings: IpSettings,
 ) -> Result<Egress, DropReason> {
     if remote.ip().is_unspecified() {
-        // RFC 1122 section 3.2.1.3: no packet may be sent to such an address; it may only be a
+        // RFC 1122 section 3.2.1.3: no packet may be sent to such an address, which may only be a
         // source.
         return Err(DropReason::IpMartianDestination);
     }
@@ -53,7 +54,7 @@ pub(crate) fn route(
 }
 
 /// [`route`] for an ICMP error. `flow` is the hash of the flow that the error is about, with source
-/// and destination exchanged; it chooses among equal next hops.
+/// and destination exchanged; the hash chooses among equal next hops.
 pub(crate) fn route_of_error(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
@@ -95,7 +96,8 @@ fn by_hop(
     Ok(Egress { port, neighbour: hop.neighbour, mtu, template, is_complete, is_broadcast })
 }
 
-/// The link address for packets to `dst` by next hop `neighbour`; `None` while it is resolved.
+/// The link address for packets to `dst` by the next hop `neighbour`; `None` while it is being
+/// resolved.
 pub(crate) fn link_address(
     stack: &mut Stack,
     port_id: u16,
@@ -106,7 +108,7 @@ pub(crate) fn link_address(
     if port.limits.link == LinkKind::Ip {
         return Ok(Some(MacAddr::default()));
     }
-    // RFC 1122 3.3.6-c.
+    // RFC 1122 3.3.6-c: a link-layer broadcast is used only for an IP broadcast address.
     if port.local.is_group(dst) {
         // A broadcast address of the network goes to the link broadcast address (RFC 1122, 3.3.6).
         return Ok(Some(group_mac(dst).unwrap_or(MacAddr::BROADCAST)));
@@ -118,7 +120,7 @@ pub(crate) fn link_address(
     let found = stack.neighbours.resolve((port_id, neighbour), core.cx.now, &mut core.cx.budget);
     ask(stack);
     if !stack.resolving.outcomes.is_empty() {
-        // The next poll acts on them.
+        // The next poll acts on the queued outcomes.
         stack.rare_timers.note(stack.core.cx.now);
     }
     match found {
@@ -128,8 +130,8 @@ pub(crate) fn link_address(
     }
 }
 
-/// Send a packet, or queue it until the neighbour is resolved; one that cannot be queued is counted
-/// as a drop.
+/// Send a packet, or queue it until the neighbour is resolved. A packet that cannot be queued is
+/// counted as a drop.
 pub(crate) fn send(stack: &mut Stack, egress: &Egress, mut packet: Mbuf) -> Fate {
     if let Err(reason) = egress.template.prepend(&mut packet) {
         stack.core.cx.pool.free(packet);
@@ -177,7 +179,7 @@ fn note_progress(stack: &mut Stack, key: Key) {
     stack.progress.note(key, notes);
 }
 
-/// Do a connection's segments go to this neighbour?
+/// Do a connection's segments leave by this neighbour?
 fn goes_over(stack: &Stack, pcb: &Pcb, (port, neighbour): Key) -> bool {
     let remote = pcb.key.remote();
     if pcb.port != port || remote.is_ipv4() != neighbour.is_ipv4() {
@@ -188,8 +190,8 @@ fn goes_over(stack: &Stack, pcb: &Pcb, (port, neighbour): Key) -> bool {
     hop.is_ok_and(|hop| (hop.port, hop.neighbour) == (port, neighbour))
 }
 
-/// The rate limit of solicitations, all ports together ([`Limit::SolicitationsPerSecond`]): may
-/// another one be sent now?
+/// May another solicitation be sent now? One rate limit counts for all ports together
+/// ([`Limit::SolicitationsPerSecond`]).
 ///
 /// # Errors
 /// [`DropReason::NeighbourRateLimited`].
@@ -209,7 +211,7 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
         return stack.core.drops.count(reason);
     }
     let Some(port) = stack.ports.get(port_id) else { return };
-    // The address of a known neighbour may have become a broadcast address since.
+    // The address of a known neighbour may have become a broadcast address.
     if port.local.is_group(target) {
         return;
     }
@@ -247,22 +249,22 @@ pub(crate) fn send_nd(
 ) -> Fate {
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     let mut m = stack.core.cx.pool.copy_of(message).ok_or(DropReason::MbufExhausted)?;
-    // Hop limit 255: no router lets that through (RFC 4861 section 7.1).
+    // With hop limit 255 no router forwards the message (RFC 4861 section 7.1).
     let fields = Fields { src, dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
     HeaderTemplate::new(port.limits.link, port.mac, mac, &fields).prepend(&mut m)?;
     pace::put(stack, port_id, m);
     Ok(())
 }
 
-/// Give an advertisement to the table, if the neighbour can be on this link at all.
+/// Pass an advertisement to the neighbour table, if the neighbour can be on this link at all.
 pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> Learnt {
     let Some((ip, mac, advertisement)) = heard.news else { return Learnt::Useless };
-    // A host that claims a broadcast address wants to get all packets to it.
+    // A host that claims a broadcast address wants to receive all packets to it.
     if stack.ports.get(port_id).is_none_or(|port| port.local.is_group(ip)) {
         return Learnt::Useless;
     }
-    // A host outside our networks may be a neighbour by a route of ours, but then we have solicited
-    // it before it sends a request.
+    // A host outside our networks may be a neighbour by one of our routes, but then we have
+    // solicited it before it sends a request.
     if advertisement == Advertisement::Request && !is_on_link(stack, port_id, ip) {
         return Learnt::Useless;
     }
@@ -273,7 +275,8 @@ pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> Learn
     learnt
 }
 
-/// Send an ARP packet; from a link-local address by broadcast, so that conflicts are noticed.
+/// Send an ARP packet. If its sender address is link-local, it is broadcast, so that conflicts are
+/// noticed.
 /// RFC 3927 2.5-a.
 pub(crate) fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fate {
     let src = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?.mac;
@@ -286,7 +289,8 @@ pub(crate) fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[
     Ok(())
 }
 
-/// Learn a link address from a message of a router: its own, or a redirect's target's.
+/// Learn a link address from a message of a router: the router's own, or that of a redirect's
+/// target.
 pub(crate) fn learn_at(stack: &mut Stack, key: Key, mac: MacAddr, how: Advertisement) {
     let core = &mut stack.core;
     stack.neighbours.learn(key, mac, how, core.cx.now, &mut core.cx.budget);

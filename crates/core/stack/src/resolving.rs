@@ -1,10 +1,12 @@
-//! State and results of next-hop resolution: how packets of one kind leave ([`Egress`]), which
-//! connections wait for a link address, and which neighbours a connection shows to be reachable.
+//! State and results of next-hop resolution: how packets to one destination leave ([`Egress`]),
+//! which connections wait for a link address, and which neighbours are reachable because a
+//! connection makes progress.
 //!
 //! Called by: `resolve.rs` and `neighbours.rs`, which change this state; sockets, which keep an
 //! [`Egress`]. Forward progress of TCP confirms that a neighbour is reachable (RFC 4861 section
 //! 7.3.1). The packet path does nothing for that: the progress of connections is noted when a
-//! neighbour's DELAY begins, and compared when it ends. The limit `neighbours` bounds the notes.
+//! neighbour's DELAY begins, and compared when the DELAY ends. The limit `neighbours` bounds the
+//! notes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,15 +20,15 @@ use mbuf::Mbuf;
 use crate::connections::Connections;
 use crate::handles::TcpHandle;
 
-/// How packets of one kind leave: by which port, to which neighbour, under which headers.
+/// How packets to one destination leave: by which port, to which neighbour, with which headers.
 #[derive(Clone)]
 pub(crate) struct Egress {
     pub(crate) port: u16,
     pub(crate) neighbour: IpAddr,
-    /// The largest packet that port, route and neighbour take; the path may take less.
+    /// The largest packet that port, route and neighbour carry. The path may carry less.
     pub(crate) mtu: Mtu,
     pub(crate) template: HeaderTemplate,
-    /// The template has the neighbour's link address; else packets go to the pending queue.
+    /// The template contains the neighbour's link address. If not, packets go to the pending queue.
     pub(crate) is_complete: bool,
     /// The destination is an IPv4 broadcast address.
     pub(crate) is_broadcast: bool,
@@ -37,15 +39,15 @@ pub(crate) struct Egress {
 pub(crate) enum NoSource {
     /// Nothing can be sent to the destination, for the named reason.
     Unreachable(DropReason),
-    /// No usable address of the destination's version on the port.
+    /// The port has no usable address of the destination's IP version.
     NoAddress,
 }
 
 /// The outcome of resolving a neighbour, with the packets that waited for its link address.
 pub(crate) enum Outcome {
-    /// It has this link address.
+    /// The neighbour has this link address.
     Resolved(Key, MacAddr, VecDeque<Mbuf>),
-    /// It does not answer, or its entry was removed from the table.
+    /// The neighbour does not answer, or its entry was removed from the table.
     Failed(Key, VecDeque<Mbuf>),
 }
 
@@ -57,8 +59,8 @@ pub(crate) struct Resolving {
     pub(crate) advertisements: PerSecond,
     /// Outcomes on which `neighbours.rs` has to act.
     pub(crate) outcomes: VecDeque<Outcome>,
-    /// Timers are being handled: a neighbour that fails now did not answer. At other times it fails
-    /// because its entry was removed.
+    /// Timers are being handled: a neighbour that fails now did not answer. At other times a
+    /// neighbour fails because its entry was removed.
     pub(crate) is_expiring: bool,
 }
 
@@ -75,19 +77,20 @@ impl Progress {
     /// Has a connection by way of neighbour `key` made progress since [`Progress::note`]?
     pub(crate) fn is_made(&self, key: Key, connections: &Connections) -> bool {
         let moved = |(handle, then): &Note| {
-            // A connection that has moved to another port says nothing about this neighbour.
+            // A connection that has moved to another port does not show whether this neighbour is
+            // reachable.
             let pcb = connections.get(*handle).filter(|pcb| pcb.port == key.0);
             pcb.is_some_and(|pcb| pcb.tcb.progress() != *then)
         };
         self.notes.get(&key).is_some_and(|notes| notes.iter().any(moved))
     }
 
-    /// The DELAY of neighbour `key` begins: keep the progress of the connections by way of it.
+    /// Keep the progress of the connections by way of neighbour `key`, whose DELAY begins.
     pub(crate) fn note(&mut self, key: Key, notes: Vec<Note>) {
         self.notes.insert(key, notes);
     }
 
-    /// Forget the notes of a neighbour whose entry is gone.
+    /// Forget the notes of a neighbour whose entry was removed.
     pub(crate) fn forget(&mut self, key: Key) {
         self.notes.remove(&key);
     }

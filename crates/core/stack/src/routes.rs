@@ -1,8 +1,8 @@
 //! Calls of programs that add, remove and look up routes, rules and MTUs. Look-ups return the route
 //! that a packet would take and why, the routes to one prefix, and the largest packet on a route.
 //!
-//! Called by: programs, also for `ip route get` and `show fib lookup`; never for a packet. The
-//! packet's own lookup is [`next_hop`], whose answer is the one given here. RFC 1122 section 3.3.1.
+//! Called by: programs, also for `ip route get` and `show fib lookup`; never for a packet. A packet
+//! is looked up by [`next_hop`], whose result is the one given here. RFC 1122 section 3.3.1.
 //! Limits: `routes`, `rules`, `neighbour_mtus`.
 
 use core::net::{IpAddr, SocketAddr};
@@ -22,17 +22,17 @@ use crate::stack::Stack;
 /// The packet to look up.
 #[derive(Clone, Debug)]
 pub struct FibQuery {
-    /// Its destination.
+    /// The packet's destination.
     pub dst: IpAddr,
-    /// Its source; `None`: no particular address.
+    /// The packet's source; `None`: no particular address.
     pub src: Option<IpAddr>,
-    /// The port of a link-local destination (RFC 4007).
+    /// The port on whose link a link-local destination is (RFC 4007).
     pub output: Option<PortId>,
-    /// The port that a packet to forward came by; `None`: the packet is ours.
+    /// The port that a forwarded packet came by; `None`: the packet is ours.
     pub input: Option<PortId>,
     /// The user that the packet belongs to.
     pub owner: Owner,
-    /// Its mark.
+    /// The packet's mark.
     pub mark: u32,
 }
 
@@ -52,28 +52,28 @@ pub enum FibResult {
 pub struct FibFound {
     /// The table in which the route was looked up.
     pub table: u32,
-    /// The rule that selected the table; `None`: no rule did, and the main table was used as usual.
+    /// The rule that selected the table; `None`: no rule did, and the main table was used.
     pub rule: Option<Rule>,
-    /// The route that was chosen; `None`: the destination is of one link, which needs no route.
+    /// The route that was chosen; `None`: the destination is on one link, which needs no route.
     pub route: Option<Route>,
-    /// The routes of the same prefix that share the packets, or the chosen route alone; empty
+    /// The routes of the same prefix that share the packets, or only the chosen route; empty
     /// without a route.
     pub paths: Vec<Route>,
-    /// The port and the neighbour.
+    /// The port and the neighbour that the packet leaves by.
     pub hop: NextHop,
-    /// Is it a broadcast to the port's link?
+    /// Is the packet a broadcast to the port's link?
     pub is_broadcast: bool,
-    /// The source address that the packet gets unless it has one; `None`: no address is usable.
+    /// The source address of the packet if it has none yet; `None`: no address is usable.
     pub source: Option<IpAddr>,
-    /// State and link address of the neighbour; `None` if nothing is known of it.
+    /// State and link address of the neighbour; `None` if the neighbour is not in the table.
     pub neighbour: Option<(State, Option<MacAddr>)>,
-    /// The largest packet, the least of the four below.
+    /// The size of the largest packet: the minimum of the MTUs below and that of the route.
     pub mtu: Mtu,
     /// The MTU of the port.
     pub port_mtu: Mtu,
     /// The MTU that was set for the neighbour.
     pub neighbour_mtu: Option<Mtu>,
-    /// The MTU that was learnt of the path.
+    /// The learnt MTU of the path.
     pub path_mtu: Option<Mtu>,
 }
 
@@ -87,9 +87,9 @@ impl FibQuery {
 }
 
 impl Stack {
-    /// Add a route; one for the same destination over the same port is replaced. `false`, and
-    /// nothing changes, if there are as many as the limit `routes` allows, or as many tables as
-    /// `inet::route::TABLES_MAX`.
+    /// Add a route. It replaces a route to the same destination over the same port. `false`, and
+    /// nothing changes, if there are as many routes as the limit `routes` allows, or as many tables
+    /// as `inet::route::TABLES_MAX`.
     pub fn add_route(&mut self, route: Route) -> bool {
         let (is_known, used) = (self.routes.has_like(&route), self.routes.len());
         let is_admitted = is_known || self.core.cx.budget.admits(Limit::Routes, used);
@@ -99,7 +99,7 @@ impl Stack {
     }
 
     /// Remove one of the routes to a destination: the one with the same table, port, gateway and
-    /// origin. `false` if there is none. Connections use the routes that are left.
+    /// origin. `false` if there is none. Connections use the remaining routes.
     pub fn remove_one_route(&mut self, route: &Route) -> bool {
         let is_it = |r: &Route| (r.port, r.via, r.origin) == (route.port, route.via, route.origin);
         let removed = self.routes.remove_exact(route.dest, route.table, is_it);
@@ -107,8 +107,8 @@ impl Stack {
         removed > 0
     }
 
-    /// Remove the routes to `dest` over `port`; returns how many. Connections use the routes that
-    /// are left.
+    /// Remove the routes to `dest` over `port`; returns how many. Connections use the remaining
+    /// routes.
     pub fn remove_route(&mut self, dest: Cidr, port: PortId) -> usize {
         let is_over_it = |r: &Route| r.port == port.0;
         let tables = self.routes.tables().into_iter();
@@ -117,7 +117,7 @@ impl Stack {
         removed
     }
 
-    /// Add a rule of policy routing: it selects the table of a packet's route by more than the
+    /// Add a rule of policy routing. A rule selects the routing table of a packet not only by its
     /// destination. Without rules only the main table is used. Connections look up their route
     /// again.
     ///
@@ -145,9 +145,9 @@ impl Stack {
         self.routes.rules()
     }
 
-    /// May a route to `dest` be taken that a network offers at a port? A default route may; any
-    /// other must not touch another port's network, a static route or a range for special
-    /// purposes. `is_network`: it is the network of an address that was given there.
+    /// May a route to `dest` be accepted that a network offers at a port? A default route may. Any
+    /// other route must not touch another port's network, a static route or a range for special
+    /// purposes. `is_network`: the route is the network of an address that was offered at the port.
     /// [`Stack::take_refused_route`] returns each refused route once.
     pub fn admits_route(
         &mut self,
@@ -161,7 +161,7 @@ impl Stack {
         self.refused_routes.admits(offer, among, &mut self.core.cx)
     }
 
-    /// A route that a network offered and that was not taken; each is returned once.
+    /// A route that a network offered and that was not accepted; each is returned once.
     pub fn take_refused_route(&mut self) -> Option<RefusedRoute> {
         self.refused_routes.take()
     }
@@ -228,12 +228,12 @@ impl Stack {
         })
     }
 
-    /// The routes of a table to exactly this prefix, the best first.
+    /// The routes of a table to exactly this prefix; the best route is first.
     pub fn routes_to(&self, dest: Cidr, table: u32) -> &[Route] {
         self.routes.at(dest, table)
     }
 
-    /// Is a gateway a neighbour on the port's link, as far as the routes and addresses say?
+    /// Is a gateway a neighbour on the port's link, by the port's routes and addresses?
     pub fn is_on_link(&self, id: PortId, ip: IpAddr) -> bool {
         let Some(port) = self.ports.get(id.0) else { return false };
         let is_in = |a: &inet::Address| a.implies_network() && a.cidr.contains(ip);
@@ -242,8 +242,8 @@ impl Stack {
             || self.routes.is_on_link(id.0, ip)
     }
 
-    /// Remove the routes of a prefix of one table that `is_unwanted` selects; returns how many.
-    /// Connections use the routes that are left.
+    /// Remove the routes to a prefix in one table for which `is_unwanted` is true; returns how
+    /// many. Connections use the remaining routes.
     pub fn remove_routes_to(
         &mut self,
         dest: Cidr,
@@ -255,10 +255,10 @@ impl Stack {
         removed
     }
 
-    /// Set the largest packet to send to a neighbour: its own MTU, on a link whose hosts have
-    /// different MTUs; `None` for the port's. It bounds packets that the neighbour forwards, too,
-    /// and needs no link address yet. Open connections follow. The size that the port receives, and
-    /// offers to receive, does not change.
+    /// Set the largest packet to send to a neighbour, on a link whose hosts have different MTUs:
+    /// the neighbour's own MTU, or `None` for the port's. The MTU bounds packets that the neighbour
+    /// forwards, too, and may be set before the link address is known. Open connections use it at
+    /// once. The size that the port receives, and offers to receive, does not change.
     ///
     /// # Errors
     /// [`MtuError`].
@@ -279,22 +279,22 @@ impl Stack {
         Ok(())
     }
 
-    /// The largest packet that is sent to a neighbour, as far as port and neighbour are concerned;
-    /// `None` if there is no such port.
+    /// The size of the largest packet that may be sent to a neighbour, as far as port and neighbour
+    /// limit it; `None` if there is no such port.
     pub fn neighbour_mtu(&self, port: PortId, ip: IpAddr) -> Option<Mtu> {
         self.neighbour_mtus.of_hop(&self.ports, &NextHop { port: port.0, neighbour: ip, mtu: None })
     }
 
-    /// The largest packet that is sent to `remote` now: the least of what the port, the route, the
-    /// neighbour and the path take. `None` if nothing can be sent there.
+    /// The size of the largest packet that is sent to `remote` now: the minimum of what the port,
+    /// the route, the neighbour and the path carry. `None` if nothing can be sent there.
     pub fn mtu_towards(&self, remote: SocketAddr) -> Option<Mtu> {
         let hop = next_hop(self, None, remote, Sender::Program).ok()?;
         let link = self.neighbour_mtus.of_hop(&self.ports, &hop)?;
         Some(self.path_mtus.mtu(remote.ip(), link, self.core.cx.now))
     }
 
-    /// The largest packet that the path to `dst` is known to carry, if anything was learnt of it
-    /// in the last ten minutes; else it is taken to be the port's MTU.
+    /// The size of the largest packet that the path to `dst` is known to carry, if it was learnt in
+    /// the last ten minutes. `None`: the path is assumed to carry the port's MTU.
     pub fn path_mtu(&self, dst: IpAddr) -> Option<Mtu> {
         self.path_mtus.known(dst, self.core.cx.now).map(|(mtu, _)| mtu)
     }

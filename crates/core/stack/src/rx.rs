@@ -1,9 +1,9 @@
 //! The whole receive path: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
 //!
 //! Called by: `Stack::poll`. This file keeps the mbuf; each layer looks at it and returns what
-//! comes next, or the named reason to drop it. Packets that are not plain TCP are sorted in
-//! `unusual.rs`. Answers wait until the burst is through (`tx.rs`): one ACK for a burst, one
-//! wake-up for a reader.
+//! comes next, or the named reason to drop it. `unusual.rs` handles packets that are not plain TCP.
+//! Answers wait until the whole burst is processed (`tx.rs`): one ACK for a burst, one wake-up for
+//! a reader.
 
 mod unusual;
 
@@ -31,10 +31,10 @@ use crate::{arp, bare, forward, no_connection, tx};
 pub(crate) use unusual::looped;
 use unusual::{other_ipv4, other_ipv6, priority_tagged, transport};
 
-/// Bursts taken from one port before the next port is visited.
+/// How many bursts are taken from one port before the next port is visited.
 const BURSTS_MAX: usize = 8;
 
-/// Take the frames that a port has; returns how many.
+/// Process the frames that a port has received; returns how many.
 /// RFC 9293 MUST-58, MUST-59.
 #[inline(always)]
 pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
@@ -51,7 +51,7 @@ pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
     total
 }
 
-/// Receive a burst of a port of a host; `None` if there is nothing.
+/// Receive a burst from a port of a host; `None` if there are no frames.
 #[inline(always)]
 fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
     let port = stack.ports.get_mut(port_id)?;
@@ -63,7 +63,8 @@ fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Receiv
     Some(Received { count, bytes: 0, link: (port.limits.link, port.mac) })
 }
 
-/// [`receive`] of a router's port: only frames for this host are left.
+/// [`receive`] from a router's port. Only frames for this host are returned; the others are
+/// forwarded.
 #[inline(always)]
 fn receive_of_router(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
     let received = forward::receive(stack, port_id, frames);
@@ -83,13 +84,14 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     };
     let Some(Received { count, mut bytes, link }) = received else { return 0 };
     let switches = stack.core.cx.switches;
-    // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
+    // If an ACK were sent between two segments, it would change Last.ACK.sent, and so TS.Recent at
+    // the second segment.
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
     let intake = Intake { port: port_id, link: link.0, mac: link.1, following };
-    // Asked once a burst, at the first frame that the next one does not follow: flows may
+    // Checked once a burst, at the first frame whose next frame does not follow: flows may
     // alternate.
     let mut apart = following && switches.on(Switch::FollowApart);
-    // The next frame is at the end, from where it is taken without moving the others.
+    // The next frame is last, so that it can be taken without moving the others.
     frames.reverse();
     while let Some(m) = frames.pop() {
         let next = frames.last().filter(|_| following);
@@ -117,16 +119,16 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     count
 }
 
-/// How a burst is taken in.
+/// How the frames of a burst are processed.
 struct Intake {
     port: u16,
     link: LinkKind,
     mac: MacAddr,
-    /// Segments may follow others.
+    /// Segments may follow others without being parsed.
     following: bool,
 }
 
-/// One frame; `leads` if the frames behind it may follow.
+/// Process one frame. `leads`: the next frames of the burst may follow it.
 #[inline(always)]
 fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
     m.set_in_port(intake.port);
@@ -135,8 +137,9 @@ fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
     }
 }
 
-/// The segments behind a leader that have its headers; returns how many bytes they were. The first
-/// unexpected one stays in `frames` and goes through [`frame`], which names what is wrong with it.
+/// Accept the segments after a leader that have the leader's headers; returns the number of their
+/// bytes. The first other segment stays in `frames` and is processed by [`frame`], which finds the
+/// reason.
 #[inline(always)]
 fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     let (core, leader) = (&mut stack.core, &stack.leader);
@@ -157,9 +160,10 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     count as u64 * leader.frame_len as u64
 }
 
-/// A burst in which flows alternate, last frame first: a leader's followers are found where they
-/// are. They are taken before frames of other flows that came earlier. That makes no difference,
-/// because each frame touches its own connection alone. Returns how many bytes they were.
+/// Process a burst in which flows alternate; its last frame comes first. A leader's followers are
+/// found where they are, and are accepted before frames of other flows that came earlier. The order
+/// makes no difference, because each frame changes only its own connection. Returns the number of
+/// bytes.
 #[inline(never)]
 fn alternating(stack: &mut Stack, intake: &Intake, burst: &mut Burst) -> u64 {
     let (mut frames, count) = stack.flows.link(burst, intake.link.header_len());
@@ -179,8 +183,9 @@ fn alternating(stack: &mut Stack, intake: &Intake, burst: &mut Burst) -> u64 {
     bytes
 }
 
-/// [`followers`] where flows alternate: the leader was at `place`, and its followers are taken from
-/// their places, by way of `taken`, which is empty. Returns how many there were, and their bytes.
+/// [`followers`] where flows alternate. The leader was at `place`; its followers are taken from
+/// their places and collected in `taken`, which is empty before. Returns their number, and their
+/// bytes.
 #[inline(always)]
 fn followers_behind(
     stack: &mut Stack,
@@ -205,7 +210,7 @@ fn followers_behind(
     (count, count as u64 * leader.frame_len as u64)
 }
 
-/// One frame: its link header, its IP header. An error frees it.
+/// Process one frame: its link header, then its IP header. An error frees the frame.
 #[inline(always)]
 fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mbuf) -> Fate {
     let carries = match link {
@@ -241,8 +246,8 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mb
     }
 }
 
-/// One TCP segment: verified, found, predicted or taken through the RFC's steps. `at` is where
-/// the IP header begins; bytes behind the IP packet are the link's padding.
+/// Process one TCP segment: verify its checksum, find its connection, then predict it or take the
+/// RFC's steps. The IP header begins at `at`; bytes after the IP packet are the link's padding.
 #[inline(always)]
 fn segment<A: Addrs>(
     stack: &mut Stack,
@@ -258,7 +263,7 @@ fn segment<A: Addrs>(
     let ports = Header::raw_ports(bytes);
     let timestamps = timestamps_only(header.options(bytes));
     let core = &mut stack.core;
-    // RFC 9293 MUST-3.
+    // RFC 9293 MUST-3: the receiver verifies the checksum.
     if core.cx.switches.on(Switch::ChecksumRx)
         && !m.has(MbufFlags::CSUM_VERIFIED)
         && !ip.with_pseudo_header(bytepass_sum(core.cx.ladder, bytes)).is_whole()
@@ -291,7 +296,7 @@ fn segment<A: Addrs>(
     Ok(())
 }
 
-/// Take a segment that prediction matches, whose headers begin at `at`; `pseudo` sums its
+/// Accept a segment that prediction matches. Its headers begin at `at`; `pseudo` is the sum of its
 /// pseudo-header.
 #[inline(always)]
 fn predicted(
@@ -319,7 +324,7 @@ fn predicted(
     }
 }
 
-/// A segment of no connection; a valid cookie in it makes one.
+/// Process a segment that belongs to no connection. A valid cookie in it creates one.
 #[cold]
 #[inline(never)]
 pub(crate) fn of_no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
@@ -329,7 +334,7 @@ pub(crate) fn of_no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) 
     }
 }
 
-/// Take a segment that prediction refused through the steps of RFC 9293.
+/// Process a segment that prediction refused, by the steps of RFC 9293.
 #[inline(never)]
 pub(crate) fn slow_segment<A: Addrs>(
     stack: &mut Stack,
@@ -350,7 +355,7 @@ pub(crate) fn slow_segment<A: Addrs>(
     if embryonic {
         handshake_progress(stack, handle);
     }
-    // A dropped segment may have left an answer to send, too.
+    // A dropped segment may also have caused an answer to send.
     stack.connections.mark_dirty(handle);
     fate
 }

@@ -1,11 +1,11 @@
-//! Shards: several stacks, one a core, that are one host to the network. A flow belongs to the
-//! shard that its hash selects; nothing is shared on its path.
+//! Shards: several stacks, one for each core, that are one host to the network. A flow belongs to
+//! the shard that its hash selects; nothing is shared on the flow's path.
 //!
-//! Called by: programs that want more than one core. The first shard speaks for the host: it has
-//! the addresses, routes, groups and autoconfiguration, and answers neighbours. The others look up
-//! routes in its FIB, take over what it published whenever their stack is used ([`Shard::enter`]),
-//! and resolve neighbours by themselves; the answers of neighbours are copied to all shards.
-//! docs/decisions/0081.
+//! Called by: programs that want more than one core. The first shard acts for the host: it has the
+//! addresses, routes, groups and autoconfiguration, and answers neighbours. The other shards look
+//! up routes in its FIB, take over the state that it has published whenever their stack is used
+//! ([`Shard::enter`]), and resolve neighbours by themselves; the answers of neighbours are copied
+//! to all shards. docs/decisions/0081.
 //!
 //! ```
 //! # mod wirespeed { pub use {base::*, device, wirespeed_stack::*}; }
@@ -56,7 +56,7 @@ use crate::config::{PortConfig, StackConfig};
 use crate::handles::PortId;
 use crate::stack::Stack;
 
-/// Separates the steering key from the other values that the secret determines.
+/// A constant that makes the steering key differ from other values derived from the secret.
 const PURPOSE: u64 = 81;
 
 /// A stack that is one of several shards, with its state between turns.
@@ -66,8 +66,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// `count` shards of one host. They share the secret; each has the limits of `config` to
-    /// itself.
+    /// Create `count` shards of one host. They share the secret; each has the limits of `config`
+    /// for itself.
     ///
     /// # Panics
     /// If `count` is 0.
@@ -93,10 +93,10 @@ impl Shard {
         shards
     }
 
-    /// [`add_port`] to all shards of a group.
+    /// Call [`add_port`] for all shards of a group.
     ///
     /// # Panics
-    /// If there is not one device for each shard, or these are not the shards of one group.
+    /// If there is not one device for each shard, or the shards are not one whole group.
     pub fn add_port(
         shards: &mut [Shard],
         devices: Vec<Box<dyn Device>>,
@@ -107,7 +107,7 @@ impl Shard {
         add_port(&mut stacks, devices, config)
     }
 
-    /// The stack, and its turns, for an owner that begins and ends each turn by itself.
+    /// The stack and its turns, for an owner that begins and ends each turn itself.
     pub fn into_parts(self) -> (Stack, Turns) {
         (self.stack, self.turns)
     }
@@ -117,9 +117,9 @@ impl Shard {
         self.enter().poll(now)
     }
 
-    /// The stack, for one turn (a use of the stack), which lasts until the result is dropped. What
-    /// the first shard published is taken over now, and changes by the first shard are published at
-    /// the drop.
+    /// Returns the stack for one turn (a use of the stack), which lasts until the result is
+    /// dropped. The state that the first shard has published is taken over now. Changes by the
+    /// first shard are published when its turn ends.
     pub fn enter(&mut self) -> Entered<'_> {
         self.turns.begin(&mut self.stack);
         Entered { shard: self }
@@ -130,13 +130,13 @@ impl Shard {
         self.stack.shard_index()
     }
 
-    /// Where a frame goes that comes by a port: by the hash of its flow, or by the rules of NAT
-    /// that are set ([`Stack::set_filter`]).
+    /// The shard to which a frame that comes by a port goes: by the hash of its flow, or by the
+    /// rules of NAT, if there are any ([`Stack::set_filter`]).
     pub fn home(&self, port: PortId, frame: &[u8]) -> Home {
         homes::home(&self.stack, port.0, frame)
     }
 
-    /// The hash, for senders that have a queue for each shard.
+    /// The hash function, for senders that have a queue for each shard.
     pub fn steering(&self) -> Steering {
         self.stack.steering()
     }

@@ -1,14 +1,15 @@
-//! State that every layer of a shard uses: time, buffers, counters, limits, the secret; and the
+//! State that every layer of a shard uses: time, buffers, counters, limits, the secret. Also the
 //! rate limit of ICMP errors.
 //!
-//! Called by: everybody; [`ErrorLimit`] by `icmp.rs`: a bucket for each destination, then one for
-//! all. RFC 1122 section 3.2.2, RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f). Limits:
-//! `icmp_errors_per_destination`, `icmp_errors_per_second`.
+//! Called by: every layer. `icmp.rs` asks [`ErrorLimit`], which has a bucket for each destination
+//! and one for all. RFC 1122 section 3.2.2, RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f).
+//! Limits: `icmp_errors_per_destination`, `icmp_errors_per_second`.
 //!
-//! Destinations share a fixed number of buckets by a keyed hash, so that a destination that causes
-//! errors without end takes the share of few others, and nobody can choose which. The limit for all
-//! is random, and changes each second: with a known one, a peer could count by its own errors how
-//! many others got, and so find an open UDP port (CVE-2020-25705). Linux's limit is random, too.
+//! Destinations share a fixed number of buckets by a keyed hash. So a destination that causes
+//! errors without end uses up the share of only a few others, and nobody can choose which. The
+//! limit for all destinations is random, and changes each second: if it were known, a peer could
+//! count by its own errors how many others got, and so find an open UDP port (CVE-2020-25705).
+//! Linux's limit is random, too.
 
 use core::net::IpAddr;
 
@@ -26,11 +27,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Bytes of a write that are copied before headers are made for them, with segments of
-    /// `segment` bytes.
+    /// How many bytes of a write are copied before headers are made for them; `segment` is the size
+    /// of a segment in bytes.
     #[inline(always)]
     pub(crate) fn write_unit(&self, segment: usize) -> usize {
-        // A device gets nothing before its burst is full, so headers wait for that as well.
+        // A device gets nothing before its burst is full, so headers may wait that long as well.
         (BURST * segment).min(self.write_unit_bytes).max(segment + 1)
     }
 
@@ -46,7 +47,7 @@ impl Core {
 
 const BUCKETS: usize = 256;
 
-/// How much of both limits was used in this second.
+/// How much of both limits was used in the current second.
 pub(crate) struct ErrorLimit {
     buckets: Box<[PerSecond; BUCKETS]>,
     all: PerSecond,
@@ -59,11 +60,11 @@ impl Default for ErrorLimit {
 }
 
 impl ErrorLimit {
-    /// May an error be sent to `dst` now? If not, the hit of the limit is counted.
+    /// May an error be sent to `dst` now? If not, a hit of the limit is counted.
     /// RFC 1812 4.3.2.8-a, RFC 5508 REQ-10f.
     pub(crate) fn admits(&mut self, dst: IpAddr, core: &mut Core) -> bool {
         let (now, secret) = (core.cx.now, core.secret);
-        // One IPv6 host can send from a whole network of 64 bits.
+        // One IPv6 host can send from a whole /64 network.
         let key = match dst {
             IpAddr::V4(a) => u64::from(a.to_bits()),
             IpAddr::V6(a) => (a.to_bits() >> 64) as u64,

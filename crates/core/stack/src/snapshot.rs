@@ -1,8 +1,9 @@
-//! The state of a stack, for users: small values, copied out. Tables that may be long come a page
-//! at a time, so that listing a hundred thousand connections does not block the stack.
+//! The state of a stack, for users: small values that are copied. Tables that may be long are
+//! returned a page at a time, so that listing a hundred thousand connections does not block the
+//! stack.
 //!
 //! Called by: programs, to show it; between turns, never for a packet. A page begins where the one
-//! before ended; rows that come and go meanwhile may be missed.
+//! before ended. Rows that are added or removed meanwhile may be missed.
 //!
 //! ```
 //! # use wirespeed_stack as wirespeed;
@@ -38,9 +39,9 @@ use crate::stack::Stack;
 /// Part of a table.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
-    /// Its rows.
+    /// The rows of this part.
     pub rows: Vec<T>,
-    /// Where the next page begins; `None` after the last.
+    /// The cursor of the next page; `None` after the last page.
     pub next: Option<u64>,
 }
 
@@ -63,37 +64,37 @@ pub struct Snapshot {
     pub routes: usize,
     /// Bytes of memory that the stack's buffers take.
     pub pool_bytes: usize,
-    /// About how many of them are of buffers in use.
+    /// About how many of these bytes belong to buffers in use.
     pub pool_used_bytes: usize,
     /// Packets dropped so far.
     pub drops: u64,
 }
 
-/// The fragments of incomplete datagrams.
+/// The fragments of incomplete datagrams that a stack keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FragmentsRow {
-    /// Datagrams, including dropped ones whose later fragments are refused.
+    /// Incomplete datagrams, including condemned ones whose later fragments are refused.
     pub datagrams: usize,
     /// Fragments held.
     pub fragments: usize,
-    /// Bytes of their buffers.
+    /// Bytes of the fragments' buffers.
     pub bytes: usize,
-    /// Sources that they are from: IPv4 addresses, IPv6 networks of 64 bits.
+    /// Number of sources of these datagrams: IPv4 addresses, or IPv6 networks of 64 bits.
     pub sources: usize,
-    /// Until the oldest datagram's time is up; `None` without any.
+    /// Time until the oldest datagram is given up; `None` if there is none.
     pub next_timeout: Option<Duration>,
 }
 
 /// One port.
 #[derive(Clone, Debug)]
 pub struct PortRow {
-    /// Its number.
+    /// The port's number.
     pub id: PortId,
-    /// Its name: see [`Stack::port_name`].
+    /// The port's name: see [`Stack::port_name`].
     pub name: String,
-    /// The kind of header that its frames begin with.
+    /// The kind of link header that the port's frames begin with.
     pub link: LinkKind,
-    /// Our link address on it.
+    /// Our link address on this port.
     pub mac: MacAddr,
     /// The largest packet in bytes.
     pub mtu_bytes: usize,
@@ -101,16 +102,16 @@ pub struct PortRow {
     pub addresses: Vec<Address>,
     /// The largest super-segment in bytes, 0 for none.
     pub tso_max_bytes: usize,
-    /// Is the other end there?
+    /// Is the link up, as far as the device knows?
     pub link_up: bool,
     /// Why frames do not pass: see [`Stack::port_trouble`].
     pub failure: Option<String>,
-    /// Does something wait for room in the device?
+    /// Do frames wait for room in the device?
     pub pushed_back: bool,
-    /// For how long the device has taken none of the frames that it was offered, in ms, once that
-    /// is more than five seconds; `None`: it takes frames, or is merely full.
+    /// For how long the device has taken none of the frames offered to it, in ms, if that is more
+    /// than five seconds. `None`: the device takes frames, or is merely full.
     pub stalled_ms: Option<u64>,
-    /// The check of sources: see [`Stack::set_source_check`].
+    /// How the sources of packets are checked: see [`Stack::set_source_check`].
     pub source_check: SourceCheck,
     /// The frames that the device lost, by reason, if it counts them.
     pub drops: Option<Drops>,
@@ -119,19 +120,20 @@ pub struct PortRow {
 /// One connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionRow {
-    /// Its place in the table, where a page may begin; another connection may have it later.
+    /// The connection's place in the table, at which a page may begin. Another connection may have
+    /// the place later.
     pub number: u64,
-    /// Our end.
+    /// Our address and port.
     pub local: SocketAddr,
-    /// The peer's.
+    /// The peer's address and port.
     pub remote: SocketAddr,
-    /// The port it leaves by.
+    /// The port that the connection leaves by.
     pub port: PortId,
-    /// The user it belongs to.
+    /// The user that the connection belongs to.
     pub uid: u32,
-    /// Time since its first SYN, at the stack's last known time.
+    /// Time since the connection's first SYN, at the stack's last known time.
     pub age: Duration,
-    /// Its statistics.
+    /// The connection's statistics.
     pub info: Info,
 }
 
@@ -140,28 +142,28 @@ pub struct ConnectionRow {
 pub enum SocketRow {
     /// A listener.
     Listener {
-        /// Where it listens; `None` for every address.
+        /// The address and port number that it listens on; `None` for every address.
         local: (Option<IpAddr>, u16),
-        /// The user it belongs to.
+        /// The user that the listener belongs to.
         uid: u32,
-        /// How many may wait.
+        /// Maximum of connections that are half open or wait to be accepted.
         backlog: usize,
-        /// Half open.
+        /// Connections that are half open.
         half_open: usize,
-        /// Waiting to be accepted.
+        /// Connections that wait to be accepted.
         waiting: usize,
     },
     /// A UDP socket.
     Udp {
-        /// Where it is bound; `None` for every address.
+        /// The address and port number that it is bound to; `None` for every address.
         local: (Option<IpAddr>, u16),
-        /// The peer it is connected to.
+        /// The peer that the socket is connected to.
         peer: Option<SocketAddr>,
-        /// The user it belongs to.
+        /// The user that the socket belongs to.
         uid: u32,
-        /// Datagrams that wait.
+        /// Received datagrams that wait to be read.
         waiting: usize,
-        /// Bytes that they take.
+        /// Bytes of memory that these datagrams take.
         waiting_bytes: usize,
     },
 }
@@ -178,28 +180,29 @@ pub struct AddressRow {
 /// One neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeighbourRow {
-    /// The port that it is on.
+    /// The port that the neighbour is on.
     pub port: PortId,
-    /// Its IP address.
+    /// The neighbour's IP address.
     pub ip: IpAddr,
-    /// Its link address; `None` while it is resolved.
+    /// The neighbour's link address; `None` while it is being resolved.
     pub mac: Option<MacAddr>,
-    /// The state of neighbour discovery about it.
+    /// The neighbour's state in neighbour discovery.
     pub state: State,
-    /// The largest packet to send to it.
+    /// The largest packet to send to the neighbour.
     pub mtu: Mtu,
-    /// Time since it was confirmed last; `None` if it never was.
+    /// Time since the neighbour was last confirmed to be reachable; `None` if it never was.
     pub confirmed: Option<Duration>,
 }
 
-/// The rows behind `cursor` of a table in which they are numbered in order.
+/// Returns at most `most` of the rows whose number is `cursor` or higher. The rows are numbered in
+/// order.
 fn page<T>(rows: impl Iterator<Item = (u64, T)>, cursor: u64, most: usize) -> Page<T> {
     let mut rows = rows.skip_while(|&(number, _)| number < cursor).peekable();
     let taken = rows.by_ref().take(most.max(1)).map(|(_, row)| row).collect();
     Page { rows: taken, next: rows.peek().map(|&(number, _)| number) }
 }
 
-/// The place of a handle in its table: below 2^32, in the order of the table.
+/// The place of a handle in its table: a number below 2^32, in the order of the table.
 fn place(handle: impl Key) -> u64 {
     handle.data().as_ffi() & u64::from(u32::MAX)
 }
@@ -233,16 +236,16 @@ impl Stack {
         }
     }
 
-    /// Ask each port's device whether frames pass, so that [`PortRow::link_up`] is current: without
-    /// the question a device notices a cut link only by frames that it could not send. Costs a
-    /// system call a port.
+    /// Ask each port's device whether frames pass, so that [`PortRow::link_up`] is current. Unless
+    /// it is asked, a device notices a cut link only by frames that it could not send. This takes a
+    /// system call for each port.
     pub fn check_links(&mut self) {
         for port in self.ports.iter_mut() {
             port.device.check_link();
         }
     }
 
-    /// Ports; begin with `cursor` 0. At most `most` rows, one at least.
+    /// A page of the ports; begin with `cursor` 0. At most `most` rows, but at least one.
     pub fn ports_page(&self, cursor: u64, most: usize) -> Page<PortRow> {
         let now = self.core.cx.now;
         let rows = self.ports.iter().map(|port| {
@@ -266,7 +269,7 @@ impl Stack {
         page(rows, cursor, most)
     }
 
-    /// Connections; begin with `cursor` 0. At most `most` rows, one at least.
+    /// A page of the connections; begin with `cursor` 0. At most `most` rows, but at least one.
     pub fn connections_page(&self, cursor: u64, most: usize) -> Page<ConnectionRow> {
         let rows = self.connections.iter().map(|(handle, pcb)| (place(handle), pcb));
         let Page { rows, next } = page(rows.map(|(at, pcb)| (at, (at, pcb))), cursor, most);
@@ -274,8 +277,8 @@ impl Stack {
         Page { rows: rows.into_iter().map(row).collect(), next }
     }
 
-    /// The connections at these places of the table, which have to be in order; those that are gone
-    /// are left out.
+    /// The connections at these places of the table. `numbers` has to be sorted; connections that
+    /// no longer exist are left out.
     pub fn connections_at(&self, numbers: &[u64]) -> Vec<ConnectionRow> {
         let rows = self.connections.iter().map(|(handle, pcb)| (place(handle), pcb));
         let wanted = rows.filter(|(number, _)| numbers.binary_search(number).is_ok());
@@ -294,7 +297,8 @@ impl Stack {
         }
     }
 
-    /// Listeners, then UDP sockets; begin with `cursor` 0. At most `most` rows, one at least.
+    /// A page of the listeners, then of the UDP sockets; begin with `cursor` 0. At most `most`
+    /// rows, but at least one.
     pub fn sockets_page(&self, cursor: u64, most: usize) -> Page<SocketRow> {
         let listeners = self.listeners.iter().map(|(handle, l)| {
             let row = SocketRow::Listener {
@@ -319,7 +323,8 @@ impl Stack {
         page(listeners.chain(datagrams), cursor, most)
     }
 
-    /// Addresses of all ports; begin with `cursor` 0. At most `most` rows, one at least.
+    /// A page of the addresses of all ports; begin with `cursor` 0. At most `most` rows, but at
+    /// least one.
     pub fn addresses_page(&self, cursor: u64, most: usize) -> Page<AddressRow> {
         let rows = self.ports.iter().flat_map(|port| {
             port.addresses.iter().map(|&address| AddressRow { port: port.id, address })
@@ -327,7 +332,7 @@ impl Stack {
         page((0..).zip(rows), cursor, most)
     }
 
-    /// Neighbours; begin with `cursor` 0. At most `most` rows, one at least.
+    /// A page of the neighbours; begin with `cursor` 0. At most `most` rows, but at least one.
     pub fn neighbours_page(&self, cursor: u64, most: usize) -> Page<NeighbourRow> {
         let now = self.core.cx.now;
         let row = |row: Row| {
@@ -345,13 +350,14 @@ impl Stack {
         Page { rows: rows.into_iter().map(row).collect(), next }
     }
 
-    /// The groups that ports receive because a socket has joined them, or because they belong to an
-    /// address of ours; begin with `cursor` 0. At most `most` rows, one at least.
+    /// A page of the groups that ports receive, because a socket has joined them or because they
+    /// are the solicited-node groups of our addresses; begin with `cursor` 0. At most `most` rows,
+    /// but at least one.
     pub fn groups_page(&self, cursor: u64, most: usize) -> Page<GroupRow> {
         page((0..).zip(self.group_rows()), cursor, most)
     }
 
-    /// Routes; begin with `cursor` 0. At most `most` rows, one at least.
+    /// A page of the routes; begin with `cursor` 0. At most `most` rows, but at least one.
     pub fn routes_page(&self, cursor: u64, most: usize) -> Page<Route> {
         page((0..).zip(self.routes.iter().cloned()), cursor, most)
     }

@@ -1,9 +1,9 @@
-//! The whole state of one shard: how it is made, and the calls that read it and turn switches while
-//! it runs.
+//! The whole state of one shard: the code that creates it, and the calls that read it and turn
+//! switches while it runs.
 //!
-//! Called by: everybody. The files that this one imports hold the state of each part, with the
-//! part's own methods; the files that import this one have what the stack does, and the calls that
-//! programs make. Nothing here is on the packet path except the time, which is a load.
+//! Called by: everybody. The files that this one imports contain the state of each part, with the
+//! part's own methods. The files that import this one have the actions of the stack, and the calls
+//! of programs. Nothing here is on the packet path except reading the time, which is a load.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -48,8 +48,9 @@ use crate::timers::{RareTimers, Wheel};
 /// A whole TCP/IP stack for one thread at a time.
 ///
 /// The order of calls: `add_port`, `add_neighbour`, `add_route`; then `poll` whenever a port has
-/// frames or [`Stack::next_deadline`] has come, taking [`Stack::next_event`] until there is none
-/// and reading and writing in between. `now` must not go back; if it does, the last one counts.
+/// frames or [`Stack::next_deadline`] has come. After a poll, take [`Stack::next_event`] until
+/// there is none, and read and write. `now` must not go back; if it does, the latest time so far
+/// counts.
 ///
 /// The caller passes the time, so that the same calls give the same packets:
 /// ```
@@ -88,16 +89,16 @@ pub struct Stack {
     pub(crate) resolving: Resolving,
     pub(crate) progress: Progress,
     pub(crate) forwarding: Forwarding,
-    /// While rules are set.
+    /// `Some` while rules of the firewall are set.
     pub(crate) firewall: Option<Box<Firewall>>,
     pub(crate) other_broadcasters: OtherBroadcasters,
     pub(crate) refused_routes: RefusedRoutes,
-    /// `None` until something is sent to an address of ours.
+    /// `None` until a packet is sent to an address of ours.
     pub(crate) loopback: Option<Box<Loopback>>,
     pub(crate) frags: Fragments,
     pub(crate) groups: Groups,
     pub(crate) ids: Identifications,
-    /// Fragments of the datagram that is being sent; kept for its memory.
+    /// Fragments of the datagram that is being sent. The vector is kept for its memory.
     pub(crate) fragments_out: Vec<Mbuf>,
     pub(crate) pings: PingSockets,
     pub(crate) wheel: Wheel,
@@ -111,24 +112,24 @@ pub struct Stack {
     pub(crate) path_changes: PerSecond,
     pub(crate) path_mtus: PathMtus,
     pub(crate) neighbour_mtus: NeighbourMtus,
-    /// ACKs may bring back cookies for this long.
+    /// Until when ACKs may return cookies.
     pub(crate) cookies_until: Instant,
     pub(crate) repeated: Repeated,
-    /// The current burst came by a port whose device has for some time had more frames than the
-    /// stack takes.
+    /// The current burst came by a port whose device has had more frames than the stack takes for
+    /// some time.
     pub(crate) is_overrun: bool,
-    /// This stack is one of several shards.
+    /// `Some` if this stack is one of several shards.
     pub(crate) membership: Option<Box<Membership>>,
     /// How many ephemeral ports were drawn.
     pub(crate) ports_drawn: u64,
     pub(crate) fast_open: FastOpens,
-    /// The leader of the current burst; its mask is kept from one burst to the next.
+    /// The leader of the current burst. Its mask is kept from one burst to the next.
     pub(crate) leader: Leader,
     pub(crate) flows: Flows,
     pub(crate) last_config: Option<Arc<tcp::Config>>,
     /// Taps added so far.
     pub(crate) next_tap: u64,
-    /// The checksum implementation while no switch says otherwise.
+    /// The checksum implementation in use if no switch forbids it.
     best_ladder: Ladder,
 }
 
@@ -202,36 +203,36 @@ impl Stack {
         }
     }
 
-    /// The time of the last call.
+    /// The latest time that a call has set.
     #[inline]
     pub fn now(&self) -> Instant {
         self.core.cx.now
     }
 
-    /// Set the time of the calls that follow and do not take a time themselves: the last
-    /// [`Stack::poll`] may be long ago. Time does not go back.
+    /// Set the time for calls that do not take it as an argument: the last [`Stack::poll`] may be
+    /// long ago. Time does not go back.
     #[inline]
     pub fn set_now(&mut self, now: Instant) {
         self.core.set_now(now);
     }
 
-    /// Is this an address of one of the ports?
+    /// Is `addr` an address of one of the ports?
     pub fn has_address(&self, addr: IpAddr) -> bool {
         self.ports.iter().any(|port| port.local.is_ours(addr))
     }
 
-    /// May a socket of ours have this address, and packets of it come back to us?
+    /// May a socket have this address as its own, and do packets to it come back to this stack?
     pub(crate) fn is_own(&self, addr: IpAddr) -> bool {
         addr.is_loopback() || self.has_address(addr)
     }
 
-    /// Does `limit` admit one more beside `used`? If not, the hit is counted. For limits that a
-    /// layer above keeps.
+    /// Does `limit` admit one more when `used` are in use? If not, a hit of the limit is counted.
+    /// For limits of a layer above.
     pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
         self.core.cx.budget.admits(limit, used)
     }
 
-    /// Turn a switch while running.
+    /// Turn a switch on or off while the stack runs.
     pub fn set_switch(&mut self, switch: Switch, on: bool) {
         self.core.cx.switches = self.core.cx.switches.with(switch, on);
         self.core.cx.ladder = ladder_for(self.best_ladder, self.core.cx.switches);
@@ -242,7 +243,7 @@ impl Stack {
         self.core.cx.ladder = ladder_for(self.best_ladder, switches);
     }
 
-    /// Bytes of a long write that are copied before they may leave, as configured.
+    /// How many bytes of a long write are copied before they may leave, as configured.
     pub fn write_unit_bytes(&self) -> usize {
         self.core.write_unit_bytes
     }
@@ -252,7 +253,7 @@ impl Stack {
         self.core.cx.switches
     }
 
-    /// How checksums are made now, and why: see `wire::checksum::Choice`.
+    /// Which checksum implementation is in use, and why: see `wire::checksum::Choice`.
     pub fn checksums(&self) -> String {
         let (rung, choice) = (self.core.cx.ladder, Ladder::choice());
         let why = match rung {
@@ -294,25 +295,25 @@ impl Stack {
         self.connections.time_wait_count()
     }
 
-    /// A port's device, to ask for its descriptor or for what is wrong; `None` if the port is gone.
+    /// A port's device, to read its descriptor or its state; `None` if there is no such port.
     pub fn device(&self, port: PortId) -> Option<&dyn Device> {
         self.ports.get(port.0).map(|p| &*p.device)
     }
 
-    /// The kind of a port's frames; `None` if the port is gone.
+    /// The link kind of a port; `None` if there is no such port.
     pub fn link_kind(&self, port: PortId) -> Option<LinkKind> {
         self.ports.get(port.0).map(|p| p.limits.link)
     }
 }
 
 impl Stack {
-    /// Find the first of the rare deadlines again, exactly; for rare changes that may have cleared
-    /// some.
+    /// Compute the first of the rare deadlines again, exactly. Called after rare changes that may
+    /// have cleared some.
     pub(crate) fn renew_rare_timers(&mut self) {
         self.rare_timers.first = self.first_rare_deadline();
     }
 
-    /// Find out again when an address, a route or their configuration is to be looked at next.
+    /// Compute again when an address, a route or their configuration next changes.
     pub(crate) fn look_ahead(&mut self) {
         self.rare_timers.lifetimes = self.first_lifetime();
         self.renew_rare_timers();
@@ -328,12 +329,12 @@ impl Stack {
         );
     }
 
-    /// The earliest of all.
+    /// The earliest of all rare deadlines.
     pub(crate) fn first_rare_deadline(&self) -> Instant {
         let waits = self.connections.next_time_wait().min(self.neighbours.next_deadline());
         let rest = self.frags.next_deadline().min(self.rare_timers.lifetimes);
         let rest = rest.min(self.groups.next_deadline()).min(self.forwarding.next_look());
-        // Outcomes that look-ups have left are for the next poll.
+        // Outcomes that look-ups have queued are handled by the next poll.
         let left = match self.resolving.outcomes.is_empty() {
             true => Instant::NEVER,
             false => self.core.cx.now,

@@ -1,9 +1,9 @@
-//! Stamping: the segments of a run have the headers of its first one except for sequence number and
-//! checksum, so the headers are copied whole and two fields are filled in.
+//! Stamping: the segments of a run have the same headers except for sequence number and checksum.
+//! So the headers of the first segment are copied, and two fields are filled in.
 //!
-//! Called by: `tx.rs`, behind the first segment of a run. The counterpart of `follow.rs`, which
-//! saves the receiver what this saves the sender; switch `stamp` turns it off and a differential
-//! test compares.
+//! Called by: `tx.rs`, after the first segment of a run. `follow.rs` saves the receiver the same
+//! work that this saves the sender. Switch `stamp` turns it off, and a differential test compares
+//! both.
 
 use base::SeqNumber;
 use mbuf::{FRONT_MAX, Flags, Front, Mbuf, Pool, Shares};
@@ -14,19 +14,19 @@ use wire::tcp::{CHECKSUM_OFFSET, HEADER_LEN, SEQ_OFFSET};
 /// All headers of a run's first segment.
 pub(crate) struct Stamp {
     front: Front,
-    /// Where the TCP header begins in the bytes of [`Front`], which end with it.
+    /// Where the TCP header begins in the bytes of [`Front`]; the TCP header is their end.
     tcp_at: usize,
-    /// The sum of all but sequence number and payload, pseudo-header included; `None` if the
-    /// checksum field is the same in every segment (a device finishes it, or nobody wants it).
+    /// The sum of everything but sequence number and payload, pseudo-header included. `None` if the
+    /// checksum field is the same in every segment (a device finishes it, or checksums are off).
     sum: Option<Sum>,
-    /// The sums of payloads like the first are known, or not asked for.
+    /// The sums of payloads like the first are known, or are not needed.
     summed: bool,
     frame_len: usize,
 }
 
 impl Stamp {
-    /// The headers of `frame`, whose TCP header begins at `tcp_at` and which `payload` went with;
-    /// `summing`: its checksum is whole.
+    /// The headers of `frame`, whose TCP header begins at `tcp_at` and whose payload is `payload`.
+    /// `summing`: its checksum is complete.
     #[inline(always)]
     pub(crate) fn of(
         frame: &Mbuf,
@@ -50,14 +50,14 @@ impl Stamp {
         Some(Stamp { front, tcp_at, sum, summed, frame_len: frame.len() })
     }
 
-    /// Bytes of a frame of the run.
+    /// Bytes of each frame of the run.
     #[inline(always)]
     pub(crate) fn frame_len(&self) -> usize {
         self.frame_len
     }
 
-    /// The frame of another segment of the run: a handle on its payload with headers in front.
-    /// `None` when the payload is not like the first one's, or no share is at hand.
+    /// The frame of another segment of the run: a handle to its payload, with headers prepended.
+    /// `None` if the payload is not like the first one's, or if it cannot be shared at once.
     #[inline(always)]
     pub(crate) fn put(
         &self,
@@ -72,8 +72,8 @@ impl Stamp {
         shares.behind(payload, &self.front, |headers| self.fill(headers, seq, sum))
     }
 
-    /// [`Stamp::put`] for any payload of that length. `None` for others, and when no buffer is
-    /// left.
+    /// [`Stamp::put`] for any payload of the run's length, which may be copied. `None` for other
+    /// lengths, or if there is no buffer.
     pub(crate) fn put_any(
         &self,
         pool: &mut Pool,
@@ -92,7 +92,7 @@ impl Stamp {
     #[inline(always)]
     fn fill(&self, headers: &mut [u8; FRONT_MAX], seq: SeqNumber, sum: Sum) {
         let seq = seq.0.to_be();
-        // `tcp_at` is never larger; `min` spares the bounds checks below.
+        // `tcp_at` is never larger; `min` lets the compiler omit the bounds checks below.
         let at = self.tcp_at.min(FRONT_MAX - HEADER_LEN);
         headers[at + SEQ_OFFSET..at + SEQ_OFFSET + 4].copy_from_slice(&seq.to_ne_bytes());
         if let Some(all) = self.sum {

@@ -1,12 +1,13 @@
-//! The taps of a port: each is shown every frame, without a copy, as the device gave it or will get
-//! it.
+//! The taps of a port. Each tap is shown every frame, without a copy, as the device delivered it or
+//! will get it.
 //!
-//! Called by: `rx.rs` before anyone may change a burst, `port.rs` after everyone has. Counters:
-//! each tap's own ([`bpf::Counters`]).
+//! Called by: `rx.rs` before other code may change a burst, `port.rs` after all other code has.
+//! Counters: each tap's own ([`bpf::Counters`]).
 //!
 //! A frame is filtered in place, and copied only if it matches. A checksum that the device would
-//! have finished is finished in the copy; for a super-segment, as if it left in one piece. A reader
-//! that wants the segments on the wire cuts it ([`bpf::Record::segment_bytes`]).
+//! have finished is finished in the copy; that of a super-segment, as if it left in one piece. A
+//! reader that wants the segments as they are on the wire cuts the super-segment
+//! ([`bpf::Record::segment_bytes`]).
 
 use base::{Instant, LinkKind, WallTime};
 use bpf::{Direction, Packet, Shown, Tap};
@@ -15,12 +16,12 @@ use mbuf::{Flags, Mbuf};
 use wire::checksum::Ladder;
 use wire::{protocol, tcp, udp, vlan};
 
-/// The number of a tap; no other ever has it.
+/// The number of a tap. No later tap gets the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(u64);
 
 impl TapId {
-    /// The number, to hand it to another process.
+    /// The number, to pass it to another process.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -31,7 +32,7 @@ impl TapId {
     }
 }
 
-/// A tap, and how far the time of day is ahead of the stack's.
+/// A tap, and by how much the time of day is ahead of the stack's time.
 struct Entry {
     id: TapId,
     tap: Tap,
@@ -88,7 +89,8 @@ impl Taps {
     }
 }
 
-/// Show frames of a port of a trunk, with the tags that the wire has and the port takes out.
+/// Show frames of a port of a trunk, with the tags that they have on the wire and that the port
+/// removes.
 #[cold]
 fn show_tagged(
     tap: &mut Tap,
@@ -107,8 +109,9 @@ fn show_tagged(
     }
 }
 
-/// Write the checksum that the device would into a copy of `frame`, or of its beginning, which has
-/// `tag_bytes` more in front; `None` if there is nothing to finish, or no room for it.
+/// Write the checksum that the device would write into a copy of `frame`, or of its beginning. The
+/// copy has `tag_bytes` more bytes in front. `None` if there is nothing to finish, or if the copy
+/// ends before the field.
 fn finish(copy: &mut [u8], frame: &Mbuf, (link, tag_bytes): (LinkKind, usize)) -> Option<()> {
     if !frame.has(Flags::CSUM_PARTIAL) {
         return None;
@@ -116,7 +119,7 @@ fn finish(copy: &mut [u8], frame: &Mbuf, (link, tag_bytes): (LinkKind, usize)) -
     let (bytes, start) = (frame.as_slice(), usize::from(frame.csum()));
     let ip = bytes.get(vlan::ip_at(bytes, link)?..)?;
     let protocol = if ip.first()? >> 4 == 6 { ip.get(6)? } else { ip.get(9)? };
-    // The field holds the pseudo-header's sum.
+    // The checksum field contains the pseudo-header's sum.
     let sum = Ladder::best().sum(bytes.get(start..)?);
     let (field, bytes) = match *protocol {
         protocol::TCP => (start + tcp::CHECKSUM_OFFSET, sum.field()),

@@ -1,4 +1,4 @@
-//! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
+//! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on and off.
 
 mod acd;
 mod addresses;

@@ -1,33 +1,33 @@
-//! The timer wheel: four levels of 256 slots, a millisecond to eleven days, with at most one entry
-//! for each connection while its deadlines only become later; and one time for all rare timers.
+//! The timer wheel: four levels of 256 slots, from a millisecond to eleven days. A connection has
+//! at most one entry as long as its deadlines only become later. Also one time for all rare timers.
 //!
-//! Called by: `poll.rs` and `tx.rs`. Lazy: a deadline that becomes later costs nothing until its
-//! entry comes up and is put further on; one that becomes earlier adds an entry. Varghese and
-//! Lauck, "Hashed and hierarchical timing wheels", 1987.
+//! Called by: `poll.rs` and `tx.rs`. The wheel is lazy: a deadline that becomes later costs nothing
+//! until its entry comes up and is put further on; a deadline that becomes earlier adds an entry.
+//! Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987.
 
 use base::Instant;
 
 use crate::handles::TcpHandle;
 
-/// One tick: 2^20 ns, a little over a millisecond. Timers come late by up to one, never early.
+/// One tick: 2^20 ns, a little over a millisecond. Timers fire up to one tick late, never early.
 const TICK_SHIFT: u32 = 20;
 const LEVELS: usize = 4;
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// With more entries than `ENTRIES_EACH` for each connection and `ENTRIES_SPARE`, old ones are
-/// removed.
+/// Old entries are removed when there are more than `ENTRIES_EACH` for each connection and
+/// `ENTRIES_SPARE` besides.
 const ENTRIES_EACH: usize = 8;
 const ENTRIES_SPARE: usize = 8 * LEVELS * SLOTS;
 
-/// Entries by the tick they are due in.
+/// Entries, by the tick in which they are due.
 pub(crate) struct Wheel {
     slots: Vec<Vec<Entry>>,
-    /// The next tick to look at; everything before has been handed out.
+    /// The next tick to examine. All entries of earlier ticks have been returned.
     tick: u64,
     entries: usize,
-    /// The part of `entries` on each level.
+    /// How many of the `entries` are on each level.
     on_level: [usize; LEVELS],
-    /// No entry is due before this; may be too early, never too late.
+    /// A time before which no entry is due. It may be too early, never too late.
     earliest: Instant,
 }
 
@@ -58,8 +58,8 @@ fn start_of(tick: u64) -> Instant {
 }
 
 impl Wheel {
-    /// Hand out `handle` soon after `deadline`. An empty wheel has nothing to hand out before
-    /// `now`, so it is advanced there in one step, however long ago the last call was.
+    /// Return `handle` from [`Wheel::advance`] soon after `deadline`. An empty wheel has no entries
+    /// before `now`, so it is advanced to `now` in one step, however long ago the last call was.
     pub(crate) fn insert(&mut self, handle: TcpHandle, deadline: Instant, now: Instant) {
         if deadline == Instant::NEVER {
             return;
@@ -90,13 +90,13 @@ impl Wheel {
         taken
     }
 
-    /// May something be due?
+    /// May an entry be due?
     #[inline(always)]
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.earliest <= now
     }
 
-    /// Move on to `now`, adding what is due to `into`.
+    /// Advance to `now`, and append the handles that are due to `into`.
     pub(crate) fn advance(&mut self, now: Instant, into: &mut Vec<TcpHandle>) {
         let last = now.as_nanos() >> TICK_SHIFT;
         while self.tick <= last {
@@ -125,15 +125,15 @@ impl Wheel {
         self.earliest = self.find_earliest();
     }
 
-    /// When the lowest level that has entries above it wraps; nothing is due before. So the ticks
-    /// of hours of sleep need not be counted one by one.
+    /// The tick at which the lowest level wraps that has entries above it; nothing is due before.
+    /// So the ticks of hours of sleep need not be counted one by one.
     fn next_turn(&self) -> u64 {
         let empty = self.on_level[..LEVELS - 1].iter().take_while(|&&entries| entries == 0);
         let bits = SLOT_BITS * empty.count() as u32;
         ((self.tick >> bits) + 1) << bits
     }
 
-    /// A lower level has wrapped: bring down the entries of the next slot of each level above.
+    /// A lower level has wrapped: move the entries in the next slot of each higher level down.
     fn cascade(&mut self) {
         for level in 1..LEVELS {
             let shifted = self.tick >> (SLOT_BITS * level as u32);
@@ -146,14 +146,15 @@ impl Wheel {
         }
     }
 
-    /// When to look next: the first slot with an entry, or the next wrap of the lowest level.
+    /// The next time to examine: that of the first slot with an entry, or the next wrap of the
+    /// lowest level.
     fn find_earliest(&self) -> Instant {
         if self.entries == 0 {
             return Instant::NEVER;
         }
         for ahead in 0..SLOTS as u64 {
             let tick = self.tick + ahead;
-            // Past the wrap, entries of the level above have not come down yet.
+            // After the wrap, entries of the level above have not been moved down yet.
             if tick & (SLOTS as u64 - 1) == 0 {
                 return start_of(tick);
             }
@@ -168,8 +169,9 @@ impl Wheel {
         self.earliest
     }
 
-    /// Forget the entries of connections that are gone, if those are many beside the `live` ones:
-    /// a peer that opens and resets for ever leaves one behind each time.
+    /// Remove the entries of connections that have ended, if there are many compared to the `live`
+    /// connections: a peer that opens and resets connections for ever leaves one entry behind each
+    /// time.
     pub(crate) fn weed(&mut self, live: usize, is_live: impl Fn(TcpHandle) -> bool) {
         if self.entries <= ENTRIES_EACH * live + ENTRIES_SPARE {
             return;
@@ -190,15 +192,16 @@ impl Wheel {
 }
 
 /// The first of all rare deadlines: those of TIME-WAIT, neighbours, fragments, lifetimes, groups
-/// and a router's links. A poll compares one time in place of theirs.
+/// and a router's links. A poll compares this one time instead of theirs.
 ///
-/// A caller that sets such a deadline notes it here. A note may only lower the time. A deadline
-/// that is cleared or becomes later leaves the time too early: `poll::expire` then finds nothing
-/// due, and finds the time again. The time is never too late: debug builds assert it at every poll.
+/// A caller that sets such a deadline notes it here. A note may only make the time earlier. When a
+/// deadline is cleared or becomes later, the time is too early: `poll::expire` then finds nothing
+/// due, and computes the time again. The time is never too late: debug builds assert that at every
+/// poll.
 pub(crate) struct RareTimers {
-    /// The earliest of them, or earlier.
+    /// The earliest of these deadlines, or an earlier time.
     pub(crate) first: Instant,
-    /// When an address or a route has to be looked at next.
+    /// When an address or a route next has to be examined.
     pub(crate) lifetimes: Instant,
 }
 
@@ -209,7 +212,7 @@ impl Default for RareTimers {
 }
 
 impl RareTimers {
-    /// A deadline was set to `at`.
+    /// Note that a deadline was set to `at`.
     #[inline(always)]
     pub(crate) fn note(&mut self, at: Instant) {
         self.first = self.first.min(at);

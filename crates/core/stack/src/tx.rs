@@ -1,8 +1,8 @@
-//! The whole transmit path: segments of a connection get IP and link header, go into the port's
-//! burst, and then to the device.
+//! The whole transmit path: segments of a connection get their IP and link headers, go into the
+//! port's burst, and then to the device.
 //!
-//! Called by: `Stack::poll` after every burst, and by socket calls. A device that is full pushes
-//! back: the segment stays with TCP, and the connection in its port's list, until there is room.
+//! Called by: `Stack::poll` after every burst, and by socket calls. A full device pushes back: the
+//! segment stays with TCP, and the connection is in its port's list until there is room.
 
 use std::collections::VecDeque;
 
@@ -27,14 +27,14 @@ pub(crate) fn run(stack: &mut Stack) {
     stack.ports.flush(&mut stack.core.cx);
 }
 
-/// [`run`], but ACKs that an answer may carry wait for the next visit.
+/// [`run`], but ACKs that an answer may carry wait until the next visit of their connection.
 pub(crate) fn run_but_acks(stack: &mut Stack) {
     visit(stack, true);
     stack.ports.flush(&mut stack.core.cx);
 }
 
-/// Let every connection on the dirty list put what it has into its port's burst, which goes to
-/// the device whenever it is full.
+/// Let every connection on the dirty list put its segments into its port's burst, which goes to the
+/// device whenever it is full.
 #[inline(always)]
 pub(crate) fn output(stack: &mut Stack) {
     visit(stack, false);
@@ -68,9 +68,9 @@ fn release(stack: &mut Stack) {
     }
 }
 
-/// Visit every connection on the list. With `holds_acks`, those that have nothing but an ACK to
-/// send stay on it until the next visit, which holds back none, so that no ACK is lost if the
-/// caller does not flush.
+/// Visit every connection on the dirty list. With `holds_acks`, connections that only have an ACK
+/// to send stay on the list until the next visit. That visit sends all ACKs, so that none is lost
+/// if the caller does not flush.
 #[inline(never)]
 fn dirty_connections(stack: &mut Stack, mut holds_acks: bool) {
     holds_acks &= !stack.connections.holds_acks;
@@ -88,8 +88,8 @@ fn dirty_connections(stack: &mut Stack, mut holds_acks: bool) {
     stack.connections.holds_acks = held > 0;
 }
 
-/// Has a connection nothing but an ACK to send, for data that its program can read? Then its events
-/// are reported, and it is visited again when the program has read and answered.
+/// Does the connection only have an ACK to send, for data that its program can read? Then its
+/// events are reported, and it is visited again when the program has read and answered.
 #[inline(always)]
 fn holds_ack(stack: &mut Stack, handle: TcpHandle) -> bool {
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
@@ -100,13 +100,13 @@ fn holds_ack(stack: &mut Stack, handle: TcpHandle) -> bool {
     true
 }
 
-/// The port's burst is full: it goes to the device. `false` if the device takes nothing, and then
-/// the connection is in the port's list, or if there is nothing to send.
+/// The port's burst is full: hand it to the device. Returns `false` if the connection has nothing
+/// to send, or if the device takes nothing; in this case the connection is put on the port's list.
 #[inline]
 fn makes_room(pcb: &mut Pcb, port: &mut Port, handle: TcpHandle, core: &mut Core) -> bool {
-    // Paced frames fill a burst, too: a connection with nothing to send is not held back by them.
-    // A connection that filled it with its last segment, as after the fast path, is not held back
-    // either.
+    // Paced frames of other connections fill a burst, too. A connection with nothing to send is not
+    // held back by them, nor one that has filled the burst with its last segment, as after the fast
+    // path.
     if output::is_idle(&mut pcb.tcb) || output::is_quiet(&mut pcb.tcb, &core.cx) {
         return false;
     }
@@ -140,7 +140,8 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         && !port.is_full()
         && (output::is_quiet(&mut pcb.tcb, &core.cx) || fast_path(pcb, port, core))
     {
-        // Nothing is left, and nothing but timers and events follows from an ordinary segment.
+        // Nothing more is to be sent. After an ordinary segment only timers and events remain to be
+        // handled.
         notify(pcb, handle, &mut stack.ready);
         return set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     }
@@ -148,7 +149,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     if is_resolved {
         segments(pcb, handle, &mut run, port, &mut stack.release, core);
     } else {
-        // Without a link address no segments are made, and the timers run.
+        // Without a link address no segments are made, but the timers run.
         output::hold_back(&mut pcb.tcb, &core.cx);
     }
     if !pcb.blocked
@@ -169,7 +170,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     }
 }
 
-/// Send what windows, pace and port admit, one segment or run after the other.
+/// Send as much as windows, pacing and the port admit, one segment or run after the other.
 #[inline(always)]
 fn segments(
     pcb: &mut Pcb,
@@ -201,9 +202,9 @@ fn segments(
     }
 }
 
-/// Send what one connection has, if that is a few ordinary segments and the port's burst, which is
-/// not full, has room for them. At the first segment that is not ordinary it stops with nothing
-/// changed, and `segments` goes on.
+/// Send the segments of one connection, if they are a few ordinary ones and the port's burst, which
+/// is not full, has room for them. At the first segment that is not ordinary it stops without a
+/// change, and `segments` goes on.
 #[inline(always)]
 fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
     if !pcb.template.is_usual() {
@@ -236,7 +237,7 @@ fn notify(pcb: &mut Pcb, handle: TcpHandle, ready: &mut VecDeque<Event>) {
     }
 }
 
-/// Enter the first deadline in the wheel.
+/// Enter the connection's next deadline in the timer wheel.
 #[inline(always)]
 fn set_timer(pcb: &mut Pcb, handle: TcpHandle, wheel: &mut Wheel, now: Instant) {
     let deadline = pcb.tcb.next_deadline();
@@ -253,7 +254,8 @@ fn admits(core: &mut Core, release: &Release) -> bool {
     core.cx.budget.admits(Limit::PacedFrames, release.len())
 }
 
-/// Send the first segment of a run and those that are like it, as many as the burst has room for.
+/// Send the first segment of a run and those that are equal to it in length and headers, as many as
+/// the burst has room for.
 #[inline(never)]
 fn rest_of_run(pcb: &mut Pcb, first: Mbuf, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) {
     let mut most = output::admitted(&pcb.tcb, run).min(port.room().saturating_sub(1));
@@ -271,7 +273,7 @@ fn rest_of_run(pcb: &mut Pcb, first: Mbuf, run: &mut Run, port: &mut Port, cx: &
     }
 }
 
-/// Send segments whose payload is like the first one's; returns whether there may be more.
+/// Send segments whose payload is as long as the first one's; returns whether there may be more.
 #[inline(never)]
 fn stamped(
     pcb: &mut Pcb,
@@ -292,7 +294,7 @@ fn stamped(
     more
 }
 
-/// Send one segment that is not like the others; returns whether it was sent.
+/// Send one segment whose payload cannot be sent like the others; returns whether it was sent.
 #[cold]
 #[inline(never)]
 fn unlike(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) -> bool {
@@ -307,8 +309,8 @@ fn unlike(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut
     count > 0
 }
 
-/// A connection has ended: keep a record for TIME-WAIT, and nothing else once its user has closed
-/// it.
+/// Act on the end of a connection: keep a record for TIME-WAIT, and nothing else once its user has
+/// closed it.
 #[cold]
 fn ended(stack: &mut Stack, handle: TcpHandle) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
@@ -325,7 +327,7 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
     }
 }
 
-/// Remove a connection and give back all it holds.
+/// Remove a connection, and return all its buffers and its places in limits.
 pub(crate) fn forget(stack: &mut Stack, handle: TcpHandle) {
     if let Some(mut pcb) = stack.connections.remove(handle, &stack.core.secret) {
         tcp::usrreq::clear(&mut pcb.tcb, &mut stack.core.cx);

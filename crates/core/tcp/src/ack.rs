@@ -1,5 +1,5 @@
-//! SEG.ACK: what an acknowledgement frees, measures and allows. RFC 9293 section 3.10.7.4 (fifth
-//! check), RFC 5681, RFC 6298, RFC 7323 section 4.
+//! SEG.ACK: how an acknowledgement frees data, measures the round trip and lets more be sent. RFC
+//! 9293 section 3.10.7.4 (fifth check), RFC 5681, RFC 6298, RFC 7323 section 4.
 //!
 //! Called by: predict (ACKs without signs of loss) and input (all others).
 
@@ -14,10 +14,10 @@ use crate::recovery::{self, Phase};
 use crate::tcb::Tcb;
 use crate::{Cx, Segment, cc, ecn};
 
-/// SND.UNA advances to `ack`: free the data it covers, measure the round trip, restart or stop the
+/// SND.UNA advances to `ack`: free the data before it, measure the round trip, restart or stop the
 /// retransmission timer. `news` is given during loss recovery; its `sent_at` then replaces the send
-/// time found here. Returns the bytes acknowledged, and the send time of the newest covered segment
-/// among those sent only once.
+/// time found here. Returns the bytes acknowledged, and the send time of the newest acknowledged
+/// segment that was sent only once.
 #[inline(always)]
 pub(crate) fn advance(
     tcb: &mut Tcb,
@@ -28,7 +28,7 @@ pub(crate) fn advance(
 ) -> (u32, Option<Instant>) {
     let bytes = ack.since(tcb.snd_una) as u32;
     let newest = tcb.sendq.acknowledge(ack, &mut cx.pool);
-    // A segment SACKed earlier says nothing about the path now.
+    // A segment that was SACKed earlier is no sample of the path now.
     let newest = news.map_or(newest, |news| news.sent_at);
     tcb.snd_una = ack;
     tcb.stats.bytes_acked += u64::from(bytes);

@@ -11,12 +11,12 @@ pub enum MtuProbing {
     /// Never: a black hole for large segments ends the connection.
     Off,
     /// When large segments vanish, segments are made smaller. Then, and ten minutes after an ICMP
-    /// message made them smaller, larger ones are tried one at a time. As tcp_mtu_probing=1 of
-    /// Linux. The default: it costs nothing on a path whose MTU is that of the link.
+    /// message made them smaller, larger ones are tried one at a time. Linux: tcp_mtu_probing=1.
+    /// The default: it costs nothing on a path whose MTU is that of the link.
     #[default]
     AfterBlackHole,
     /// Every connection begins with segments that nearly every path carries, and tries larger ones
-    /// from there, unless the path MTU is known. As tcp_mtu_probing=2 of Linux.
+    /// from there, unless the path MTU is known. Linux: tcp_mtu_probing=2.
     Always,
 }
 
@@ -48,12 +48,12 @@ pub struct Compat {
     /// After reordering cwnd grows by the bytes that an ACK newly delivers, as on Linux, and not by
     /// the bytes it acknowledges, some of which SACKs or duplicate ACKs had reported before.
     pub growth_by_delivery: bool,
-    /// A super-segment waits, at most a millisecond, while the room in the windows is less than the
-    /// windows divided by this number, which is at least 1. tcp_tso_win_divisor of Linux.
+    /// A super-segment waits at most a millisecond while the room in the windows is less than the
+    /// windows divided by this number. At least 1. tcp_tso_win_divisor of Linux.
     pub super_room_part: u16,
-    /// How long the peer may delay the ACK of a lone segment; a tail loss probe waits longer by
-    /// this time (RFC 8985 section 7.2). Up to 255 ms. Linux and Windows delay it by 40 ms and a
-    /// tick.
+    /// How long the peer may delay the ACK of a lone segment, up to 255 ms; a tail loss probe waits
+    /// longer by this time (RFC 8985 section 7.2). Linux and Windows delay such an ACK by 40 ms and
+    /// a tick.
     pub peer_ack_delay: Duration,
     /// Minimum wait before a tail loss probe, up to 255 ms: a busy peer's pause is no loss.
     pub probe_min: Duration,
@@ -103,15 +103,15 @@ pub struct Config {
     /// Maximum of the send buffer, which grows with cwnd. A value up to `send_buffer_bytes` (0, for
     /// instance) fixes the size.
     pub send_buffer_max_bytes: u32,
-    /// Unsent bytes above which a write takes no more, or a sixteenth of the window if that is
-    /// more; see `usrreq::write`.
+    /// A write takes no more bytes once this many are unsent, or a sixteenth of the window if that
+    /// is more; see `usrreq::write`.
     pub unsent_limit_bytes: u32,
     /// Send small segments at once (Nagle's algorithm off, RFC 9293 section 3.7.4).
     pub no_delay: bool,
     /// Maximum delay of an ACK for data; under 500 ms (RFC 9293 MUST-40).
     pub ack_delay: Duration,
-    /// Minimum RTO: the time-out is at least this much above SRTT. RFC 6298 rule 2.4 says SHOULD 1
-    /// s; ours is 200 ms, as docs/decisions/0005 explains.
+    /// Minimum RTO: the time-out is at least this much above SRTT. RFC 6298 rule 2.4 recommends
+    /// (SHOULD) 1 s; the default here is 200 ms, as docs/decisions/0005 explains.
     /// RFC 6298 2-d.
     pub rto_min: Duration,
     /// Maximum retransmission time-out, backoff included: 120 s, as TCP_RTO_MAX_MS of Linux. Rule
@@ -135,9 +135,9 @@ pub struct Config {
     /// RFC 9293 MUST-21.
     pub user_timeout: Option<Duration>,
     /// Announce in our SYN how long we keep unacknowledged data, and take the peer's announcement
-    /// (RFC 5482). The longer of both, between 100 s and an hour, then replaces the counts above.
-    /// `None` neither sends nor reads the option. If `user_timeout` is set, it stays in force, and
-    /// the peer is sent this value. Up to 22 days.
+    /// (RFC 5482). The longer of the two times, between 100 s and an hour, then replaces the counts
+    /// above. `None` neither sends nor reads the option. If `user_timeout` is set, it stays in
+    /// force, and the peer is sent this value. Up to 22 days.
     pub user_timeout_option: Option<Duration>,
     /// Congestion control algorithm.
     pub algorithm: Algorithm,

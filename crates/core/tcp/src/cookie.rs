@@ -1,9 +1,9 @@
-//! SYN cookies: a SYN-ACK without state. The numbers that the peer sends back hold everything that
-//! a listener would have to remember.
+//! SYN cookies: a SYN-ACK for which the listener keeps no state. The numbers in the peer's ACK hold
+//! everything that a listener would have to remember.
 //!
 //! Called by: the stack, when there is no room for half-open connections. RFC 4987 section 3.6,
-//! after Bernstein's scheme of 1996. Options that do not fit the sequence number are in the low
-//! bits of the timestamp, which the peer echoes.
+//! after Bernstein's scheme of 1996. The options that have no room in the sequence number are in
+//! the low bits of the timestamp, which the peer echoes.
 //!
 //! A keyed hash of 24 bits binds a cookie to addresses, ports, the peer's sequence number and a
 //! span of 64 seconds; two spans are accepted. A blind attacker needs eight million guesses on
@@ -14,7 +14,7 @@ use wire::tcp::{Options, Timestamps};
 
 use crate::{Config, Segment};
 
-/// MSS values; three bits encode the largest one that is not above the peer's.
+/// MSS values. Three bits of a cookie name the largest one that is not above the peer's MSS.
 const SIZES: [u16; 8] = [48, 216, 536, 1220, 1360, 1440, 1460, 8940];
 /// Length of a span in seconds, as a shift; a cookie is valid in its own span and in the next.
 const SPAN_SHIFT: u32 = 6;
@@ -52,8 +52,8 @@ fn made(secret: &KeyedHash, flow: u64, irs: SeqNumber, size: u64, span: u64) -> 
     SeqNumber((span as u32) << 27 | (size as u32) << 24 | hash & HASH_MASK)
 }
 
-/// The timestamps of such a SYN-ACK. `value` is the clock, set back a little so that its low bits
-/// can encode the options that the peer offered and `config` permits.
+/// The timestamps of a SYN-ACK with a cookie. `value` is the clock, set back a little so that its
+/// low bits can encode the options that the peer offered and `config` permits.
 pub fn timestamps(value: u32, offered: &Options, config: &Config) -> Option<Timestamps> {
     let theirs = offered.timestamps.filter(|_| config.timestamps)?;
     let scale = offered.window_scale.filter(|_| config.window_scaling);

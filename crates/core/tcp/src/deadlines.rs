@@ -1,7 +1,7 @@
 //! A connection's deadlines, one per timer.
 //!
-//! Called by: tcb, which holds them; timer, which acts on them; ack, handshake, input, output, text
-//! and usrreq, which set and clear them. Plain data. RFC 9293 section 3.8.
+//! Called by: tcb, which contains them; timer, which acts on them; ack, handshake, input, output,
+//! text and usrreq, which set and clear them. Plain data. RFC 9293 section 3.8.
 
 use base::Instant;
 
@@ -12,11 +12,11 @@ pub(crate) struct Timers {
     pub(crate) retransmit: Instant,
     /// Delayed ACK.
     pub(crate) ack: Instant,
-    /// Start of the peer's silence, set at the first of consecutive time-outs; not a deadline.
+    /// When the peer's silence began: at the first of consecutive time-outs. Not a deadline.
     pub(crate) silent_since: Instant,
     /// Keepalive while open; FIN-WAIT-2 timeout after a close.
     pub(crate) idle: Instant,
-    /// When pacing lets more segments get a departure time.
+    /// When the pacing timer makes more segments.
     pub(crate) pace: Instant,
 }
 

@@ -1,11 +1,11 @@
-//! Checks now and then whether the send-space estimate is too low.
+//! Decides now and then to delay an ACK, to see whether the send-space estimate is too low.
 //!
 //! Called by: output. Decision 0016.
 
-/// The send-space estimate is the most that the peer ever sent between two of our ACKs. If every
-/// ACK is sent as soon as that much data has arrived, the estimate can never grow. So one ACK after
-/// 8, then one after 64, and so on, is left to the delayed-ACK timer; if more data arrives
-/// meanwhile, the estimate grows.
+/// The send-space estimate is the most data that the peer ever sent between two of our ACKs. If
+/// every ACK is sent as soon as that much data has arrived, the estimate can never grow. So after 8
+/// ACKs one is left to the delayed-ACK timer, then one after 64 more, and so on. If more data
+/// arrives meanwhile, the estimate grows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EarlyAcks {
     sent: u16,

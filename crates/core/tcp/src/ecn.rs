@@ -3,7 +3,7 @@
 //!
 //! Called by: handshake (negotiation), input (CE and CWR received), ack (ECE received), recovery
 //! (CWR after a loss), output. The stack reads CE from IP headers, and sets ECT if
-//! [`crate::output::Run::is_ecn_capable`] says so. Counters: `tcp_ce_in`, `tcp_ecn_reductions`.
+//! [`crate::output::Run::is_ecn_capable`] is true. Counters: `tcp_ce_in`, `tcp_ecn_reductions`.
 
 use base::Counter;
 use wire::tcp::Flags;
@@ -43,8 +43,8 @@ pub(crate) fn negotiate(tcb: &mut Tcb, seg: &Segment, active: bool) {
     }
 }
 
-/// The peer retransmitted its SYN before our SYN-ACK arrived. If it has no ECN now, the peer may
-/// not expect ECT from us (section 6.1.1), but may still send it.
+/// The peer retransmitted its SYN because our SYN-ACK had not arrived. If the new SYN does not
+/// request ECN, the peer may not expect ECT from us (section 6.1.1), but may still send it.
 pub(crate) fn syn_again(tcb: &mut Tcb, seg: &Segment) {
     if !seg.flags.contains(SETUP) {
         tcb.ecn.clear(EcnBits::SENDS);
@@ -82,7 +82,7 @@ pub(crate) fn echoed(tcb: &mut Tcb, seg: &Segment, flight: u64, cx: &mut Cx) -> 
     if !tcb.ecn.has(EcnBits::SENDS) || !seg.flags.contains(Flags::ECE) || seg.ack != tcb.snd_una {
         return false;
     }
-    // The peer sends ECE until it gets CWR, which the segment at `ecn_recover` carries.
+    // The peer sends ECE until it gets the CWR of the segment at `ecn_recover`.
     let is_old = tcb.ecn.has(EcnBits::CWR_DUE) || tcb.snd_una == tcb.ecn_recover;
     if !is_old && !is_reduced(tcb) {
         // A late echo may find nothing in flight.

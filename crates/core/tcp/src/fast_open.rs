@@ -2,8 +2,8 @@
 //! address.
 //!
 //! Called by: the stack, which keeps cookies and decides which to trust; handshake and output, for
-//! a connection that uses it. The state is in `RareStats`, so that other connections do not grow.
-//! While a connection opened this way is in SYN-RECEIVED, [`Tcb::OPENING`] lets it send.
+//! a connection that uses Fast Open. The state is in `RareStats`, so that other connections do not
+//! grow. While a connection with data in the SYN is in SYN-RECEIVED, [`Tcb::OPENING`] lets it send.
 
 use mbuf::Mbuf;
 use wire::tcp::{FastOpen, Options};
@@ -19,7 +19,7 @@ pub use crate::stats::Role;
 /// Header bytes that a SYN with data leaves for options: the maximum.
 pub const OPTIONS_ROOM: usize = wire::tcp::OPTIONS_LEN_MAX;
 
-/// Result of a SYN that we sent with this option.
+/// The result of our SYN with the Fast Open option.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// The cookie that the peer sent.
@@ -28,7 +28,7 @@ pub struct Outcome {
     pub peer_mss: u16,
     /// Payload bytes of the SYN.
     pub syn_bytes: u32,
-    /// How many of them the first ACK acknowledged.
+    /// How many of these bytes the first ACK acknowledged.
     pub taken_bytes: u32,
     /// The SYN had data, and the first ACK acknowledged all of it.
     pub taken: bool,
@@ -41,7 +41,8 @@ pub(crate) fn keep(tcb: &mut Tcb, role: Role, says: Option<FastOpen>) -> &mut Ke
     tcb.stats.rare.fast_open.insert(Box::new(kept))
 }
 
-/// The SYN-ACK to our SYN: note the peer's cookie, and how much of our data it acknowledges.
+/// The SYN-ACK to our SYN arrived: note the peer's cookie, and how much of the SYN's data is
+/// acknowledged.
 pub(crate) fn answered(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) {
     let peer_mss = options.mss.unwrap_or(tcb.default_mss.0);
     if let Some(kept) = &mut tcb.stats.rare.fast_open {
@@ -51,8 +52,8 @@ pub(crate) fn answered(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut
     acknowledged(tcb, seg, cx);
 }
 
-/// The first ACK after our SYN, before anything else is sent: data of the SYN that it does not
-/// acknowledge is queued again as if it had never been sent.
+/// The first ACK after our SYN arrived, and nothing was sent since. Data of the SYN that the ACK
+/// does not acknowledge is queued again as if it had never been sent.
 pub(crate) fn acknowledged(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) {
     let taken = seg.ack.since(tcb.iss + 1).max(0) as u32;
     let Some(kept) = &mut tcb.stats.rare.fast_open else { return };
@@ -72,7 +73,7 @@ pub fn grant(tcb: &mut Tcb, cookie: FastOpen) {
 }
 
 /// The SYN `seg` with payload `m` opened this connection in SYN-RECEIVED: deliver its data to the
-/// reader, and allow data behind the SYN-ACK (RFC 7413 section 4.2.2).
+/// reader, and allow data after the SYN-ACK (RFC 7413 section 4.2.2).
 pub fn accept(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) {
     tcb.trouble |= Tcb::OPENING;
     handshake::ready(tcb, false, cx);
@@ -92,7 +93,7 @@ pub fn accept(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) {
 }
 
 impl Tcb {
-    /// May data or a FIN be sent: in the states that RFC 9293 names, or behind a SYN-ACK?
+    /// May data or a FIN be sent: in the states that RFC 9293 names, or after a SYN-ACK?
     #[inline(always)]
     pub(crate) fn may_send(&self) -> bool {
         self.state.may_send() || self.trouble & Tcb::OPENING != 0 || self.closes_early()

@@ -45,8 +45,8 @@ pub fn listen(seg: &Segment) -> Listen {
     }
 }
 
-/// A connection in SYN-RECEIVED for the SYN in `seg`. Data on the SYN is dropped and the peer sends
-/// it again, as RFC 9293 allows, unless [`fast_open::accept`] takes it.
+/// Create a connection in SYN-RECEIVED for the SYN in `seg`. Data in the SYN is dropped, and the
+/// peer sends it again, as RFC 9293 allows, unless [`fast_open::accept`] takes it.
 /// RFC 9293 MUST-11.
 pub fn passive_open(
     config: &Arc<Config>,
@@ -72,13 +72,14 @@ pub(crate) fn send_syn(tcb: &mut Tcb, cx: &Cx) {
 }
 
 impl Tcb {
-    /// Was our SYN or SYN-ACK sent before, so that it goes without Fast Open's option and data?
+    /// Was our SYN or SYN-ACK sent before, so that it is now sent without the Fast Open option and
+    /// data?
     pub(crate) fn syn_goes_again(&self) -> bool {
         self.rtt.backoff > 0 || self.syn_sent_at == base::Instant::NEVER
     }
 
-    /// The SYN-ACK was sent before this connection existed (a SYN cookie). When is unknown, so the
-    /// handshake measures no round trip.
+    /// The SYN-ACK was sent before this connection existed (a SYN cookie). The time when it was
+    /// sent is unknown, so the handshake measures no round trip.
     pub fn syn_was_answered(&mut self) {
         self.todo.clear(Todo::SYN);
         self.syn_sent_at = base::Instant::NEVER;
@@ -112,11 +113,12 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx) {
     }
     user_timeout::heard(tcb, options);
     ecn::negotiate(tcb, seg, tcb.marks.has(Marks::ACTIVE));
-    // RFC 9293 MUST-15; the minimum stops an adversarial peer from making us send mostly headers.
+    // RFC 9293 MUST-15: the default MSS if there is no option. The minimum stops an adversarial
+    // peer from making us send mostly headers.
     let floor = usize::from(tcb.config.mss_min).max(MSS_FLOOR);
     let peer = options.mss.map_or(tcb.default_mss, Mss).bytes().max(floor);
     let options_len = if tcb.marks.has(Marks::TIMESTAMPS) { 12 } else { 0 };
-    // RFC 9293 MUST-16.
+    // RFC 9293 MUST-16: the effective send MSS.
     let mss = peer.min(tcb.advertised_mss.bytes()).saturating_sub(options_len).max(MSS_LEAST);
     tcb.snd_mss = path::agreed(tcb, mss as u16, cx.now);
     // RFC 7323 2.2-c.
@@ -130,7 +132,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx) {
 /// The payload left on a link with an MTU of 68 bytes when all our options are sent.
 const MSS_LEAST: usize = 8;
 
-/// A segment in SYN-SENT, RFC 9293 section 3.10.7.3.
+/// Process a segment in SYN-SENT, RFC 9293 section 3.10.7.3.
 pub(crate) fn in_syn_sent(
     tcb: &mut Tcb,
     seg: &Segment,
@@ -140,7 +142,8 @@ pub(crate) fn in_syn_sent(
 ) -> Fate {
     let has_ack = seg.flags.contains(Flags::ACK);
     if has_ack && (seg.ack.le(tcb.iss) || seg.ack.gt(tcb.snd_nxt)) {
-        // The stack answers with a RST unless the segment is a RST; it knows the segment's ACK.
+        // The stack answers with a RST whose sequence number is the segment's ACK, unless the
+        // segment is a RST itself.
         if !seg.flags.contains(Flags::RST) {
             syn_once_more(tcb, cx);
         }
@@ -161,7 +164,7 @@ pub(crate) fn in_syn_sent(
         // RFC 9293 MUST-10.
         // Simultaneous open: send our SYN again, now with an ACK of the peer's.
         tcb.state = State::SynReceived;
-        // A FIN may wait already.
+        // The user may have closed the connection already: then a FIN waits.
         tcb.todo.set(Todo::SYN | Todo::OUTPUT);
         tcb.restart_retransmit(cx.now);
         return Ok(());
@@ -182,10 +185,10 @@ pub(crate) fn in_syn_sent(
 }
 
 /// An ACK of another connection arrived in SYN-SENT: the peer still has an old connection, which
-/// our RST ends now. So the SYN is sent again right behind the RST, without its data, instead of
+/// our RST ends now. So the SYN is sent again, without its data, right after the RST, instead of
 /// after the whole initial time-out; Linux does the same. This happens once per connection and not
-/// after a time-out, so forged ACKs cause one SYN at most. Which of the two SYNs is answered is
-/// unknown, so no round trip is measured (Karn).
+/// after a time-out, so forged ACKs cause one SYN at most. Whether the peer answers the first SYN
+/// or the second is unknown, so no round trip is measured (Karn).
 fn syn_once_more(tcb: &mut Tcb, cx: &Cx) {
     if tcb.rtt.backoff == 0 && tcb.syn_sent_at != base::Instant::NEVER {
         tcb.syn_sent_at = base::Instant::NEVER;
@@ -194,7 +197,8 @@ fn syn_once_more(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// An ACK in SYN-RECEIVED: it is taken if it acknowledges our SYN, and refused otherwise.
+/// Process an ACK in SYN-RECEIVED: it is accepted if it acknowledges our SYN, and refused
+/// otherwise.
 pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if seg.ack.le(tcb.iss) || seg.ack.gt(tcb.snd_nxt) {
         return Err(DropReason::TcpBadAck);
@@ -212,9 +216,10 @@ pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate 
 }
 
 impl Tcb {
-    /// Closed in SYN-RECEIVED after a simultaneous open, without data to send: the FIN goes behind
-    /// the SYN-ACK at once (RFC 9293 section 3.10.4). The rest of the handshake treats it like
-    /// other data: a time-out sends the SYN-ACK again, and the ACK of it leads to FIN-WAIT-1.
+    /// The user closed in SYN-RECEIVED after a simultaneous open, without data to send: the FIN
+    /// follows the SYN-ACK at once (RFC 9293 section 3.10.4). The rest of the handshake treats the
+    /// FIN like other data: a time-out sends the SYN-ACK again, and the ACK of the FIN leads to
+    /// FIN-WAIT-1.
     #[cold]
     pub(crate) fn closes_early(&self) -> bool {
         self.state == State::SynReceived
@@ -246,11 +251,11 @@ fn establish(tcb: &mut Tcb, cx: &mut Cx) {
     }
     tcb.trouble &= !Tcb::OPENING;
     tcb.timers.retransmit = base::Instant::NEVER;
-    // The SYN-ACK may still wait for a link address; a peer that guessed its number does not need
-    // it.
+    // The SYN-ACK may still wait for the link address of the next hop. A peer that guessed its
+    // number does not need it.
     tcb.todo.clear(Todo::SYN);
     if tcb.in_flight() > 0 {
-        // Data sent behind our SYN-ACK (Fast Open) gets its own retransmission timer now.
+        // Data sent after our SYN-ACK (Fast Open) gets its own retransmission timer now.
         tcb.restart_retransmit(cx.now);
     }
     tcb.state = if tcb.marks.has(Marks::SHUT_WRITE) { State::FinWait1 } else { State::Established };

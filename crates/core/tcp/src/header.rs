@@ -55,9 +55,9 @@ pub(crate) fn offer_window(tcb: &mut Tcb) -> u16 {
     let space = tcb.receive.space() as u32;
     let step = (tcb.receive.limit_bytes() as u32 / 2).min(u32::from(tcb.rcv_mss));
     let window = if space >= offered + step { space } else { offered };
-    // Rounded down: the right edge on the wire may move back by less than a unit (RFC 7323 section
-    // 2.4), RCV.ADV does not. If it were rounded up, one-byte segments would advance it without
-    // end.
+    // Rounded down: the right edge in the header may move back by less than a unit (RFC 7323
+    // section 2.4), but RCV.ADV does not move back. If the field were rounded up, one-byte segments
+    // would advance RCV.ADV without end.
     let field = scale.scale(window);
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + scale.unscale(field));
     field
@@ -79,7 +79,7 @@ pub(crate) fn write_with_sack(
         ..Options::default()
     };
     // RFC 2018 3-a.
-    // Blocks go on pure ACKs only: a full-sized data segment has no room for them.
+    // Only pure ACKs carry SACK blocks: a full-sized data segment has no room for them.
     if tcb.marks.has(Marks::SACK) && m.is_empty() {
         options.sack = tcb.sack_blocks.report(with_timestamps);
     }

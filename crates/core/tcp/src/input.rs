@@ -15,7 +15,7 @@ use crate::state::{Error, State};
 use crate::tcb::Tcb;
 use crate::{Cx, Fate, Segment, ack, ecn, handshake, urgent, user_timeout};
 
-/// Take a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.
+/// Process a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.
 ///
 /// # Errors
 /// The named reason why the segment was not accepted; `m` is freed.
@@ -68,7 +68,7 @@ fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     }
 }
 
-/// First: is any of the segment in the window (the four cases of RFC 9293 table 6)?
+/// First check: is any of the segment in the window (the four cases of RFC 9293 table 6)?
 fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     let window = tcb.rcv_wnd();
     let edge = tcb.rcv_nxt + window;
@@ -104,7 +104,8 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     Err(answer(tcb, seg, reason, cx))
 }
 
-/// Second: a RST ends the connection only if its sequence number is RCV.NXT (RFC 5961 section 3).
+/// Second check: a RST ends the connection only if its sequence number is RCV.NXT (RFC 5961 section
+/// 3).
 /// RFC 9293 SHLD-2. RFC 5961 3.2-b, 3.2-c.
 fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if !seg.flags.contains(Flags::RST) {
@@ -121,7 +122,7 @@ fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     Err(DropReason::TcpRst)
 }
 
-/// Fourth: a SYN on an open connection gets a challenge ACK and has no other effect (RFC 5961
+/// Fourth check: a SYN on an open connection gets a challenge ACK and has no other effect (RFC 5961
 /// section 4).
 /// RFC 5961 4.2-a, 4.2-b.
 fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
@@ -131,7 +132,7 @@ fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     Err(challenge(tcb, DropReason::TcpSynInWindow, cx))
 }
 
-/// Fifth: the ACK, and the state changes it causes.
+/// Fifth check: process the ACK, and the state changes that it causes.
 fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) -> Fate {
     if !seg.flags.contains(Flags::ACK) {
         return Err(DropReason::TcpNoAck);
@@ -148,7 +149,7 @@ fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) -> Fa
         return Err(challenge(tcb, DropReason::TcpAckUnsent, cx));
     }
     if seg.ack.lt(tcb.snd_una - tcb.max_snd_wnd) {
-        // RFC 5961 section 5.2: too old to come from the peer.
+        // RFC 5961 section 5.2: the ACK is too old to come from the peer.
         return Err(challenge(tcb, DropReason::TcpAckTooOld, cx));
     }
     ack::process(tcb, seg, options, cx);
@@ -158,7 +159,7 @@ fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) -> Fa
     Ok(())
 }
 
-/// Our FIN is acknowledged.
+/// Our FIN is acknowledged: advance the state.
 fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx) {
     match tcb.state {
         State::FinWait1 => {
@@ -195,7 +196,7 @@ fn remember_timestamp(tcb: &mut Tcb, seg: &Segment, cx: &Cx) {
     }
 }
 
-/// Seventh: cut the segment to the window and take its text.
+/// Seventh check: cut the segment to the window and take its text.
 fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
     if m.is_empty() {
         cx.pool.free(m);
@@ -227,9 +228,10 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
 }
 
 /// Request an ACK for a segment that is dropped for `reason` because it is old or outside the
-/// window. Probes of a silent peer or of a zero window look like an attacker's guess or like an ACK
-/// loop, so these ACKs have a limit per second. No information is lost: all of them are equal. A
-/// retransmission always gets an ACK, because the previous ACK was lost (docs/decisions/0014).
+/// window. Such a segment can be a probe by a silent peer or of a zero window, an attacker's guess,
+/// or part of an ACK loop. So these ACKs are limited per second. No information is lost: all of
+/// them are equal. A retransmission always gets an ACK, because the previous ACK was lost
+/// (docs/decisions/0014).
 fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx) -> DropReason {
     if is_retransmission(tcb, seg) {
         tcb.note_duplicate(seg.seq, seg.end());
@@ -245,8 +247,8 @@ fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx) -> Drop
     reason
 }
 
-/// Is the whole segment something that the peer sent before and may still lack an ACK for? That is
-/// the last window of received data, a SYN-ACK, or a FIN behind the data. A SYN without ACK on an
+/// Does the segment contain only what the peer sent before and may still lack an ACK for? That is
+/// the last window of received data, a SYN-ACK, or a FIN after the data. A SYN without ACK on an
 /// open connection is challenged instead.
 fn is_retransmission(tcb: &Tcb, seg: &Segment) -> bool {
     let window = tcb.stats.bytes_received.min(tcb.receive.limit_bytes() as u64) as u32;
@@ -260,8 +262,8 @@ fn is_retransmission(tcb: &Tcb, seg: &Segment) -> bool {
 /// Request a challenge ACK for a segment that is dropped for `reason`. Each connection has its own
 /// limit: with a shared one, an attacker could measure on his own connection how many challenge
 /// ACKs another connection has used (RFC 5961 section 7, CVE-2016-5696, docs/decisions/0013). The
-/// limit of each second is drawn at random per connection, so that its own peer learns nothing by
-/// counting either.
+/// limit of each second is drawn at random for each connection, so that the connection's own peer
+/// learns nothing by counting either.
 /// RFC 5961 7-a, 7-b.
 fn challenge(tcb: &mut Tcb, reason: DropReason, cx: &mut Cx) -> DropReason {
     let (limit, secret) = (Limit::ChallengeAcksPerSecond, cx.secret);

@@ -3,7 +3,7 @@
 
 use base::{Instant, KeyedHash, SeqNumber};
 
-/// The ISN of a connection, from words that hold its addresses and ports.
+/// The initial sequence number of a connection with these addresses and ports.
 /// RFC 9293 MUST-8, SHLD-1, MUST-9. RFC 6528 3-a, 3-b.
 pub fn initial_sequence_number<const N: usize>(
     secret: &KeyedHash,

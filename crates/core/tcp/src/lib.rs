@@ -109,8 +109,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The segment with this header; `len` counts header and payload; `ce`: a router marked the
-    /// packet.
+    /// The segment with this header. `len` is the length of header and payload in bytes; `ce` is
+    /// true if a router marked the packet.
     #[inline(always)]
     pub fn new(header: &Header, len: usize, timestamps: Option<Timestamps>, ce: bool) -> Segment {
         Segment {
@@ -125,10 +125,10 @@ impl Segment {
         }
     }
 
-    /// Header and options of any segment, for the slower paths.
+    /// Parse the header and options of any segment, for the slower paths.
     /// RFC 9293 MUST-5.
     ///
-    /// # Errors
+    /// The named reason why the header or the options are invalid.
     /// The reason why they are invalid.
     pub fn parse(bytes: &[u8], ce: bool) -> Result<(Header, Segment, Options), DropReason> {
         let header = Header::parse(bytes)?;
@@ -137,7 +137,7 @@ impl Segment {
         Ok((header, seg, options))
     }
 
-    /// The sequence number behind the segment: payload, SYN and FIN each take space.
+    /// The sequence number that follows the segment: payload, SYN and FIN each take space.
     #[inline]
     pub fn end(&self) -> SeqNumber {
         self.seq + self.space()

@@ -1,4 +1,4 @@
-//! Bit sets of a connection: what to do, what to report, what was negotiated.
+//! Bit sets of a connection: work to do, events to report, results of the negotiation.
 //!
 //! Called by: every file of this crate with logic in it; the stack, for events.
 
@@ -11,16 +11,16 @@ macro_rules! bits {
         pub struct $name(pub $repr);
         impl $name {
             $($(#[$bit_doc])* pub const $bit: $repr = $value;)*
-            /// Is any of these set?
+            /// Is any of these bits set?
             #[inline(always)]
             pub const fn has(self, bits: $repr) -> bool { self.0 & bits != 0 }
-            /// Set these.
+            /// Set these bits.
             #[inline(always)]
             pub fn set(&mut self, bits: $repr) { self.0 |= bits; }
-            /// Clear these.
+            /// Clear these bits.
             #[inline(always)]
             pub fn clear(&mut self, bits: $repr) { self.0 &= !bits; }
-            /// Take all bits and clear them.
+            /// Return all bits, and clear them.
             #[inline(always)]
             pub fn take(&mut self) -> Self { core::mem::take(self) }
         }
@@ -74,7 +74,7 @@ bits! {
         WRITABLE = 4;
         /// The peer has closed its half.
         PEER_CLOSED = 8;
-        /// The connection has ended; `Tcb::error` says why.
+        /// The connection has ended; `Tcb::error` contains the reason.
         CLOSED = 16;
         /// The peer has announced (more) urgent data.
         URGENT = 32;

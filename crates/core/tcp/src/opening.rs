@@ -10,12 +10,13 @@ use wire::checksum::Sum;
 pub struct Opening {
     /// The MSS to offer: the port's MTU less the fixed headers.
     pub mss: Mss,
-    /// The MSS that fits what our link, the route and the neighbour carry, which may be less than
-    /// the port receives.
+    /// The MSS that fits the MTUs of our link, of the route and of the neighbour. It may be less
+    /// than `mss`, which the port can receive.
     pub link_mss: Mss,
     /// The known path MTU, if any: the MSS that fits it, and when that knowledge expires.
     pub path: Option<(Mss, Instant)>,
-    /// The MSS of a peer that offers none: the IP version's default, RFC 9293 MUST-15.
+    /// The MSS to assume if the peer's SYN has no MSS option: the IP version's default, RFC 9293
+    /// MUST-15.
     pub default_mss: Mss,
     /// Maximum payload of a super-segment that the port takes; 0 for none.
     pub super_max_bytes: u32,

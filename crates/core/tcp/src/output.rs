@@ -1,4 +1,4 @@
-//! Output: returns the next segment of a connection, with its headers, one a call until there is
+//! Output: each call returns the next segment of a connection, with its headers, until there is
 //! none.
 //!
 //! Called by: `stack/tx.rs` for every connection on the dirty list, after a burst, a write, a read
@@ -29,9 +29,9 @@ use crate::{Cx, pacing, recovery, urgent};
 use run::room;
 
 /// The next segment of `tcb`, with its TCP header and checksum. `None` if there is nothing (more)
-/// to send, or no buffer for it; without a buffer `Todo::OUTPUT` stays set. Pass the same `run`
-/// until the answer is `None`, then its count of segments to [`close`]; nothing else may change
-/// `tcb` in between.
+/// to send, or no buffer for it; without a buffer `Todo::OUTPUT` stays set. The caller passes the
+/// same `run` until it gets `None`, then passes the run's count of segments to [`close`]. Nothing
+/// else may change `tcb` in between.
 #[inline(always)]
 pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     run.len = 0;
@@ -55,8 +55,8 @@ pub fn is_idle(tcb: &mut Tcb) -> bool {
     idle
 }
 
-/// Is there nothing to send and nothing to report now, as after the first of two segments? If an
-/// ACK is owed, its timer runs.
+/// Is there nothing to send and nothing to report now, as is usual after the first of two segments?
+/// If an ACK is owed, its timer runs.
 #[inline(always)]
 pub fn is_quiet(tcb: &mut Tcb, cx: &Cx) -> bool {
     let quiet = nothing_left(tcb)
@@ -80,7 +80,7 @@ pub fn owes_ack_alone(tcb: &Tcb) -> bool {
         && !tcb.has_path_news()
 }
 
-/// No data, FIN, retransmission or special segment; at most an ACK.
+/// Is there no data, FIN, retransmission or special segment to send? An ACK may be owed.
 #[inline(always)]
 fn nothing_left(tcb: &Tcb) -> bool {
     tcb.sendq.unsent_count() == 0
@@ -89,13 +89,14 @@ fn nothing_left(tcb: &Tcb) -> bool {
         && !tcb.marks.has(Marks::SHUT_WRITE)
 }
 
-/// If unsent data waits for an ACK: the smoothed round trip, within which the ACK should arrive.
+/// The smoothed round trip, if unsent data waits for an ACK: the ACK should arrive within this
+/// time.
 #[inline(always)]
 pub fn awaits_ack(tcb: &Tcb) -> Option<Duration> {
     (tcb.sendq.unsent_count() > 0).then(|| tcb.rtt.srtt())
 }
 
-/// Count the segments of a finished run.
+/// Add the segments of a finished run to the connection's statistics.
 #[inline(always)]
 pub fn close(tcb: &mut Tcb, segments: u32, cx: &mut Cx) {
     tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(segments);
@@ -108,7 +109,7 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     if tcb.todo.has(!(Todo::OUTPUT | Todo::ACK_NOW)) {
         if tcb.todo.has(Todo::URGENT) {
             let segment = urgent::announced(tcb, cx, |tcb, cx| single(tcb, run, cx));
-            // Each following segment has an urgent pointer of its own.
+            // The next segment has an urgent pointer of its own, so the headers cannot be copied.
             run.len = 0;
             return segment;
         }
@@ -143,7 +144,7 @@ fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
         if cx.pool.exhausted() == out_of_buffers {
             tcb.todo.clear(Todo::OUTPUT);
         } else {
-            // Perhaps nothing is in flight whose ACK would trigger output again.
+            // There may be nothing in flight whose ACK would trigger output again.
             ask_later(tcb, cx);
         }
     }
@@ -177,7 +178,7 @@ fn ack_is_due(tcb: &mut Tcb, cx: &Cx) -> bool {
     false
 }
 
-/// New data, if the windows, Nagle and silly-window avoidance permit; then the FIN.
+/// Send new data, if the windows, Nagle and silly-window avoidance permit; then the FIN.
 #[inline(always)]
 fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     if !tcb.may_send() || tcb.marks.has(Marks::FIN_SENT) {
@@ -207,15 +208,15 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
         return rare::part_of_front(tcb, window, congestion, cx);
     }
     let last = tcb.sendq.unsent_count() == 1;
-    // The rest of a cut mbuf: sent alone only if the window admits a segment, or is large for this
-    // peer.
+    // The rest of an mbuf that was cut: it is sent alone only if the window admits a full segment,
+    // or is large for this peer.
     if len < mss && !last && window < mss.min(tcb.max_snd_wnd / 2) {
         ask_later(tcb, cx);
         return None;
     }
     // RFC 9293 SHLD-7, MUST-60. RFC 1122 4.2.3.4-a.
     // Nagle: a small segment waits while anything is in flight, unless a FIN follows. Without Nagle
-    // it waits only if more of its own write follows.
+    // it waits only if more bytes of the same write follow.
     if last && !tcb.marks.has(Marks::SHUT_WRITE) {
         let waits = rest_follows || !tcb.marks.has(Marks::NO_DELAY);
         if len < mss && tcb.in_flight() > 0 && waits {
@@ -225,12 +226,14 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
             return rare::corked(tcb, len - len % mss, cx);
         }
     }
-    // Followers of this segment differ in sequence number and checksum only. CWR is sent once.
+    // The segments that follow this one differ only in sequence number and checksum. CWR is sent
+    // once.
     run.len = if last || len < mss || tcb.ecn.has(EcnBits::CWR_DUE) { 0 } else { len };
     send_front(tcb, last, cx)
 }
 
-/// Nothing in flight will bring an ACK: start the timer, which then probes for a window.
+/// Nothing is in flight whose ACK would trigger output: start the timer, which then probes for a
+/// window.
 /// RFC 9293 SHLD-29.
 #[cold]
 fn ask_later(tcb: &mut Tcb, cx: &Cx) {
@@ -276,7 +279,7 @@ fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx) -> Option<Mbuf> {
     finish(tcb, share, seq, flags, cx)
 }
 
-/// A shared handle for sending the front piece, which stays in the queue.
+/// Returns a handle to send the front piece, which stays in the queue.
 #[inline(always)]
 fn share_front<'a>(tcb: &'a mut Tcb, cx: &mut Cx) -> Option<(Mbuf, &'a Piece)> {
     let mss = tcb.snd_mss.0;
@@ -331,7 +334,8 @@ fn sent_something(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// A handle to send while the original waits for its ACK; a copy if an earlier handle is in use.
+/// Returns a handle to send `m` while the original waits for its ACK. It is a copy if an earlier
+/// handle is still in use.
 #[inline(always)]
 pub(crate) fn share_or_copy(m: &mut Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     match cx.pool.share_for_send(m) {
@@ -346,7 +350,7 @@ fn pure_ack(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     finish(tcb, m, tcb.snd_nxt, Flags::ACK, cx)
 }
 
-/// Prepend the header of a segment of an established connection to its payload.
+/// Prepend the header to the payload `m` of a segment of an established connection.
 /// RFC 9293 MUST-65.
 fn finish(tcb: &mut Tcb, mut m: Mbuf, seq: SeqNumber, flags: Flags, cx: &mut Cx) -> Option<Mbuf> {
     let flags = flags | Flags(tcb.ecn.0 & EcnBits::ECHO);
@@ -360,7 +364,8 @@ fn finish(tcb: &mut Tcb, mut m: Mbuf, seq: SeqNumber, flags: Flags, cx: &mut Cx)
     Some(m)
 }
 
-/// RFC 5681 4.2-d.
+/// Note that an ACK was sent: it covers all data received so far, and no segment gets a second ACK
+/// (RFC 5681 4.2-d).
 #[inline(always)]
 fn ack_went_out(tcb: &mut Tcb) {
     if tcb.ack_owed_bytes > 0 {

@@ -14,22 +14,22 @@ use crate::marks::{Events, Marks};
 use crate::tcb::Tcb;
 use crate::{Cx, send_tuning};
 
-/// Minimum SRTT for pacing. A shorter round trip cannot be divided by the timer wheel's ticks, and
-/// the queue that one window builds is soon gone.
+/// Least SRTT of a paced connection. A shorter round trip is less than two ticks of the timer
+/// wheel, and the queue that one window builds is soon gone.
 const PACED_FROM: Duration = Duration::from_millis(2);
 /// Departure times are multiples of this, so that a fast connection wakes its host about 4,000
 /// times a second and not for each frame. Segments with equal times leave together.
 const QUANTUM_NS: u64 = 1 << 18;
 /// A tick of the stack's timer wheel.
 const TICK: Duration = Duration::from_nanos(1 << 20);
-/// How far ahead segments are given a departure time: a timer that is a tick late still finds some
-/// waiting.
+/// A segment may be made this long before its departure time. So a pacing timer that fires a tick
+/// late still finds segments in the release queue.
 const AHEAD: Duration = Duration::from_nanos(2 << 20);
 
-/// Beyond slow start, a connection that has sent less than its rate may send this many segments at
-/// once, or the bytes that its rate carries in `MAXBURST_MS` if they are more, up to
-/// `MAXBURST_BYTES`. So the segments that an ACK frees leave at once, as they do without pacing;
-/// only larger bursts are spread. Decision 0056.
+/// In congestion avoidance, a connection that has sent less than its rate allows may send a burst:
+/// `MAXBURST_SEGMENTS` segments, or what its rate carries in `MAXBURST_MS` (at most
+/// `MAXBURST_BYTES`), whichever is more. So the segments that an ACK frees leave at once, as they
+/// do without pacing; only larger bursts are spread. Decision 0056.
 const MAXBURST_SEGMENTS: u64 = 4;
 const MAXBURST_MS: u64 = 2;
 const MAXBURST_BYTES: u64 = 64 << 10;
@@ -45,9 +45,10 @@ pub(crate) struct Pacing {
     /// Short responses fit in it (RFC 6928 section 2, RFC 5681 section 4.1; Linux's fq does the
     /// same).
     burst_bytes: u32,
-    /// Pacing was used, or the algorithm always paces; if not, only SRTT needs to be checked.
+    /// A segment was paced, or the congestion control always paces. If `false`, `applies` only
+    /// checks the SRTT.
     in_use: bool,
-    /// The send queue ran empty; with BBR, only if cwnd had room for more.
+    /// The send queue ran empty. With BBR: it ran empty while cwnd had room for more.
     dry: bool,
 }
 
@@ -57,10 +58,11 @@ impl Pacing {
     }
 }
 
-/// Do segments of this connection get a departure time? They do while earlier ones still wait, too.
+/// Do new segments of this connection get a departure time? They also do while earlier segments
+/// wait for theirs.
 #[inline(always)]
 pub(crate) fn applies(tcb: &Tcb, cx: &Cx) -> bool {
-    // Two comparisons for connections without pacing.
+    // A connection that was never paced pays for two comparisons only.
     (tcb.pacing.in_use || tcb.rtt.srtt() >= PACED_FROM) && is_in_use(tcb, cx)
 }
 
@@ -72,14 +74,15 @@ fn is_in_use(tcb: &Tcb, cx: &Cx) -> bool {
         || tcb.cc.watches_all()
 }
 
-/// A time-out: earlier departure times do not delay the retransmission.
+/// After a retransmission time-out, the retransmission may leave now, or together with the last
+/// segment that still waits for its departure.
 pub(crate) fn timed_out(tcb: &mut Tcb, now: Instant) {
     tcb.pacing.next = tcb.pacing.next.min(now.max(tcb.pacing.last));
     tcb.timers.pace = Instant::NEVER;
 }
 
-/// The departure time of a segment made now; `None` if it is too far ahead. The segment is then
-/// made when the pacing timer fires.
+/// The departure time of a segment that is made now. `None` if that time is more than `AHEAD` away:
+/// the segment is then made when the pacing timer fires.
 pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     tcb.cc.validate(now);
     if tcb.in_flight() == 0 {
@@ -92,7 +95,8 @@ pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     let next = tcb.pacing.next;
     if next > now + AHEAD {
         tcb.timers.pace = Instant::from_nanos(next.as_nanos() - TICK.as_nanos());
-        // With this much in flight cwnd counts as the limit, and may grow.
+        // From this many bytes in flight on, cwnd counts as the connection's limit, so that it may
+        // grow.
         let used = u64::from(tcb.in_flight());
         let enough =
             if tcb.cc.cwnd < tcb.cc.ssthresh { tcb.cc.cwnd / 2 } else { tcb.cc.cwnd / 8 * 7 };
@@ -105,8 +109,8 @@ pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     Some(now.max(Instant::from_nanos(next.as_nanos() & !(QUANTUM_NS - 1))))
 }
 
-/// `m` leaves at `departure`; `before` bytes were in flight when it was made. The next departure is
-/// later by the time that `m` takes at the pacing rate.
+/// Record that `m` leaves at `departure`; `before` bytes were in flight when it was made. The next
+/// departure is later by the time that `m` takes at the pacing rate.
 pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32, cx: &mut Cx) {
     if departure > cx.now {
         m.set_time(departure);
@@ -135,9 +139,9 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
     }
 }
 
-/// How many bytes of unused rate may leave at once, at `rate` bytes a second. None in slow start,
-/// where an ACK frees twice what it acknowledges and a burst would build a queue. None with BBR,
-/// whose rate is the limit.
+/// How many bytes may leave at once when the connection has sent less than `rate` (in bytes a
+/// second) allows. 0 in slow start, where an ACK frees twice what it acknowledges and a burst would
+/// build a queue. 0 with BBR, which never exceeds its rate.
 #[inline(always)]
 fn maxburst_bytes(tcb: &Tcb, rate: u64) -> u64 {
     if tcb.cc.in_slow_start() || tcb.cc.watches_all() {
@@ -147,7 +151,8 @@ fn maxburst_bytes(tcb: &Tcb, rate: u64) -> u64 {
     least.max((rate * MAXBURST_MS / 1_000).min(MAXBURST_BYTES))
 }
 
-/// Paced segments leave between ACKs: report room to the writer now, or the queue runs empty.
+/// Report room in the send queue to the writer after a paced segment. Between two ACKs nothing else
+/// reports it, and the queue would run empty.
 fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.marks.has(Marks::WRITE_BLOCKED)
         && tcb.sendq.unsent_bytes() <= tcb.config.unsent_limit_bytes as usize / 2
@@ -158,11 +163,11 @@ fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// A segment that takes no sequence space must not overtake data that waits for its departure.
-/// Otherwise the older window in that data would seem to shrink the window that the segment offers,
-/// and a RST would arrive with a sequence number ahead of the data. The segment is made as if the
-/// departure of the data were the current time: with an older timestamp the peer would drop it (RFC
-/// 7323 section 5.3).
+/// Make a segment that takes no sequence space. It must not overtake data that waits for its
+/// departure: a window update would arrive before data that offers an older, smaller window, and a
+/// RST would arrive with a sequence number ahead of the data. So the segment leaves with the last
+/// of the data, and its timestamp is that departure time: with an older timestamp the peer would
+/// drop it (RFC 7323 section 5.3).
 #[inline(always)]
 pub(crate) fn behind(
     tcb: &mut Tcb,

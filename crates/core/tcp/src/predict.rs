@@ -25,8 +25,7 @@ const LOOKED_AT: u8 = Flags::SYN.0
     | Flags::ECE.0
     | Flags::CWR.0;
 
-/// Is this the expected segment? The caller has checked that it has no options, or timestamps
-/// alone.
+/// Is this the expected segment? The caller has checked that it has no options, or only timestamps.
 #[inline(always)]
 pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
     // PAWS, if timestamps were agreed; otherwise a timestamp is ignored.
@@ -57,16 +56,16 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && tcb.snd_wnd != 0
 }
 
-/// May followers be taken behind a segment that [`matches`]? Only behind a segment with data,
-/// because [`expects`] admits none otherwise. Followers have the leader's window, which is taken
-/// with the leader, so theirs changes nothing. SND.WL1 may be ahead because of an out-of-order
-/// segment without data; then the answer is no.
+/// May the next segments of the burst be accepted as followers of this one, which [`matches`]? Only
+/// if it has data, because [`expects`] admits none otherwise. Followers have the leader's window,
+/// which is taken with the leader, so their window changes nothing. If an out-of-order segment
+/// without data has moved SND.WL1 ahead, the answer is no.
 #[inline(always)]
 pub fn leads(tcb: &Tcb, seg: &Segment) -> bool {
     seg.len > 0 && tcb.snd_wl1.le(seg.seq)
 }
 
-/// Does the segment have another window, and is it newer than SND.WL1 (RFC 9293)?
+/// Does the segment change the window, and is it newer than SND.WL1 (RFC 9293)?
 #[inline(always)]
 fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && tcb.snd_wl1.le(seg.seq)
@@ -74,8 +73,8 @@ fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
 
 /// The condition for followers of `len` bytes each: the sequence number of the first one, and how
 /// many of them fit the offered window. The leader, which [`matches`], was accepted just before in
-/// this burst. So state and `trouble` cannot have changed, and ACK, window and timestamp have been
-/// taken.
+/// this burst. So state and `trouble` cannot have changed, and the leader's ACK, window and
+/// timestamp have been taken.
 #[inline(always)]
 pub fn expects(tcb: &Tcb, len: u32) -> (SeqNumber, usize) {
     (tcb.rcv_nxt, tcb.rcv_wnd().checked_div(len).unwrap_or(0) as usize)

@@ -28,7 +28,7 @@ pub(crate) struct Rtt {
     probe_min_ms: u8,
 }
 
-/// A setting in milliseconds, at most 255.
+/// A setting in whole milliseconds, at most 255.
 fn short_ms(setting: Duration) -> u8 {
     u8::try_from(setting.as_millis()).unwrap_or(u8::MAX)
 }

@@ -1,5 +1,5 @@
-//! How much a write may take, in which units, and send buffer auto-tuning: the buffer follows cwnd
-//! while memory permits.
+//! How many bytes a write may take and how it is cut, and send buffer auto-tuning: the buffer
+//! follows cwnd while memory permits.
 //!
 //! Called by: usrreq (how much a write may take) and info. Limit: `send_buffer_bytes`. Decision
 //! 0027.
@@ -13,7 +13,7 @@ use crate::state::{CallError, State};
 use crate::tcb::Tcb;
 
 /// The current send buffer in bytes: three windows plus the unsent limit. Two windows are sent
-/// behind a lost segment until its retransmission is acknowledged, and that takes longer if a queue
+/// after a lost segment until its retransmission is acknowledged, and that takes longer if a queue
 /// grows meanwhile.
 pub(crate) fn send_buffer(tcb: &Tcb) -> usize {
     let start = tcb.config.send_buffer_bytes as usize;
@@ -23,8 +23,8 @@ pub(crate) fn send_buffer(tcb: &Tcb) -> usize {
     start.max(wanted.min(most))
 }
 
-/// How many bytes a write may queue when the initial send buffer is full: as much as cwnd calls
-/// for, if memory permits.
+/// How many more bytes a write may queue once the initial send buffer is full: as many as cwnd
+/// calls for, if memory permits.
 #[cold]
 #[inline(never)]
 pub(crate) fn send_room(tcb: &Tcb, queued: usize, cx: &mut Cx) -> usize {
@@ -43,7 +43,7 @@ pub(crate) fn send_room(tcb: &Tcb, queued: usize, cx: &mut Cx) -> usize {
     }
 }
 
-/// An mbuf with fewer bytes takes more than four times its contents in memory.
+/// An mbuf with fewer bytes takes more than four times as much memory as its contents.
 pub(crate) const SMALL_BYTES: usize = Class::K2.stride() / 4;
 
 /// How many of `bytes` may be queued so that the buffers take at most four times as much memory.
@@ -82,7 +82,7 @@ pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx) -> Result<usize, CallError> {
     Ok(buffer.min(ahead))
 }
 
-/// Bytes of the mbufs that data is cut into: one segment, or one super-segment of whole segments.
+/// Bytes of one mbuf of written data: one segment, or one super-segment of whole segments.
 /// RFC 9293 SHLD-28.
 #[inline]
 pub fn unit_bytes(tcb: &Tcb) -> usize {

@@ -56,13 +56,13 @@ impl Piece {
         self.marks & mark != 0
     }
 
-    /// Sent once, with payload alone.
+    /// Was the piece sent once, and is it payload without a FIN or any other mark than PUSH?
     #[inline(always)]
     fn is_ordinary(&self) -> bool {
         self.marks & !Piece::PUSH == 0
     }
 
-    /// Sequence space: payload and FIN.
+    /// The sequence space that the piece takes: its payload and its FIN.
     #[inline(always)]
     pub(crate) fn space(&self) -> u32 {
         self.len + u32::from(self.has(Piece::FIN))
@@ -143,7 +143,7 @@ impl SendQueue {
         self.pieces.get_mut(index).filter(|_| index < self.sent as usize)
     }
 
-    /// Move the front to those in flight; the caller sets its sequence number and time.
+    /// Make the front piece the last one in flight. The caller sets its sequence number and time.
     #[inline(always)]
     pub(crate) fn send_front(&mut self) -> Option<&mut Piece> {
         let piece = self.pieces.get_mut(self.sent as usize)?;
@@ -152,9 +152,10 @@ impl SendQueue {
         Some(piece)
     }
 
-    /// Send consecutive waiting pieces, at most `most` and never the last of the queue: `make`
-    /// takes pieces of `len` bytes only, and returns false if it takes none. Returns how many were
-    /// sent, and whether more may follow; a call also ends where the ring wraps.
+    /// Send consecutive waiting pieces, at most `most` and never the last of the queue. `make` is
+    /// called only for pieces of `len` bytes, and returns `false` if it cannot send the piece.
+    /// Returns how many pieces were sent, and whether more may follow; a call also ends where the
+    /// ring wraps.
     #[inline(always)]
     pub(crate) fn send_alike(
         &mut self,
@@ -166,7 +167,10 @@ impl SendQueue {
         let first = self.sent as usize;
         let run = self.pieces.run_mut(first, first + most);
         let count = run.iter_mut().position(|piece| !make(piece)).unwrap_or(run.len());
-        debug_assert!(run.iter().take(count).all(|piece| piece.len == len), "alike");
+        debug_assert!(
+            run.iter().take(count).all(|piece| piece.len == len),
+            "the pieces differ in length"
+        );
         self.sent += count as u32;
         self.unsent_bytes -= count as u32 * len;
         (count, count < most)
@@ -174,7 +178,7 @@ impl SendQueue {
 
     /// Append a FIN without data, in flight at once.
     pub(crate) fn send_fin(&mut self, seq: SeqNumber, now: Instant) {
-        debug_assert_eq!(self.unsent_count(), 0, "a FIN is the last");
+        debug_assert_eq!(self.unsent_count(), 0, "data is unsent behind the FIN");
         let marks = Piece::FIN;
         self.pieces.push_back(Piece { seq, sent_at: now, marks, ..Piece::waiting(None, 0) });
         self.sent += 1;
@@ -200,7 +204,8 @@ impl SendQueue {
         }
     }
 
-    /// Queue an mbuf that the user filled (loaned buffer); `ladder` sums it unless `sum` is known.
+    /// Queue an mbuf that the user filled (a loaned buffer). `ladder` computes its checksum unless
+    /// `sum` is given.
     pub(crate) fn append_mbuf(&mut self, mut m: Mbuf, ladder: Option<Ladder>, sum: Option<Sum>) {
         if let Some(ladder) = ladder {
             m.set_csum(sum.unwrap_or_else(|| bytepass_sum(ladder, m.as_slice())).0);
@@ -211,8 +216,8 @@ impl SendQueue {
         self.pieces.push_back(Piece::waiting(Some(m), len));
     }
 
-    /// Remove everything before `ack`. Returns the send time of the newest removed piece among
-    /// those sent only once.
+    /// Remove everything before `ack`. Returns the send time of the newest removed piece that was
+    /// sent only once.
     /// RFC 2018 8-a.
     #[inline(always)]
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
@@ -222,8 +227,9 @@ impl SendQueue {
         }
     }
 
-    /// Shortcut for an ACK of everything in flight, if that is one piece or two, sent only once:
-    /// traffic of one segment at a time, where every second segment brings an ACK.
+    /// Shortcut for an ACK of everything in flight, if that is one piece or two, each sent only
+    /// once. This is the usual case when a connection sends a segment at a time and every second
+    /// one gets an ACK.
     #[inline(never)]
     fn acknowledge_few(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
         let count = self.sent as usize;
@@ -271,7 +277,7 @@ impl SendQueue {
         newest
     }
 
-    /// Index of the piece in flight that contains `seq`, or of the first one behind it.
+    /// Index of the piece in flight that contains `seq`, or of the first one after it.
     pub(crate) fn find(&self, seq: SeqNumber) -> usize {
         // Unsent pieces have no sequence number yet.
         let sent = self.sent as usize;
@@ -292,9 +298,9 @@ impl SendQueue {
     }
 }
 
-/// How many pieces from the first on are covered by `ack`. First checks whether all of them are,
-/// the usual case with few in flight, then uses a galloping binary search, which is cheaper than
-/// comparing each.
+/// How many pieces of `run`, counted from its start, `ack` acknowledges. First checks whether it
+/// acknowledges all of them, as it usually does when few are in flight. Otherwise a galloping
+/// binary search costs less than comparing each.
 #[inline(always)]
 fn covered(run: &[Piece], ack: SeqNumber) -> usize {
     let is_covered = |piece: &Piece| piece.end().le(ack);
@@ -310,7 +316,7 @@ fn covered(run: &[Piece], ack: SeqNumber) -> usize {
     from + rest.partition_point(is_covered)
 }
 
-// Separate functions, so that instruction counts can tell them from the rest.
+// These are functions of their own, so that instruction counts show them separately.
 
 #[inline(never)]
 pub(crate) fn bytepass_sum(ladder: Ladder, data: &[u8]) -> Sum {

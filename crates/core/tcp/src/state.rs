@@ -80,7 +80,7 @@ pub enum Error {
     Reset,
     /// The peer did not answer in time.
     TimedOut,
-    /// We reset it.
+    /// This side reset the connection.
     Aborted,
     /// The port that carried it was removed.
     NetworkDown,
@@ -91,11 +91,11 @@ pub enum Error {
     HostUnreachable,
     /// The peer's host does not speak TCP.
     ProtocolUnreachable,
-    /// A router on the path prohibits it.
+    /// A router on the path prohibits the communication.
     Prohibited,
 }
 
-/// In the words of strerror(3), where it has some.
+/// The error in the words of strerror(3), if strerror has it.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

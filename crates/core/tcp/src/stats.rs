@@ -1,6 +1,6 @@
 //! Counters of one connection, and its Fast Open state.
 //!
-//! Called by: tcb, which holds them; the files that count; info. Plain data.
+//! Called by: tcb, which contains them; the files that count; info. Plain data.
 
 use base::SeqNumber;
 use wire::tcp::FastOpen;
@@ -20,7 +20,7 @@ pub(crate) struct Stats {
 /// Counters that stay 0 on most connections.
 #[derive(Clone, Debug)]
 pub(crate) struct RareStats {
-    /// Not a counter, but just as rare: here it needs no pointer of its own in each connection.
+    /// Not a counter, but as rare. Here it needs no pointer of its own in each connection.
     pub(crate) fast_open: Option<Box<Kept>>,
     /// Maximum bytes in flight in this round, and the round's end; only for
     /// [`crate::Compat::growth_when_half_used`].
@@ -57,9 +57,9 @@ impl Clean for RareStats {
 /// How a connection takes part in Fast Open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// An ordinary handshake in which we send the peer a cookie.
+    /// The handshake is an ordinary one in which we send the peer a cookie.
     Grants,
-    /// The peer's SYN opened it with a valid cookie.
+    /// The peer's SYN opened the connection with a valid cookie.
     Server,
     /// Our SYN carries a cookie, or requests one.
     Client,
@@ -77,6 +77,6 @@ pub(crate) struct Kept {
     pub(crate) peer_mss: u16,
     /// Payload bytes of the SYN, ours or the peer's.
     pub(crate) syn_bytes: u32,
-    /// How many of them were accepted.
+    /// How many of these bytes were accepted.
     pub(crate) taken_bytes: u32,
 }

@@ -69,7 +69,8 @@ pub struct Tcb {
     pub send_space_bytes: u32,
     /// Bytes received since our last ACK.
     pub ack_owed_bytes: u32,
-    /// The largest segment the peer has sent, in bytes: what "full-sized" means.
+    /// The largest segment that the peer has sent, in bytes. A segment of this size is
+    /// "full-sized".
     pub(crate) rcv_mss: u16,
     /// [`Tcb::REPAIRING`], [`Tcb::EARLY`], [`Tcb::OPENING`]; zero in the normal case.
     pub(crate) trouble: u8,
@@ -111,7 +112,7 @@ pub struct Tcb {
     pub(crate) early_acks: EarlyAcks,
     pub(crate) cc: Cc,
     pub(crate) recovery: Rare<Recovery>,
-    /// Path MTU: what is known, and the search for more.
+    /// Path MTU: the known sizes, and the search for larger ones.
     pub(crate) path: Rare<PathMtu>,
     pub(crate) sack_blocks: Rare<ReceivedBlocks>,
     pub(crate) reassembly: Reassembly,
@@ -130,9 +131,9 @@ pub struct Tcb {
     pub(crate) syn_sent_at: Instant,
     /// MSS to offer in our SYN.
     pub(crate) advertised_mss: Mss,
-    /// The MSS of a peer whose SYN has no MSS option.
+    /// The MSS to assume if the peer's SYN has no MSS option.
     pub(crate) default_mss: Mss,
-    /// The MSS that fits what our link, the route and the neighbour carry.
+    /// The MSS that fits the MTUs of our link, of the route and of the neighbour.
     pub(crate) link_mss: Mss,
     /// The largest payload that both ends accept in one segment, in bytes.
     pub(crate) agreed_most: u16,
@@ -187,7 +188,8 @@ impl Tcb {
     /// In SYN-RECEIVED, but already usable for the user and for data (Fast Open).
     pub(crate) const OPENING: u8 = 4;
 
-    /// A connection in CLOSED, which `usrreq::connect` or `handshake::passive_open` then starts.
+    /// A connection in CLOSED. The caller starts it by `usrreq::connect` or
+    /// `handshake::passive_open`.
     pub(crate) fn new(config: &Arc<Config>, opening: &Opening) -> Tcb {
         let mut cc = Cc::new(config.algorithm);
         cc.grow_when_half_used(config.compat.growth_when_half_used);
@@ -274,7 +276,7 @@ impl Tcb {
         self.sendq.unsent_bytes()
     }
 
-    /// Has the next ACK no out-of-order and no duplicate data to report?
+    /// Is there no out-of-order and no duplicate data that the next ACK would report?
     #[inline(always)]
     pub fn reports_nothing(&self) -> bool {
         self.sack_blocks.written().is_none_or(ReceivedBlocks::nothing_to_report)
@@ -308,7 +310,7 @@ impl Tcb {
         &self.config
     }
 
-    /// [`Tcb::REPAIRING`]?
+    /// Is [`Tcb::REPAIRING`] set?
     #[inline(always)]
     pub(crate) fn is_repairing(&self) -> bool {
         self.trouble & Tcb::REPAIRING != 0
@@ -319,15 +321,16 @@ impl Tcb {
         self.trouble != 0
     }
 
-    /// Set TS.Recent, and remember when.
+    /// Set TS.Recent, and remember the time.
     #[inline(always)]
     pub(crate) fn set_ts_recent(&mut self, value: u32, cx: &Cx) {
         self.ts_recent = value;
         self.ts_recent_at = coarse(cx.now);
     }
 
-    /// `left..right` arrived again: the next ACK reports it as a D-SACK, if the peer takes SACKs.
-    /// Without SACKs no ACK would ever clear the note, and no output would take the fast path.
+    /// `left..right` arrived again: the next ACK reports it as a D-SACK, if the peer accepts SACK
+    /// options. If it does not, nothing is noted: no ACK would ever clear the note, and no output
+    /// would take the fast path.
     pub(crate) fn note_duplicate(&mut self, left: SeqNumber, right: SeqNumber) {
         if self.marks.has(Marks::SACK) {
             self.sack_blocks.note_duplicate(left, right);
@@ -353,7 +356,7 @@ impl Tcb {
         self.marks.has(Marks::EMBRYONIC)
     }
 
-    /// The handshake has ended, whether it succeeded or not.
+    /// Note that the handshake has ended, whether it succeeded or not.
     pub fn handshake_ended(&mut self) {
         self.marks.clear(Marks::EMBRYONIC);
     }
@@ -383,8 +386,8 @@ impl Tcb {
     }
 }
 
-/// How checksums are computed while copying, and whether in the same pass as the copy; `None` if a
-/// device finishes checksums.
+/// How to compute checksums while copying: by which implementation, and whether in the same pass as
+/// the copy. `None` if a device finishes checksums or they are turned off.
 #[inline]
 pub fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
     tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))

@@ -1,4 +1,4 @@
-//! Properties of the queues: reassembly, SACK reports, and the send queue.
+//! Properties of the queues: the reassembly queue, its SACK reports, and the send queue.
 
 use base::{Duration, Instant, SeqNumber};
 use mbuf::Pool;
@@ -15,7 +15,7 @@ fn stream(i: usize) -> u8 {
     (i * 31 + i / 256 * 7) as u8
 }
 
-/// Ranges within the stream that overlap at random.
+/// Ranges of the stream that overlap at random.
 fn ranges() -> impl Strategy<Value = Vec<(usize, usize)>> {
     prop::collection::vec((0..LEN, 1..80usize), 1..60)
         .prop_map(|v| v.into_iter().map(|(at, len)| (at, len.min(LEN - at))).collect())
@@ -26,7 +26,7 @@ fn insert(r: &mut Reassembly, pool: &mut Pool, at: usize, bytes: &[u8]) -> bool 
     r.insert(at as u64, m, pool)
 }
 
-/// Take everything that continues at `next`, as a receiver does.
+/// Takes everything that continues the stream at `next`, as a receiver does.
 fn drain(r: &mut Reassembly, pool: &mut Pool, next: &mut usize, out: &mut Vec<u8>) {
     while let Some(m) = r.take(*next as u64, pool) {
         *next += m.len();
@@ -35,7 +35,7 @@ fn drain(r: &mut Reassembly, pool: &mut Pool, next: &mut usize, out: &mut Vec<u8
     }
 }
 
-/// Large buffers with few bytes: sixty of them would exhaust the pool of 4 MB.
+/// Large buffers with few bytes each: sixty of them at once would exhaust the pool of 4 MB.
 #[test]
 fn reassembly_does_not_hold_large_buffers_for_few_bytes() {
     let mut pool = Pool::new(4 << 20);
@@ -52,7 +52,7 @@ fn reassembly_does_not_hold_large_buffers_for_few_bytes() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// The result differs from that of a cut that was not needed.
+/// The result of a needed cut differs from the result of a cut that was not needed.
 #[test]
 fn a_cut_without_a_buffer_fails() {
     let mut pool = Pool::new(1 << 20);
@@ -76,8 +76,8 @@ fn a_cut_without_a_buffer_fails() {
 }
 
 proptest! {
-    /// Segments in any order, with any overlaps, deliver exactly what a plain vector holds, and
-    /// every buffer is freed.
+    /// Segments in any order and with any overlaps deliver exactly what a plain vector contains,
+    /// and every buffer is freed.
     #[test]
     fn reassembly_delivers_exactly_the_stream(ranges in ranges()) {
         let mut pool = Pool::new(16 << 20);
@@ -87,7 +87,7 @@ proptest! {
         for &(at, len) in &ranges {
             let data: Vec<u8> = (at..at + len).map(stream).collect();
             let news = have[at..at + len].iter().any(|h| !h);
-            // The caller has cut off what lies before `next`.
+            // The caller has cut off the bytes before `next`.
             let cut = next.max(at).min(at + len) - at;
             if cut < len {
                 prop_assert_eq!(insert(&mut r, &mut pool, at + cut, &data[cut..]), news);
@@ -127,7 +127,7 @@ proptest! {
             prop_assert_eq!(r.is_empty(), r.bytes() == 0);
             if i % 16 == 15 {
                 // The gap before `next` is filled: older bytes are dropped, and the bytes that
-                // continue it are taken.
+                // continue the stream there are taken.
                 let mut next = takes[i / 16 % takes.len()] * grain;
                 drain(&mut r, &mut pool, &mut next, &mut Vec::new());
                 have[..next].fill(false);
@@ -138,8 +138,8 @@ proptest! {
         prop_assert_eq!(pool.outstanding(), 0);
     }
 
-    /// Overlaps with different data: equal arrivals give equal bytes, each from an arrival that
-    /// covered it, with no hole and no byte twice.
+    /// Overlaps with different data: the same arrivals always yield the same bytes; each byte is
+    /// from an arrival that covered it, and no byte is missing or delivered twice.
     #[test]
     fn reassembly_of_different_data_is_deterministic(ranges in ranges()) {
         let run = || {
@@ -168,7 +168,7 @@ proptest! {
         prop_assert_eq!(delivered, covered.collect::<Vec<_>>());
     }
 
-    /// Reported blocks are ranges that are held, the newest first, none touching another.
+    /// The reported blocks are ranges that are held, the newest first, and no two of them touch.
     /// RFC 2018 4-d.
     #[test]
     fn received_blocks_report_what_is_held(ranges in ranges(), base in any::<u32>()) {
@@ -183,11 +183,11 @@ proptest! {
                 .map(|&(l, r)| (l.since(base) as usize, r.since(base) as usize))
                 .collect();
             prop_assert!((1..=4).contains(&got.len()));
-            prop_assert!(got[0].0 <= at && at + len <= got[0].1, "the newest is first");
+            prop_assert!(got[0].0 <= at && at + len <= got[0].1, "the newest block is not first");
             for (i, &(l, r)) in got.iter().enumerate() {
-                prop_assert!(have[l..r].iter().all(|&h| h), "only what is held");
+                prop_assert!(have[l..r].iter().all(|&h| h), "a block has a byte that is not held");
                 for &(l2, r2) in &got[i + 1..] {
-                    prop_assert!(r < l2 || r2 < l, "joined where they touch");
+                    prop_assert!(r < l2 || r2 < l, "two blocks touch");
                 }
             }
         }
@@ -199,8 +199,8 @@ proptest! {
         prop_assert!(blocks.report(true).len() <= 3);
     }
 
-    /// After any cuts and ACKs the queue holds exactly the bytes from SND.UNA on, in order; at the
-    /// end every buffer is freed.
+    /// After any cuts and ACKs the queue contains exactly the bytes from SND.UNA on, in order; at
+    /// the end every buffer is freed.
     #[test]
     fn sendq_cut_and_acknowledged_at_random_keeps_the_stream(
         units in prop::collection::vec(1..90usize, 1..8),
@@ -250,8 +250,9 @@ proptest! {
         prop_assert_eq!(pool.outstanding(), 0);
     }
 
-    /// After repeated writes, transmissions and ACKs of any number of bytes, with some shares not
-    /// freed yet, the pieces in flight match the stream; at the end every buffer is freed.
+    /// After repeated writes, transmissions and ACKs of any number of bytes, while some shared
+    /// buffers are not freed yet, the pieces in flight match the stream; at the end every buffer is
+    /// freed.
     #[test]
     fn sendq_acknowledged_while_copies_are_out_keeps_the_stream(
         steps in prop::collection::vec((1..120usize, any::<u8>(), 0..100usize, 0..6usize), 1..60),
@@ -301,7 +302,7 @@ proptest! {
         prop_assert_eq!(pool.outstanding(), 0);
     }
 
-    /// Writes of any size become full units in order, each with the right checksum.
+    /// Writes of any size become full units, in order, and each unit has the right checksum.
     #[test]
     fn sendq_append_cuts_units_and_keeps_sums(
         writes in prop::collection::vec(1..700usize, 1..12),

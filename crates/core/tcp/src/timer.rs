@@ -1,7 +1,8 @@
 //! The timers of a connection: four deadlines, so that a stack needs one timer-wheel entry per
 //! connection. Setting a deadline is a store; deadlines are compared when the wheel entry fires.
 //!
-//! Called by: the stack, at the earliest deadline. deadlines.rs holds them. RFC 9293 section 3.8.
+//! Called by: the stack, at the earliest deadline. The deadlines are in deadlines.rs. RFC 9293
+//! section 3.8.
 
 use base::{Counter, Duration, Instant};
 
@@ -19,9 +20,9 @@ impl Tcb {
         t.retransmit.min(t.ack).min(t.idle).min(t.pace)
     }
 
-    /// Restart the retransmission timer, RFC 6298 rules 5.1 and 5.3. Without signs of loss a tail
-    /// loss probe comes first (RFC 8985 section 7.2); [`expire`] tells the two apart by the same
-    /// conditions.
+    /// Restart the retransmission timer, RFC 6298 rules 5.1 and 5.3. Without signs of loss the
+    /// timer fires for a tail loss probe first (RFC 8985 section 7.2); [`expire`] checks the same
+    /// conditions to know which of the two is due.
     /// RFC 6298 5-a, 5-b. RFC 8985 7.2-a.
     #[inline(always)]
     pub(crate) fn restart_retransmit(&mut self, now: Instant) {
@@ -68,7 +69,8 @@ impl Tcb {
         end > now
     }
 
-    /// After consecutive time-outs, the next one comes no later than the end of the user timeout.
+    /// Move the next of several consecutive time-outs to the end of the user timeout, if it would
+    /// come later.
     pub(crate) fn heed_user_timeout(&mut self) {
         if self.rtt.retries > 0
             && let Some(most) = user_timeout::of(self)
@@ -124,7 +126,8 @@ pub fn expire(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// Handle what precedes a time-out: RACK's reordering timer, or a tail loss probe.
+/// Handle what precedes a time-out: RACK's reordering timer, or a tail loss probe. `true` if one of
+/// them was due.
 fn not_yet_a_timeout(tcb: &mut Tcb, cx: &mut Cx) -> bool {
     if tcb.recovery.reorder_due <= cx.now {
         tcb.timers.retransmit = tcb.recovery.timeout_due;
@@ -138,7 +141,8 @@ fn not_yet_a_timeout(tcb: &mut Tcb, cx: &mut Cx) -> bool {
     false
 }
 
-/// RFC 6298 5-d.
+/// The retransmission timer fired: retransmit, and double the time-out (RFC 6298 5-d: rules 5.5 and
+/// 5.6).
 fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
     let waited = tcb.rtt.rto();
     match tcb.state {
@@ -157,9 +161,9 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
         }
         // RFC 9293 MUST-20, SHLD-16, SHLD-17, MUST-35.
         _ if tcb.in_flight() > 0 => {
-            // A peer that closed its window on data in flight but still answers is not given up
-            // (RFC 9293 section 3.8.6.1): `probes` is reset by each segment from it. For an orphan
-            // the retransmissions are counted nevertheless.
+            // A peer that has closed its window on data in flight but still answers is not given up
+            // (RFC 9293 section 3.8.6.1): each segment from it resets `probes`. On an orphan the
+            // retransmissions are counted nevertheless.
             let shut = tcb.snd_wnd == 0 && !tcb.marks.has(Marks::ORPHAN);
             let most = user_timeout::retries_max(tcb);
             let tried = if shut { &mut tcb.probes } else { &mut tcb.rtt.retries };
@@ -183,7 +187,7 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
             tcb.todo.set(Todo::OUTPUT);
         }
         _ if tcb.state.may_send() && output::has_more(tcb) => persist_expired(tcb, cx),
-        // A writer found no buffers: let it try again.
+        // A writer found no buffers: let the writer try again.
         _ if tcb.marks.has(Marks::WRITE_BLOCKED) => {
             tcb.marks.clear(Marks::WRITE_BLOCKED);
             tcb.events.set(Events::WRITABLE);

@@ -33,7 +33,7 @@ pub struct TimeWait {
     pub timestamps: bool,
 }
 
-/// The action for a segment.
+/// What the stack does with a segment for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
     /// Drop it.

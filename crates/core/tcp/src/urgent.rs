@@ -1,6 +1,6 @@
-//! Urgent data, RFC 9293 section 3.8.5: a mark in the stream that the peer learns of before it
-//! reads that far. The bytes always stay in the stream, as RFC 6093 section 6 requires. Decision
-//! 0043.
+//! Urgent data, RFC 9293 section 3.8.5: a mark in the stream that is announced to the peer before
+//! it has read up to the mark. The bytes always stay in the stream, as RFC 6093 section 6 requires.
+//! Decision 0043.
 //!
 //! Called by: the stack (write, mark, bytes left), input (an urgent pointer arrived), usrreq (reads
 //! end at the mark) and output (segments with URG).
@@ -14,12 +14,12 @@ use crate::tcb::Tcb;
 use crate::usrreq;
 use crate::{Cx, Segment};
 
-/// Queue one byte and mark it as the last urgent byte. From now on every segment before its end
-/// carries the urgent pointer until the peer has acknowledged the byte. A zero window does not
+/// Queue one byte and mark it as the last urgent byte. Until the peer has acknowledged the byte,
+/// every segment that begins before its end carries the urgent pointer. A zero window does not
 /// delay the announcement.
 ///
 /// # Errors
-/// As [`usrreq::write`].
+/// Those of [`usrreq::write`].
 /// RFC 9293 MUST-30.
 pub fn write(tcb: &mut Tcb, byte: u8, cx: &mut Cx) -> Result<(), CallError> {
     usrreq::write(tcb, &[byte], 0, cx)?;
@@ -27,7 +27,7 @@ pub fn write(tcb: &mut Tcb, byte: u8, cx: &mut Cx) -> Result<(), CallError> {
     tcb.rare.snd_up = tcb.snd_nxt + tcb.sendq.unsent_bytes() as u32;
     tcb.todo.set(Todo::URGENT);
     if tcb.state.may_send() {
-        // Announce it now even if the byte cannot be sent yet.
+        // Announce the byte now even if it cannot be sent yet.
         tcb.todo.set(Todo::ACK_NOW);
     }
     Ok(())
@@ -63,9 +63,9 @@ pub(crate) fn announced(
     Some(m)
 }
 
-/// Put the urgent pointer into the header of a segment before the end of the urgent data. If the
-/// distance exceeds the 16-bit field, a later segment carries it; a smaller value would set a wrong
-/// mark.
+/// Put the urgent pointer into the header of a segment that begins before the end of the urgent
+/// data. If the distance exceeds the 16-bit field, a later segment carries the pointer; a smaller
+/// value would set a wrong mark.
 /// RFC 9293 MUST-31, MUST-62.
 fn point(tcb: &Tcb, m: &mut Mbuf, cx: &Cx) {
     let Ok(header) = Header::parse(m.as_slice()) else { return };
@@ -101,8 +101,8 @@ fn read_bytes(tcb: &Tcb) -> u64 {
     tcb.stats.bytes_received - tcb.receive.len() as u64
 }
 
-/// Bytes up to the end of the urgent data that the user has not read, including those not received
-/// yet; 0 if there are none. The peer's FIN ends urgent data as well.
+/// How many bytes the user has still to read up to the end of the urgent data, including those not
+/// received yet; 0 if there are none. The peer's FIN ends urgent data as well.
 /// RFC 9293 MUST-33.
 pub fn left(tcb: &Tcb) -> u64 {
     if !tcb.marks.has(Marks::URGENT) {
@@ -117,8 +117,8 @@ pub fn at_mark(tcb: &Tcb) -> bool {
     tcb.marks.has(Marks::URGENT) && tcb.rare.rcv_up == read_bytes(tcb) + 1
 }
 
-/// The last urgent byte, if it was received and not read: for sockets that take it out of the
-/// stream. It stays where it is.
+/// The last urgent byte, if it was received and not read, for sockets that deliver it separately.
+/// The byte stays in the stream.
 pub fn byte(tcb: &mut Tcb) -> Option<u8> {
     let at = left(tcb).checked_sub(1)?;
     let (mut taken, mut before, mut found) = (Vec::new(), 0, None);
@@ -146,8 +146,8 @@ pub(crate) fn up_to_mark(tcb: &mut Tcb, len: usize) -> usize {
     }
 }
 
-/// The oldest received buffer, cut at the mark if the mark is inside it. Without memory for the
-/// part it is returned whole: data matters more than the mark.
+/// Take the oldest received buffer. If the mark is inside it, it is cut at the mark; if there is no
+/// memory for the part, the whole buffer is returned, because data matters more than the mark.
 #[cold]
 pub(crate) fn take(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     let mut m = tcb.receive.take()?;

@@ -20,7 +20,7 @@ pub(crate) fn advertised_s(tcb: &Tcb) -> Option<u32> {
     u32::try_from(time.as_millis().div_ceil(1000)).ok().or(Some(u32::MAX))
 }
 
-/// Take the option of a received segment.
+/// Note the user timeout option of a received segment.
 #[inline]
 pub(crate) fn heard(tcb: &mut Tcb, options: &Options) {
     if let (Some(seconds), Some(_)) = (options.user_timeout_s, tcb.config.user_timeout_option) {
@@ -39,13 +39,13 @@ fn agreed(tcb: &Tcb) -> Option<Duration> {
 }
 
 /// How long data, a SYN or a window probe may stay unanswered; `None` if only the counts of retries
-/// limit it.
+/// limit that.
 pub(crate) fn of(tcb: &Tcb) -> Option<Duration> {
     tcb.config.user_timeout.or_else(|| agreed(tcb))
 }
 
-/// The maximum of consecutive retries. With a negotiated timeout, time alone limits them; for an
-/// orphan there are fewer.
+/// The maximum of consecutive retries. With a negotiated timeout, only time limits them; for an
+/// orphan the maximum is lower.
 pub(crate) fn retries_max(tcb: &Tcb) -> u8 {
     let most = tcb.config.retries_max;
     if tcb.marks.has(Marks::ORPHAN) {

@@ -36,9 +36,9 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
     tcb
 }
 
-/// Active open with the first data in the SYN, RFC 7413 section 4.2.1. `says` is the cookie, or a
-/// request for one, or `None` for a peer known to want none. `first` is the data that fits the SYN;
-/// it is retransmitted automatically if the peer does not accept it.
+/// Active open with the first data in the SYN, RFC 7413 section 4.2.1. `says` is the cookie, a
+/// request for a cookie, or `None` if the peer is known to want neither. `first` is the data that
+/// fits the SYN; it is retransmitted automatically if the peer does not accept it.
 pub fn connect_fast_open(
     config: &Arc<Config>,
     opening: &Opening,
@@ -47,7 +47,7 @@ pub fn connect_fast_open(
     cx: &mut Cx,
 ) -> Tcb {
     let mut tcb = connect(config, opening, cx);
-    // Have the stack look at the outcome.
+    // The mark makes the stack examine the outcome.
     tcb.marks.set(Marks::EMBRYONIC);
     fast_open::keep(&mut tcb, Role::Client, says);
     let sums = sums(&tcb, cx);
@@ -66,9 +66,9 @@ pub fn connect_fast_open(
     tcb
 }
 
-/// Queue data: as much as the send buffer admits, but only a few units more than has been sent, so
-/// that copying and sending overlap. `behind` more bytes of the same write follow. Returns how many
-/// bytes were taken.
+/// Queue data: as much as the send buffer admits, but only a few units beyond what has been sent,
+/// so that copying and sending overlap. `behind` more bytes of the same write follow. Returns how
+/// many bytes were queued.
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no room; an event reports when there is.
@@ -91,7 +91,7 @@ pub fn write(tcb: &mut Tcb, data: &[u8], behind: usize, cx: &mut Cx) -> Result<u
     Ok(taken)
 }
 
-/// Do `len` bytes fit one segment, with room for all of them and nothing waiting before them?
+/// Do `len` bytes fit one segment, is there room for all of them, and is no other data unsent?
 #[inline(always)]
 pub fn is_alone(tcb: &Tcb, len: usize) -> bool {
     (1..=tcb.snd_mss.bytes()).contains(&len) && tcb.sendq.unsent_count() == 0 && has_room(tcb, len)
@@ -100,7 +100,7 @@ pub fn is_alone(tcb: &Tcb, len: usize) -> bool {
 /// [`write`] for data that [`is_alone`].
 ///
 /// # Errors
-/// [`CallError::WouldBlock`] without a buffer; an event tells when there is one.
+/// [`CallError::WouldBlock`] without a buffer; an event reports when there is one.
 #[inline(never)]
 pub fn write_alone(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, CallError> {
     if tcb.sendq.append_alone(data, sums(tcb, cx), &mut cx.pool).is_none() {
@@ -112,7 +112,7 @@ pub fn write_alone(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, Cal
 }
 
 /// The pool has no buffers for a write. If nothing is in flight whose ACK would let the writer try
-/// again, start the timer for it.
+/// again, start the timer that does.
 #[cold]
 fn no_memory(tcb: &mut Tcb, cx: &Cx) {
     tcb.marks.set(Marks::WRITE_BLOCKED);
@@ -168,7 +168,7 @@ pub fn writable(tcb: &mut Tcb, cx: &mut Cx) -> Result<usize, CallError> {
 }
 
 /// Do `len` bytes fit the smallest send buffer and the lowest unsent limit? [`write_room`] would
-/// admit them too, but computes more.
+/// admit them too, but takes more time.
 #[inline(always)]
 fn has_room(tcb: &Tcb, len: usize) -> bool {
     let ahead = tcb.sendq.unsent_bytes() + len;
@@ -179,8 +179,8 @@ fn has_room(tcb: &Tcb, len: usize) -> bool {
         && ahead + tcb.in_flight() as usize <= tcb.config.send_buffer_bytes as usize
 }
 
-/// Turn Nagle's algorithm on or off (RFC 9293 section 3.7.4). Turning it off sends what it held
-/// back.
+/// Turn Nagle's algorithm on or off (RFC 9293 section 3.7.4). Turning it off sends the data that it
+/// held back.
 /// RFC 9293 MUST-17.
 pub fn set_no_delay(tcb: &mut Tcb, on: bool) {
     if on {
@@ -217,14 +217,14 @@ pub fn end_record(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::RECORD);
 }
 
-/// The user will write more at once: the last segment written is not pushed. The cork that is set
-/// during the call holds it back, until an ACK or a time-out.
+/// The user will write more at once: the last segment written is not pushed. The cork, which is set
+/// during the call, holds that segment back until an ACK or a time-out.
 pub fn more_follows(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::MORE);
 }
 
-/// More of the same write follows: the last segment written is not pushed, and if it is short it
-/// waits for the rest while anything is in flight.
+/// More bytes of the same write follow: the last segment written is not pushed, and a short one
+/// waits for these bytes while anything is in flight.
 pub fn rest_follows(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::REST);
 }

@@ -31,7 +31,7 @@ impl Sum {
     /// The sum of nothing.
     pub const ZERO: Sum = Sum(0);
 
-    /// The sum of both; the data of `other` must begin at an even offset from this data.
+    /// The sum of both. The data of `other` must begin at an even offset from the data of this sum.
     #[inline(always)]
     #[must_use]
     pub const fn plus(self, other: Sum) -> Sum {
@@ -39,16 +39,16 @@ impl Sum {
         Sum(sum + carry as u16)
     }
 
-    /// The sum of both if the data of `other` begins `offset` bytes after this data; an odd offset
-    /// swaps the bytes of `other` (RFC 1071 section 2(B)).
+    /// The sum of both, if the data of `other` begins `offset` bytes after the data of this sum. An
+    /// odd offset swaps the bytes of `other` (RFC 1071 section 2(B)).
     #[inline(always)]
     #[must_use]
     pub const fn plus_at(self, other: Sum, offset: usize) -> Sum {
         self.plus(Sum(other.0.rotate_left((offset as u32 & 1) * 8)))
     }
 
-    /// Subtract `other`, which was part of the sum. The result equals the sum of the rest, except
-    /// that 0 becomes 0xffff.
+    /// Subtract `other`, which was part of the sum. The result equals the sum of the remaining
+    /// data, except that 0 becomes 0xffff.
     #[inline(always)]
     #[must_use]
     pub const fn minus(self, other: Sum) -> Sum {
@@ -83,16 +83,16 @@ impl Sum {
         (!self.0).to_ne_bytes()
     }
 
-    /// Is the checksum of a packet, summed with its checksum field, right? (RFC 1071 section 1,
-    /// step 3.)
+    /// Is the checksum of a packet correct, if this is the sum of the packet and its checksum
+    /// field? (RFC 1071 section 1, step 3.)
     #[inline(always)]
     #[must_use]
     pub const fn is_whole(self) -> bool {
         self.0 == 0xffff
     }
 
-    /// The pseudo-header of RFC 9293 section 3.1 and RFC 768 without the length: add that with
-    /// [`Sum::of_be16`].
+    /// The sum of the pseudo-header of RFC 9293 section 3.1 and RFC 768 without the length, which
+    /// the caller adds with [`Sum::of_be16`].
     #[inline(always)]
     #[must_use]
     pub const fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> Sum {
@@ -101,8 +101,8 @@ impl Sum {
         fold(src + dst + Sum::of_be16(protocol as u16).0 as u64)
     }
 
-    /// The pseudo-header of RFC 8200 section 8.1 without the length: add that with
-    /// [`Sum::of_be16`] (a length over 65,535 has two 16-bit words).
+    /// The sum of the pseudo-header of RFC 8200 section 8.1 without the length, which the caller
+    /// adds with [`Sum::of_be16`] (a length over 65,535 has two 16-bit words).
     #[inline(always)]
     #[must_use]
     pub const fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8) -> Sum {
@@ -133,7 +133,7 @@ impl Sum {
     }
 }
 
-/// The sum of a few bytes, as headers have them.
+/// The sum of a few bytes, such as a header.
 #[inline]
 pub fn sum_short(data: &[u8]) -> Sum {
     portable::sum_short(data)
@@ -146,8 +146,8 @@ const fn add_carry(a: u64, b: u64) -> u64 {
     sum + carry as u64
 }
 
-/// Fold 64 bits to 16. Adding the sum rotated by half leaves both halves plus their carry in the
-/// upper half; done twice. Non-zero stays non-zero.
+/// Fold 64 bits to 16. Adding the sum rotated by half of its bits leaves the sum of both halves,
+/// with its carry, in the upper half. This is done twice. A sum that is not zero stays so.
 #[inline(always)]
 const fn fold(sum: u64) -> Sum {
     fold_u32((sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32)

@@ -1,8 +1,8 @@
-//! What the messages of IGMP and MLD have in common: queries, group records, codes of times.
+//! The common parts of IGMP and MLD messages: queries, group records, codes of times.
 //!
-//! Called by: `igmp`, `mld`, which check the header in front, and `inet::group`. IGMPv3 and MLDv2
-//! differ in the size of an address and in one code. RFC 3376 sections 4.1 and 4.2, RFC 3810
-//! sections 5.1 and 5.2.
+//! Called by: `igmp`, `mld`, which check the header that precedes these parts, and `inet::group`.
+//! IGMPv3 and MLDv2 differ in the size of an address and in one code. RFC 3376 sections 4.1 and
+//! 4.2, RFC 3810 sections 5.1 and 5.2.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use base::{DropReason, Duration, IpVersion};
 
 use crate::bytes::{array, be16};
 
-/// Bytes in front of a report's records, and of a message of the older versions of IGMP.
+/// Bytes before the records of a report; also the bytes of a message of the older versions of IGMP.
 pub const HEADER_LEN: usize = 8;
 
 /// The version of a message by IGMP's numbers. MLDv1 corresponds to IGMPv2 and MLDv2 to IGMPv3 (RFC
@@ -28,13 +28,13 @@ pub enum Version {
 /// A message of IGMP or MLD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// From a router.
+    /// A query from a router.
     Query(Query<'a>),
-    /// A host of an older version is a member.
+    /// A host of an older version reports that it is a member.
     Report(Version, IpAddr),
     /// A host of an older version has left the group (MLDv1: done).
     Leave(IpAddr),
-    /// What a host listens to, a record for each group.
+    /// The groups that a host has joined, with a record for each group.
     Records(Records<'a>),
 }
 
@@ -55,7 +55,7 @@ pub struct Query<'a> {
     pub sources: Addresses<'a>,
 }
 
-/// Addresses of one version, one behind the other.
+/// Consecutive addresses of one IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses<'a> {
     bytes: &'a [u8],
@@ -66,7 +66,7 @@ impl<'a> Addresses<'a> {
     /// No addresses.
     pub(crate) const NONE: Addresses<'static> = Addresses { bytes: &[], version: IpVersion::V4 };
 
-    /// The first `count` addresses in `bytes`, and what is behind them.
+    /// Returns the first `count` addresses in `bytes`, and the bytes that follow them.
     pub(crate) fn split(
         bytes: &'a [u8],
         count: u16,
@@ -82,12 +82,12 @@ impl<'a> Addresses<'a> {
         self.bytes.len() / address_len(self.version)
     }
 
-    /// Are there none?
+    /// Are there no addresses?
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Each in turn.
+    /// The addresses in their order.
     pub fn iter(&self) -> impl Iterator<Item = IpAddr> + 'a {
         let version = self.version;
         self.bytes.chunks_exact(address_len(version)).filter_map(move |b| address(b, version))
@@ -110,7 +110,7 @@ pub(crate) fn address(bytes: &[u8], version: IpVersion) -> Option<IpAddr> {
     })
 }
 
-/// The type of a record: what it says about its group.
+/// The type of a record: what it reports about its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -122,9 +122,9 @@ pub enum RecordKind {
     ToInclude = 3,
     /// The filter has become EXCLUDE with these sources.
     ToExclude = 4,
-    /// These sources are wanted from now on.
+    /// These sources are also received from now on.
     Allow = 5,
-    /// These sources are wanted no more.
+    /// These sources are no longer received.
     Block = 6,
 }
 
@@ -162,7 +162,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The records behind a report's header; each of them is checked.
+    /// The records that follow a report's header. Each of them is checked.
     pub(crate) fn parse(message: &'a [u8], version: IpVersion) -> Result<Records<'a>, DropReason> {
         let (b, bytes) =
             message.split_first_chunk::<HEADER_LEN>().ok_or(DropReason::GroupMalformed)?;
@@ -174,7 +174,7 @@ impl<'a> Records<'a> {
         Ok(all)
     }
 
-    /// Each in turn.
+    /// The records in their order.
     pub fn iter(&self) -> impl Iterator<Item = Record<'a>> + 'a {
         let (mut rest, version) = (self.bytes, self.version);
         let one = move |_| {
@@ -186,7 +186,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// A record, unless its type is unknown, and what is behind it.
+/// Returns a record, or `None` if its type is unknown, and the bytes that follow it.
 fn split_record(
     bytes: &[u8],
     version: IpVersion,
@@ -214,7 +214,7 @@ pub const fn of_long_code(code: u16) -> u64 {
     if code < 32_768 { code as u64 } else { (mantissa | 0x1000) << (exponent + 3) }
 }
 
-/// The fields of IGMPv3 and MLDv2 behind the group of a query: flags, interval, sources.
+/// The fields after the group in a query of IGMPv3 and MLDv2: flags, interval, sources.
 pub(crate) fn query_tail(
     message: &[u8],
     at: usize,
@@ -222,13 +222,13 @@ pub(crate) fn query_tail(
 ) -> Result<(u8, Duration, Addresses<'_>), DropReason> {
     let tail = message.get(at..).unwrap_or_default();
     let (b, rest) = tail.split_first_chunk::<4>().ok_or(DropReason::GroupMalformed)?;
-    // Behind the sources there may be more, which is ignored (RFC 3376 section 4.1.10).
+    // More bytes may follow the sources; they are ignored (RFC 3376 section 4.1.10).
     let (sources, _) = Addresses::split(rest, be16(b, 2), version)?;
     let [flags, interval] = array::<_, 2>(b, 0);
     Ok((flags & 7, Duration::from_secs(of_code(interval)), sources))
 }
 
-/// Writes the records of a report behind its header, which `igmp` or `mld` fill in.
+/// Writes the records of a report after its header, which `igmp` or `mld` fill in.
 pub struct Writer<'a> {
     buf: &'a mut [u8],
     len: usize,
@@ -250,8 +250,8 @@ impl<'a> Writer<'a> {
         Some((room / address_len(version)).min(usize::from(u16::MAX)))
     }
 
-    /// Append a record; `false`, with nothing written, without room or if the addresses differ in
-    /// version.
+    /// Append a record. `false`, with nothing written, if there is no room or if the addresses
+    /// differ in version.
     pub fn push<'s>(
         &mut self,
         kind: RecordKind,
@@ -297,7 +297,8 @@ impl<'a> Writer<'a> {
         self.count == 0
     }
 
-    /// The message, its records counted; type and checksum are still to be filled in.
+    /// Returns the message with the number of its records. `igmp` or `mld` fill in type and
+    /// checksum.
     pub(crate) fn finish(self, kind: u8) -> &'a mut [u8] {
         let message = self.buf.get_mut(..self.len).unwrap_or_default();
         if let Some(b) = message.first_chunk_mut::<HEADER_LEN>() {

@@ -24,7 +24,7 @@ pub mod unreachable {
     pub const PROTOCOL: u8 = 2;
     /// No socket on the port.
     pub const PORT: u8 = 3;
-    /// Too big and not to be fragmented: [`super::Header::FragmentationNeeded`].
+    /// The packet is too big and may not be fragmented: [`super::Header::FragmentationNeeded`].
     pub const FRAGMENTATION_NEEDED: u8 = 4;
     /// Forbidden by policy, RFC 1812 section 5.2.7.1.
     pub const ADMIN_PROHIBITED: u8 = 13;
@@ -111,8 +111,8 @@ impl Header {
         })
     }
 
-    /// Write the 8 bytes to the start of `message`, with the checksum of all of it, so the data
-    /// behind them must be in place. `false` if `message` is shorter.
+    /// Write the 8 bytes to the start of `message`, with the checksum of the whole message, so the
+    /// data after these bytes must be in place. `false` if `message` is shorter.
     pub fn emit(&self, message: &mut [u8]) -> bool {
         let Some((b, data)) = message.split_first_chunk_mut::<HEADER_LEN>() else { return false };
         let (kind, code, rest) = self.encode();
@@ -141,8 +141,8 @@ impl Header {
         }
     }
 
-    /// Is it an error message? No error is sent in response to one (RFC 1122 section 3.2.2), nor to
-    /// source quench and redirect, which are included here.
+    /// Is it an error message? In answer to one, no error is sent (RFC 1122 section 3.2.2), nor in
+    /// answer to source quench and redirect, for which the result is also `true`.
     pub const fn is_error(&self) -> bool {
         matches!(
             self,

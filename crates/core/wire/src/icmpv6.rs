@@ -20,7 +20,7 @@ pub mod unreachable {
     pub const NO_ROUTE: u8 = 0;
     /// Forbidden by policy.
     pub const ADMIN_PROHIBITED: u8 = 1;
-    /// The source is of another scope than the destination.
+    /// The source and the destination are of different scopes.
     pub const BEYOND_SCOPE: u8 = 2;
     /// No answer from the address.
     pub const ADDRESS: u8 = 3;
@@ -88,7 +88,8 @@ pub enum Header {
 }
 
 impl Header {
-    /// Parse `message`, which must be complete and cut to the IP payload, with these addresses.
+    /// Parse `message`, which must be complete and cut to the IP payload, in a packet with these
+    /// addresses.
     ///
     /// # Errors
     /// [`DropReason::IcmpMalformed`] below 8 bytes, or if the checksum is wrong.
@@ -110,8 +111,9 @@ impl Header {
         })
     }
 
-    /// Write the 8 bytes to the start of `message`, with the checksum of all of it and the
-    /// pseudo-header, so the data behind them must be in place. `false` if `message` is shorter.
+    /// Write the 8 bytes to the start of `message`, with the checksum of the whole message and the
+    /// pseudo-header, so the data after these bytes must be in place. `false` if `message` is
+    /// shorter.
     pub fn emit(&self, message: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr) -> bool {
         let Some(b) = message.first_chunk_mut::<HEADER_LEN>() else { return false };
         let (kind, code, rest) = self.encode();
@@ -141,8 +143,9 @@ impl Header {
         }
     }
 
-    /// Is it an error message? Types below 128 are (RFC 4443 section 2.1). No error is sent in
-    /// response to those, nor to redirects (section 2.4(e)), which are included here.
+    /// Is it an error message? Those have types below 128 (RFC 4443 section 2.1). No error is sent
+    /// in answer to an error, nor to a redirect (section 2.4(e)), for which the result is also
+    /// `true`.
     pub const fn is_error(&self) -> bool {
         match self {
             Header::EchoRequest { .. } | Header::EchoReply { .. } => false,
@@ -152,7 +155,7 @@ impl Header {
     }
 }
 
-/// The sum of the pseudo-header, which has a length of 32 bits.
+/// The sum of the pseudo-header, whose length field has 32 bits.
 pub(crate) fn pseudo(src: Ipv6Addr, dst: Ipv6Addr, len: usize) -> Sum {
     Sum::pseudo_v6(src, dst, protocol::ICMPV6)
         .plus(Sum::of_be16(len as u16))

@@ -30,9 +30,9 @@ const QUERY_V3_LEN: usize = 12;
 /// RFC 3376 4-a, 7.1-a.
 ///
 /// # Errors
-/// [`DropReason::GroupMalformed`]: short, a wrong checksum, a query of 9 to 11 bytes, sources or
-/// records past the end, an address that is no group; [`DropReason::GroupUnhandled`]: any other
-/// type.
+/// [`DropReason::GroupMalformed`]: fewer than 8 bytes, a wrong checksum, a query of 9 to 11 bytes,
+/// sources or records past the end, or an address that is no group. [`DropReason::GroupUnhandled`]:
+/// any other type.
 pub fn parse(message: &[u8]) -> Result<Message<'_>, DropReason> {
     let b = message.first_chunk::<HEADER_LEN>().ok_or(DropReason::GroupMalformed)?;
     if !Ladder::best().sum(message).is_whole() {
@@ -57,7 +57,7 @@ pub fn parse(message: &[u8]) -> Result<Message<'_>, DropReason> {
     })
 }
 
-/// The version follows from length and code, RFC 3376 section 7.1.
+/// Parse a query. Its version follows from its length and code, RFC 3376 section 7.1.
 fn query(message: &[u8], code: u8, group: Option<IpAddr>) -> Result<Query<'_>, DropReason> {
     let tenths = |n: u64| Duration::from_millis(n.saturating_mul(100));
     let query = |version, tenths| Query {
@@ -70,7 +70,7 @@ fn query(message: &[u8], code: u8, group: Option<IpAddr>) -> Result<Query<'_>, D
     };
     if message.len() == HEADER_LEN {
         return Ok(match code {
-            // RFC 1112 has no such field: ten seconds.
+            // RFC 1112 has no such field; the time is ten seconds.
             0 => query(Version::V1, tenths(100)),
             code => query(Version::V2, tenths(code.into())),
         });

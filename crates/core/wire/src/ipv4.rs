@@ -1,4 +1,5 @@
-//! The IPv4 header: parse checks all that a receiver must, emit computes the checksum.
+//! The IPv4 header: `parse` checks everything that a receiver must check, `emit` computes the
+//! checksum.
 //!
 //! Called by: `inet::ip_input`, `inet::ip_output`, and `inet::icmp` for quoted headers. RFC 791
 //! section 3.1, RFC 1122 section 3.2.1, RFC 7126 (refused options).
@@ -18,7 +19,7 @@ pub const ID_OFFSET: usize = 4;
 /// Offset of the checksum in the header, in bytes.
 pub const CHECKSUM_OFFSET: usize = 10;
 
-/// The bit of an unfragmentable packet, in the word of flags and offset.
+/// The bit that forbids fragmentation, in the word of flags and offset.
 pub const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
@@ -34,9 +35,9 @@ pub struct Header {
     pub total_len: u16,
     /// Identification of a datagram's fragments.
     pub id: u16,
-    /// Routers must not fragment it.
+    /// Routers must not fragment the packet.
     pub dont_fragment: bool,
-    /// Not the last fragment.
+    /// The packet is a fragment, and not the last one.
     pub more_fragments: bool,
     /// Offset of the data in the datagram, in bytes, a multiple of 8.
     pub fragment_offset: u16,
@@ -178,8 +179,8 @@ impl Header {
     }
 }
 
-/// The usual header: no options, not a fragment, valid. Words are in memory order, because they are
-/// only compared or summed.
+/// The usual header: no options, no fragment, valid. Its words are in memory order, because they
+/// are only compared or summed.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain {
     /// Source and destination in memory order.
@@ -247,8 +248,8 @@ fn check_options(header: &[u8]) -> Result<(), DropReason> {
     walk_options(header).map_err(|(reason, _)| reason)
 }
 
-/// The offset in the header, in bytes, of the first option that is malformed, for a report to the
-/// sender (RFC 1122 section 3.2.2.5). `None` if there is none before the options end.
+/// The offset in the header, in bytes, of the first malformed option, for a report to the sender
+/// (RFC 1122 section 3.2.2.5). `None` if no option is malformed.
 pub fn malformed_option(packet: &[u8]) -> Option<usize> {
     let h = Header::parse_quoted(packet).ok()?;
     match walk_options(packet.get(..h.header_len)?) {
@@ -257,7 +258,7 @@ pub fn malformed_option(packet: &[u8]) -> Option<usize> {
     }
 }
 
-/// Walk the options; each step moves on by one byte at least, to the header's end at most. An
+/// Walk the options. Each step advances by at least one byte, and at most to the header's end. An
 /// option that must be refused is returned with its offset in the header.
 /// RFC 1122 3.2.1.8-b, 3.2.1.8-c.
 /// RFC 791 3.1-d.
@@ -273,7 +274,8 @@ fn walk_options(header: &[u8]) -> Result<(), (DropReason, usize)> {
             NOP => at += 1,
             // RFC 7126 sections 4.3 and 4.4: drop by default, whatever its length and pointer are.
             LSRR | SSRR => return Err((DropReason::Ipv4SourceRoute, at)),
-            // All others are skipped: record route, timestamp and security mean nothing here.
+            // All other options are skipped: record route, timestamp and security have no effect
+            // here.
             _ => {
                 let len = header.get(at + 1).map_or(0, |&len| usize::from(len));
                 if len < 2 || at + len > header.len() {
@@ -286,10 +288,10 @@ fn walk_options(header: &[u8]) -> Result<(), (DropReason, usize)> {
     Ok(())
 }
 
-/// The Router Alert option, RFC 2113: routers look at the packet although it is not for them.
+/// The Router Alert option, RFC 2113: routers examine the packet although it is not for them.
 pub const ROUTER_ALERT: [u8; 4] = [148, 4, 0, 0];
 
-/// Has this header, which [`Header::parse`] accepted, the Router Alert option?
+/// Does this header, which [`Header::parse`] accepted, have the Router Alert option?
 pub fn has_router_alert(header: &[u8]) -> bool {
     let mut options = header.get(HEADER_LEN..).unwrap_or_default();
     while let [kind, rest @ ..] = options {

@@ -1,4 +1,4 @@
-//! The IPv6 header and the fragment header; `extension.rs` walks over the others.
+//! The IPv6 header and the fragment header; `extension.rs` walks over the other extension headers.
 //!
 //! Called by: `inet::ip_input`, `inet::ip_output`, and `inet::icmp` for quoted headers. RFC 8200
 //! sections 3 and 4.5.
@@ -103,7 +103,7 @@ impl Header {
 pub struct Plain {
     /// Two words of source, two of destination, in memory order.
     pub addrs: [u64; 4],
-    /// Bytes behind the header, at most those of the packet.
+    /// Bytes after the header, at most as many as the packet has.
     pub payload_len: u32,
     /// Protocol of the payload.
     pub protocol: u8,
@@ -142,7 +142,7 @@ pub struct Fragment {
     pub next_header: u8,
     /// Offset of the data in the datagram, in bytes, a multiple of 8.
     pub fragment_offset: u16,
-    /// Not the last fragment.
+    /// The packet is not the last fragment.
     pub more_fragments: bool,
     /// Identification of a datagram's fragments.
     pub id: u32,
@@ -181,7 +181,7 @@ impl Fragment {
     }
 }
 
-/// Does `data` hold the whole header of `protocol`? Always true for a protocol that is unknown
+/// Does `data` contain the whole header of `protocol`? Always `true` for a protocol that is unknown
 /// here.
 pub fn has_transport_header(data: &[u8], protocol: u8) -> bool {
     match protocol {
@@ -192,10 +192,10 @@ pub fn has_transport_header(data: &[u8], protocol: u8) -> bool {
 }
 
 /// A hop-by-hop options header with the Router Alert option of value 0 (RFC 2711: an MLD message),
-/// in front of ICMPv6.
+/// which ICMPv6 follows.
 pub const ROUTER_ALERT: [u8; 8] = [ICMPV6, 0, 5, 2, 0, 0, 1, 0];
 
-/// Has `packet`, whose headers [`upper_layer`] admitted, that option?
+/// Does `packet`, whose headers [`upper_layer`] accepted, have that option?
 pub fn has_router_alert(packet: &[u8]) -> bool {
     let is_first = Header::parse_quoted(packet).is_ok_and(|h| h.next_header == HOP_BY_HOP);
     let Some([_, units, ..]) = packet.get(HEADER_LEN..).filter(|_| is_first) else { return false };

@@ -1,8 +1,8 @@
 //! Packet headers as native integers, and the Internet checksum.
 //!
-//! Called by: every layer that reads or writes a packet. It knows no buffer, connection, route or
-//! time, and imports `base` only. Nothing allocates, and nothing panics on any input. RFC 768, 791,
-//! 792, 826, 3376, 3810, 4443, 4861, 7323, 8200, 9293; IEEE 802.3 and 802.1Q.
+//! Called by: every layer that reads or writes a packet. This crate depends on no buffer,
+//! connection, route or time, and imports only `base`. Nothing allocates, and nothing panics on any
+//! input. RFC 768, 791, 792, 826, 3376, 3810, 4443, 4861, 7323, 8200, 9293; IEEE 802.3 and 802.1Q.
 //!
 //! # Contract
 //!
@@ -17,9 +17,9 @@
 //! - `ipv4::Header::parse` also walks options, so an accepted packet has none that must be refused.
 //!   `tcp::Options::parse` is a separate call, because prediction needs only
 //!   [`tcp::timestamps_only`].
-//! - `Header::emit` writes the header to the start of a buffer and nothing behind it. It returns
-//!   `false`, with nothing written, if the buffer is too short or a field has no encoding. After
-//!   `true` the same bytes parse to the same header.
+//! - `Header::emit` writes the header to the start of a buffer and changes no byte after it. It
+//!   returns `false`, with nothing written, if the buffer is too short or a field has no encoding.
+//!   After `true` the same bytes parse to the same header.
 //! - Checksum fields are `[u8; 2]` as in memory; every other field is a native integer. Big-endian
 //!   integers never leave this crate.
 

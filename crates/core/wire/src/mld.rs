@@ -12,7 +12,7 @@ use crate::checksum::Ladder;
 use crate::group::{Addresses, Message, Query, Records, Version, Writer, of_long_code, query_tail};
 use crate::icmpv6;
 
-/// Bytes of a message of version 1, and in front of a query's flags in version 2.
+/// Bytes of a message of version 1; also the bytes before a query's flags in version 2.
 pub const HEADER_LEN: usize = 24;
 
 /// ICMPv6 type of a query, in both versions.
@@ -24,7 +24,7 @@ pub const DONE: u8 = 132;
 /// ICMPv6 type of a report of version 2.
 pub const REPORT_V2: u8 = 143;
 
-/// The shortest query of version 2.
+/// Bytes of the shortest query of version 2.
 const QUERY_V2_LEN: usize = 28;
 
 /// Is this the type of an MLD message?
@@ -32,11 +32,11 @@ pub const fn is_mld(kind: u8) -> bool {
     matches!(kind, QUERY | REPORT_V1 | DONE | REPORT_V2)
 }
 
-/// Parse `message`, a whole ICMPv6 message whose checksum is right.
+/// Parse `message`, a whole ICMPv6 message with a correct checksum.
 /// RFC 3810 8.1-a.
 ///
 /// # Errors
-/// As [`crate::igmp::parse`]; a query of 25 to 27 bytes is malformed.
+/// Those of [`crate::igmp::parse`]; a query of 25 to 27 bytes is malformed.
 pub fn parse(message: &[u8]) -> Result<Message<'_>, DropReason> {
     let kind = *message.first().ok_or(DropReason::GroupMalformed)?;
     if kind == REPORT_V2 {

@@ -1,6 +1,6 @@
-//! Neighbour solicitations and advertisements, which replace ARP in IPv6; `router.rs` has the
+//! Neighbour solicitations and advertisements, which replace ARP in IPv6. `router.rs` has the
 //! messages between hosts and routers, `redirect.rs` redirects, `option.rs` the options of all
-//! messages.
+//! these messages.
 //!
 //! Called by: `inet::nd`, which checks the hop limit (255) and the addresses. RFC 4861 sections
 //! 4.3, 4.4, 4.6, 7.1.1 and 7.1.2; RFC 4862 section 5.4 for DAD (source `::`).
@@ -71,8 +71,8 @@ pub struct Header {
     pub kind: Kind,
     /// The address that is solicited or advertised; never multicast.
     pub target: Ipv6Addr,
-    /// The source link-layer address option of a solicitation, or the target one of an
-    /// advertisement; the last one if repeated.
+    /// The source link-layer address option of a solicitation, or the target link-layer address
+    /// option of an advertisement; the last one if there are several.
     pub link_addr: Option<MacAddr>,
 }
 
@@ -115,9 +115,9 @@ impl Header {
         })
     }
 
-    /// Write a solicitation for duplicate address detection, from `::`, with a nonce; returns its
-    /// length, 32 bytes, or `None`, with nothing written, if `buf` is shorter. RFC 4862 section
-    /// 5.4.2, RFC 7527 section 4.1.
+    /// Write a solicitation for duplicate address detection, from `::`, with a nonce. Returns its
+    /// length, 32 bytes; `None`, with nothing written, if `buf` is shorter. RFC 4862 section 5.4.2,
+    /// RFC 7527 section 4.1.
     pub fn emit_probe(
         buf: &mut [u8],
         target: Ipv6Addr,

@@ -1,4 +1,4 @@
-//! Numbers of protocols: what follows an IPv4 header, or the next header of IPv6.
+//! Protocol numbers: the protocol field of an IPv4 header, or the next header field of IPv6.
 //!
 //! Called by: every layer that reads or writes such a number. IANA, Assigned Internet Protocol
 //! Numbers.
@@ -19,7 +19,7 @@ pub const ROUTING: u8 = 43;
 pub const FRAGMENT: u8 = 44;
 /// ICMPv6, RFC 4443.
 pub const ICMPV6: u8 = 58;
-/// Nothing follows, RFC 8200 section 4.7.
+/// No header follows, RFC 8200 section 4.7.
 pub const NO_NEXT: u8 = 59;
 /// Destination options of IPv6, RFC 8200 section 4.6.
 pub const DESTINATION_OPTIONS: u8 = 60;

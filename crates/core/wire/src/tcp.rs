@@ -123,9 +123,9 @@ pub struct Header {
     pub urgent: u16,
 }
 
-/// Set URG and the urgent pointer in a finished header: urgent data ends `ahead` bytes past its
-/// sequence number. Both must have been zero. If the checksum is `whole`, it is updated as in RFC
-/// 1624 section 3; a checksum that a device finishes does not cover these fields yet.
+/// Set URG and the urgent pointer in a finished header: urgent data ends `ahead` bytes after its
+/// sequence number. Both fields must have been zero. If the checksum is `whole`, it is updated as
+/// in RFC 1624 section 3; a checksum that a device finishes does not cover these fields yet.
 pub fn set_urgent(header: &mut [u8], ahead: u16, whole: bool) {
     let Some(header) = header.first_chunk_mut::<HEADER_LEN>() else { return };
     let before = Sum::of_be16(be16(header, 12)).plus(Sum::of_be16(be16(header, 18)));
@@ -165,8 +165,8 @@ impl Header {
         })
     }
 
-    /// Write the 20 bytes with a zero checksum field. The caller writes the options to
-    /// `buf[20..header_len]`, before or after.
+    /// Write the 20 bytes, with a checksum field of zero. The caller writes the options to
+    /// `buf[20..header_len]`, before or after this call.
     ///
     /// Returns `false`, with nothing written, if `buf` is shorter than `header_len`, or if
     /// `header_len` is not a multiple of 4 from 20 to 60.

@@ -58,8 +58,8 @@ impl Header {
     }
 }
 
-/// Offset of a frame's IP packet, behind the Ethernet header and any number of tags; 0 without a
-/// link header. `None` if an Ethernet frame carries something else, or is too short.
+/// Offset of a frame's IP packet, which follows the Ethernet header and any number of tags; 0
+/// without a link header. `None` if an Ethernet frame carries something else, or is too short.
 pub fn ip_at(frame: &[u8], link: LinkKind) -> Option<usize> {
     if link == LinkKind::Ip {
         return Some(0);

@@ -1,7 +1,9 @@
-//! Judging a packet of a known flow: tracking, counters, the phase of its state.
+//! Judges a packet of a known flow: tracks its connection, counts it and updates the phase of its
+//! state.
 //!
-//! Called by: the stack, for every packet whose state it has found. The usual packet writes to the
-//! two lines of its record alone. Counters: `filter_no_state`, `filter_window`, `filter_tcp_state`,
+//! Called by: the stack, for every packet whose state it has found. A usual packet writes only to
+//! the cache lines of its flow's record. Counters: `filter_no_state`, `filter_window`,
+//! `filter_tcp_state`,
 //! `filter_icmp`, `filter_malformed`.
 
 use base::{DropReason, Instant, SeqNumber};
@@ -14,7 +16,7 @@ use super::timeouts::Phase;
 use super::wheel::tick_of;
 use super::{Direction, StateId, States};
 
-/// What a packet is, beyond its tuple.
+/// What kind of packet it is, apart from its addresses and ports.
 #[derive(Clone, Copy, Debug)]
 pub enum Transport<'a> {
     /// A TCP segment.
@@ -30,17 +32,19 @@ pub enum Transport<'a> {
 /// A packet that passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// It is of the flow, and counted.
+    /// The packet belongs to the flow and was counted.
     Known,
-    /// It begins a new connection with the tuple of one that is over (RFC 9293 section 3.6.1). It
-    /// is not counted: rules are asked, and [`States::insert`] replaces the state.
+    /// The packet begins a new connection with the tuple of one that has ended (RFC 9293 section
+    /// 3.6.1). It was not counted: the caller asks the rules, and [`States::insert`] replaces the
+    /// state.
     NewFlow,
 }
 
-/// Judge a packet of a record and count it; its phase may be another one then.
+/// Judge a packet that belongs to the record's flow, and count it. The packet may change the
+/// record's phase.
 ///
 /// # Errors
-/// As [`States::pass`]; nothing has changed.
+/// Those of [`States::pass`]. The record is then unchanged.
 #[inline(always)]
 pub(super) fn judge(
     common: &mut Common,
@@ -70,14 +74,14 @@ pub(super) fn judge(
     }
     common.packets[from] += 1;
     common.bytes[from] += u64::from(len);
-    // RFC 4787 REQ-6: packets from inside prolong a mapping; those from outside do as well, because
-    // rules have allowed the flow.
+    // RFC 4787 REQ-6: packets from inside prolong a mapping. Packets from outside do as well,
+    // because rules have allowed the flow.
     common.seen = seen;
     Ok(Pass::Known)
 }
 
 impl States {
-    /// Judge a packet of `len` bytes that goes in `direction`.
+    /// Judge a packet that belongs to the state `id`, is `len` bytes long and goes in `direction`.
     ///
     /// # Errors
     /// [`DropReason::FilterNoState`] if the state has ended, [`DropReason::FilterWindow`],
@@ -105,13 +109,14 @@ impl States {
         Ok(pass)
     }
 
-    /// Judge an ICMP error whose quoted packet has this state and goes in `direction`, with the
-    /// sequence number `seq` if it is of TCP. The state lives no longer for it and does not end:
-    /// RFC 5508 REQ-6, RFC 5382 REQ-10, RFC 4787 REQ-12. The sequence number must be one of the
-    /// window (RFC 5927 section 4.1).
+    /// Judge an ICMP error of `len` bytes that quotes a packet of the state `id`. The quoted packet
+    /// goes in `direction`; `seq` is its sequence number, for TCP. The error neither prolongs nor
+    /// ends the state: RFC 5508 REQ-6, RFC 5382 REQ-10, RFC 4787 REQ-12. The sequence number must
+    /// be within the window (RFC 5927 section 4.1).
     ///
     /// # Errors
-    /// [`DropReason::FilterIcmp`].
+    /// [`DropReason::FilterIcmp`] if the state has ended or the sequence number is outside the
+    /// window.
     pub fn pass_error(
         &mut self,
         id: StateId,
@@ -125,7 +130,7 @@ impl States {
             && !common.has(flag::LOOSE)
         {
             let (me, other) = (&common.sides[from], &common.sides[from ^ 1]);
-            // Before the SYN-ACK only the SYN can be quoted.
+            // Before the SYN-ACK the other side's window is 0, but the SYN can be quoted.
             let oldest = me.end - other.max_window.max(1).saturating_add(u32::from(u16::MAX));
             if seq.lt(oldest) || seq.gt(me.end) {
                 return Err(DropReason::FilterIcmp);
@@ -137,7 +142,8 @@ impl States {
         Ok(())
     }
 
-    /// The phase of a record has changed: it may be of another list, and its visit may be too late.
+    /// Update the lists and the wheel after the phase of a record has changed from `old`. A record
+    /// whose new timeout is shorter is visited earlier.
     #[cold]
     #[inline(never)]
     pub(super) fn changed(&mut self, slot: Slot, old: Phase) {
@@ -156,7 +162,7 @@ impl States {
         if !phase.is_over() {
             self.over.remove(&mut self.records, slot);
         } else if !is_listed {
-            // The list takes the words of a pending SYN.
+            // A list uses the fields in which a pending SYN is kept.
             self.records.at_mut(slot).flags &= !flag::PENDING_SYN;
             self.over.push(&mut self.records, slot);
         }

@@ -1,4 +1,4 @@
-//! Discovery over paths of every MTU, with and without reports, and paths that change.
+//! Discovery over paths of every MTU, with and without reports, and over paths that change.
 
 use super::*;
 
@@ -14,12 +14,12 @@ fn started(version: IpVersion, mtu: usize) -> Dplpmtud {
     discovery
 }
 
-/// Send probes over a path that carries `carries` bytes until none is due; returns how many.
+/// Send probes over a path that carries `carries` bytes until none is due; returns their number.
 fn probe(discovery: &mut Dplpmtud, carries: usize, now: Instant) -> usize {
     let mut probes = 0;
     while let Some(size) = discovery.next_probe(now) {
         probes += 1;
-        assert!(probes < 200, "it ends");
+        assert!(probes < 200, "the search does not end");
         match size <= carries {
             true => discovery.acknowledged(size, now),
             false => discovery.lost(size, now),
@@ -39,10 +39,14 @@ fn there_is_one_probe_at_a_time_and_none_before_the_peer_answers() {
     assert_eq!(discovery.next_probe(START), None);
     discovery.acknowledged(1200, START);
     assert_eq!(discovery.state(), State::Searching);
-    assert_eq!(discovery.next_probe(START), Some(1472), "the largest first");
+    assert_eq!(
+        discovery.next_probe(START),
+        Some(1472),
+        "the first probe does not have the largest size"
+    );
 }
 
-/// RFC 8899 3-a: every path's MTU is found, to within a step below it.
+/// RFC 8899 3-a: the MTU of every path is found, to within a step below it.
 #[test]
 fn every_path_is_found_out() {
     for version in [IpVersion::V4, IpVersion::V6] {
@@ -66,7 +70,7 @@ fn a_path_narrower_than_the_base_size_is_an_error_until_it_is_wider() {
     let mut discovery = started(IpVersion::V4, 1500);
     assert_eq!(probe(&mut discovery, 900, START), usize::from(MAX_PROBES));
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::Error, 40));
-    assert_eq!(discovery.next_probe(at(15)), None, "not at once again");
+    assert_eq!(discovery.next_probe(at(15)), None, "the base size is probed again at once");
     probe(&mut discovery, 900, at(16));
     assert_eq!(discovery.state(), State::Error);
     probe(&mut discovery, 1400, at(60));
@@ -81,7 +85,11 @@ fn timers_lose_probes_and_take_a_search_up_again() {
     assert_eq!(discovery.next_probe(START), Some(1200));
     assert_eq!(discovery.next_deadline(), at(16));
     discovery.expire(at(15));
-    assert_eq!(discovery.next_probe(at(15)), None, "still under way");
+    assert_eq!(
+        discovery.next_probe(at(15)),
+        None,
+        "a second probe is sent before the first has a result"
+    );
     discovery.expire(at(16));
     assert_eq!(discovery.next_probe(at(16)), Some(1200));
     discovery.acknowledged(1200, at(17));
@@ -91,7 +99,7 @@ fn timers_lose_probes_and_take_a_search_up_again() {
     discovery.expire(at(617));
     probe(&mut discovery, 1472, at(617));
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::SearchComplete, 1472));
-    // A timer of less than a second is not believed.
+    // A timer of less than a second is not used.
     let hasty = Config { probe_timer: Duration::ZERO, ..Config::new(IpVersion::V4, 1500) };
     let mut discovery = Dplpmtud::new(hasty);
     discovery.start(START);
@@ -104,7 +112,7 @@ fn timers_lose_probes_and_take_a_search_up_again() {
 fn a_black_hole_is_left_for_the_base_size() {
     let mut discovery = started(IpVersion::V4, 1500);
     probe(&mut discovery, 1472, START);
-    // Losses among acknowledgments, and of small ones, are congestion.
+    // Losses between acknowledgments, and losses of small datagrams, count as congestion.
     for _ in 0..9 {
         discovery.data_lost(1472);
         discovery.data_lost(1472);
@@ -142,7 +150,7 @@ fn reports_are_used_as_far_as_they_fit_what_was_sent() {
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::Searching, 1200));
     // A size between the one in use and the probed one: it is probed next.
     assert!(discovery.packet_too_big(1372, START));
-    assert_eq!(discovery.plpmtu(), 1200, "not before the peer has acknowledged it");
+    assert_eq!(discovery.plpmtu(), 1200, "a size is used before the peer has acknowledged it");
     assert_eq!(probe(&mut discovery, 1372, START), 1);
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::SearchComplete, 1372));
     // Below the size in use.
@@ -150,7 +158,7 @@ fn reports_are_used_as_far_as_they_fit_what_was_sent() {
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::Base, 1200));
     probe(&mut discovery, 1300, START);
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::SearchComplete, 1300));
-    // Exactly the size in use: the search is over.
+    // The report names exactly the size in use: the search ends.
     let mut discovery = searching();
     assert!(discovery.packet_too_big(1200, START));
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::SearchComplete, 1200));
@@ -171,7 +179,8 @@ fn what_could_not_be_sent_tells_nothing_of_the_path() {
     assert_eq!(discovery.state(), State::Base);
 }
 
-/// Any reports in any order: it sends no more than it may, and its sizes stay within their limits.
+/// Any reports in any order: discovery sends no more probes than it may, and its sizes stay within
+/// their limits.
 #[test]
 fn anything_may_be_said_to_it() {
     let mut seed = 1_u64;

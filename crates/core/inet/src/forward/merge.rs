@@ -1,10 +1,10 @@
-//! Merges segments that arrived one behind the other into one super-segment, for a device to which
-//! it costs less than the segments one by one (GRO).
+//! Merges consecutive segments of a flow into one super-segment (GRO), for a device to which one
+//! super-segment costs less than the segments.
 //!
-//! Called by: `stack/forward/burst/merge.rs`. The rules are those by which [`super::SuperSegment`]
-//! cuts: a super-segment that is cut again gives the segments back byte for byte. So nothing is
-//! merged across a change of flags, options, window or acknowledgment, and nothing behind PSH or
-//! FIN. RFC 9293 section 3.1, RFC 3168 section 6.1.2, RFC 6864 section 4.1.
+//! Called by: `stack/forward/burst/merge.rs`. The rules are the reverse of those by which
+//! [`super::SuperSegment`] cuts: a super-segment that is cut again gives the same segments, byte
+//! for byte. So nothing is merged across a change of flags, options, window or acknowledgment, and
+//! nothing after PSH or FIN. RFC 9293 section 3.1, RFC 3168 section 6.1.2, RFC 6864 section 4.1.
 
 use wire::checksum::{Ladder, Sum, sum_short};
 use wire::tcp::Flags;
@@ -18,7 +18,7 @@ const PACKET_MAX: usize = 65_535;
 /// Don't-fragment, in the seventh byte of an IPv4 header.
 const DF: u8 = 0x40;
 
-/// Segments of one flow that follow each other.
+/// Consecutive segments of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     /// The first packet.
@@ -28,14 +28,14 @@ pub struct Run<'a> {
     size: usize,
     payload_len: usize,
     count: usize,
-    /// Flags that the last segment alone may have.
+    /// Flags that only the last segment may have.
     last: Flags,
     is_ended: bool,
 }
 
 impl<'a> Run<'a> {
-    /// A run that begins with this packet, which is cut to its length and whose IP header is sound.
-    /// `None` if nothing may be merged with it.
+    /// A run that begins with this packet, which is cut to its length and whose IP header is valid.
+    /// `None` if nothing may be merged with the packet.
     pub fn begin(packet: &'a [u8]) -> Option<Run<'a>> {
         let inner = Inner::of(packet).filter(|inner| inner.is_tcp && inner.len == packet.len())?;
         let is_v4 = packet.first()? >> 4 == 4;
@@ -49,7 +49,7 @@ impl<'a> Run<'a> {
         may_begin.then_some(run)
     }
 
-    /// How many packets it has.
+    /// The number of packets in the run.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -64,13 +64,13 @@ impl<'a> Run<'a> {
         self.inner.payload_at + self.payload_len
     }
 
-    /// Where the payload of each of its packets begins, and the transport header.
+    /// Where the transport header and the payload of each packet begin.
     pub fn inner(&self) -> Inner {
         self.inner
     }
 
-    /// If `packet`, cut to its length and with a sound IP header, is the next one of the run, take
-    /// it. The super-segment has at most `most` bytes.
+    /// Add `packet` to the run, if it is the next one; `false` if not. `packet` is cut to its
+    /// length and has a valid IP header. The super-segment may have at most `most` bytes.
     #[inline]
     pub fn take(&mut self, packet: &[u8], most: usize) -> bool {
         let (at, payload_at) = (self.inner.at, self.inner.payload_at);
@@ -101,7 +101,8 @@ impl<'a> Run<'a> {
         is_next
     }
 
-    /// Does a packet have the IP header that this run's next one would have if it were cut?
+    /// Does a packet have the IP header that the run's next packet would have if the super-segment
+    /// were cut?
     #[inline]
     fn has_next_ip(&self, packet: &[u8]) -> bool {
         let (old, new) = (self.first, packet);
@@ -119,8 +120,8 @@ impl<'a> Run<'a> {
             && old[12..ipv4::HEADER_LEN] == new[12..ipv4::HEADER_LEN]
     }
 
-    /// Write the super-segment's headers into `to`: its first [`Inner::payload_at`] bytes. The
-    /// checksum field gets the sum of the pseudo-header, and the device finishes it.
+    /// Write the super-segment's headers to the first [`Inner::payload_at`] bytes of `to`. The
+    /// checksum field gets the sum of the pseudo-header; the device finishes it.
     pub fn write_headers(&self, to: &mut [u8]) {
         let Some(headers) = to.get_mut(..self.inner.payload_at) else { return };
         headers.copy_from_slice(&self.first[..self.inner.payload_at]);

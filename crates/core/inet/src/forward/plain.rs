@@ -1,28 +1,28 @@
-//! Plain packets: those that a router forwards and that have nothing unusual. The functions return
-//! the header fields that the burst path of forwarding needs, or `None` for any other packet.
+//! Plain packets: packets to forward that have nothing unusual. The functions return the header
+//! fields that the burst path of forwarding needs, or `None` for any other packet.
 //!
-//! Called by: `stack/forward/burst.rs`. Packets that are refused here go through
-//! [`super::examine`], which has the reasons. A fragment is as plain as a whole packet: its headers
-//! change in the same way. RFC 1812 sections 5.2 and 5.3, RFC 8200 section 3.
+//! Called by: `stack/forward/burst.rs`. [`super::examine`] examines the packets that are refused
+//! here, and has the reasons. A fragment is as plain as a whole packet: its headers change in the
+//! same way. RFC 1812 sections 5.2 and 5.3, RFC 8200 section 3.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::checksum::Sum;
 use wire::{ipv4, ipv6};
 
-/// A packet of either version, by its addresses.
+/// The addresses and the length of a plain packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain<A> {
     /// Its source.
     pub src: A,
     /// Its destination.
     pub dst: A,
-    /// Bytes of the packet; what is behind them in a frame is padding.
+    /// Bytes of the packet. Any bytes after them in a frame are padding.
     pub len: usize,
 }
 
-/// An IPv4 packet without options, with a correct checksum and a hop left after this one, whose
-/// addresses both pass `may_cross_v4`.
+/// Parse an IPv4 packet that has no options, a correct checksum, a TTL of more than 1, and two
+/// addresses that pass `may_cross_v4`.
 #[inline(always)]
 pub fn plain_v4(packet: &[u8]) -> Option<Plain<Ipv4Addr>> {
     let b = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
@@ -40,8 +40,8 @@ pub fn plain_v4(packet: &[u8]) -> Option<Plain<Ipv4Addr>> {
     is_plain.then_some(Plain { src: Ipv4Addr::from_bits(src), dst: Ipv4Addr::from_bits(dst), len })
 }
 
-/// An IPv6 packet with a hop left after this one, between global or unique local addresses. A
-/// router does not read extension headers.
+/// Parse an IPv6 packet that has a hop limit of more than 1, between global or unique local
+/// addresses. A router does not read extension headers.
 #[inline(always)]
 pub fn plain_v6(packet: &[u8]) -> Option<Plain<Ipv6Addr>> {
     let b = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
@@ -59,8 +59,8 @@ pub fn plain_v6(packet: &[u8]) -> Option<Plain<Ipv6Addr>> {
     Some(Plain { src: Ipv6Addr::from(*src), dst: Ipv6Addr::from(*dst), len })
 }
 
-/// Any address but those of this network, loopback, link-local, multicast and 240.0.0.0/4; the
-/// general path may forward the last of these, except for the limited broadcast.
+/// Is this any address but those of this network, loopback, link-local, multicast and 240.0.0.0/4?
+/// The general path may forward to 240.0.0.0/4, except to the limited broadcast address.
 #[inline(always)]
 fn may_cross_v4(addr: u32) -> bool {
     let first = addr >> 24;
@@ -68,14 +68,15 @@ fn may_cross_v4(addr: u32) -> bool {
     first.wrapping_sub(1) < 223 && first != 127 && addr >> 16 != 0xa9fe
 }
 
-/// 2000::/3 or fc00::/7, by the first byte. The general path may forward others.
+/// Is this the first byte of an address in 2000::/3 or fc00::/7? The general path may forward
+/// others.
 #[inline(always)]
 fn may_cross_v6(first: u8) -> bool {
     first >> 5 == 1 || first & 0xfe == 0xfc
 }
 
-/// Change an IPv4 packet that [`plain_v4`] admitted, to pass it on: one hop less, and the checksum
-/// updated (RFC 1624).
+/// Prepare an IPv4 packet that [`plain_v4`] admitted to be sent on: decrement the TTL, and update
+/// the checksum (RFC 1624).
 /// RFC 1812 5.3.1-a.
 #[inline(always)]
 pub fn pass_v4(packet: &mut [u8]) {
@@ -88,7 +89,7 @@ pub fn pass_v4(packet: &mut [u8]) {
     b[11] = low;
 }
 
-/// Change an IPv6 packet that [`plain_v6`] admitted, to pass it on: one hop less.
+/// Prepare an IPv6 packet that [`plain_v6`] admitted to be sent on: decrement the hop limit.
 #[inline(always)]
 pub fn pass_v6(packet: &mut [u8]) {
     if let Some(hops) = packet.get_mut(7) {

@@ -1,6 +1,5 @@
-//! Super-segments on their way through a router: where their headers end, and the packets that they
-//! are cut into for a port that does not take them whole. Also the checksum that a sender left to
-//! its device.
+//! Forwarded super-segments: where their headers end, and how they are cut into packets for a port
+//! that does not take super-segments. Also the checksum that a sender has left to its device.
 //!
 //! Called by: `stack/forward/plain/offloads.rs`. A super-segment comes from another program or a
 //! virtual machine: every length is checked. RFC 9293 section 3.1, RFC 3168 section 6.1.2 (CWR),
@@ -19,13 +18,13 @@ const OFFSET_AT: usize = 12;
 const LENGTH_AT: usize = 4;
 
 /// The most packets that a super-segment is cut into: 64 KB in segments of 48 bytes, the smallest
-/// that Linux sends. A virtual machine could ask for 60,000 packets by one frame.
+/// that Linux sends. Without a limit a virtual machine could request 60,000 packets by one frame.
 pub const SEGMENTS_MAX: usize = 65_535 / 48;
 
 /// The TCP segment or UDP datagram in a whole packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// TCP, or else UDP.
+    /// The packet is TCP; `false`: UDP.
     pub is_tcp: bool,
     /// The offset of the transport header from the packet's first byte.
     pub at: usize,
@@ -36,7 +35,8 @@ pub struct Inner {
 }
 
 impl Inner {
-    /// `None` for a fragment, another protocol, and lengths that contradict each other.
+    /// Find the headers of a packet. `None` for a fragment, for another protocol, and if lengths
+    /// contradict each other.
     pub fn of(packet: &[u8]) -> Option<Inner> {
         let (protocol, at, len) = if packet.first()? >> 4 == 6 {
             let (header, rest) = packet.split_first_chunk::<{ ipv6::HEADER_LEN }>()?;
@@ -74,15 +74,15 @@ impl Inner {
         }
     }
 
-    /// Bytes of the longest packet on the wire, if its device cuts the payload every `size` bytes;
-    /// with `size` 0 it does not.
+    /// Bytes of the longest packet on the wire, if a device cuts the payload every `size` bytes. If
+    /// `size` is 0, the payload is not cut.
     pub fn longest(&self, size: u16) -> usize {
         let payload = self.len - self.payload_at;
         self.payload_at + if size == 0 { payload } else { payload.min(size.into()) }
     }
 
-    /// Is the payload at most [`SEGMENTS_MAX`] pieces of `size` bytes? `true` also if the payload
-    /// is not cut, with `size` 0.
+    /// Is the payload at most [`SEGMENTS_MAX`] pieces of `size` bytes? Also `true` if `size` is 0,
+    /// so that the payload is not cut.
     pub fn has_few_pieces(&self, size: u16) -> bool {
         size == 0 || (self.len - self.payload_at).div_ceil(size.into()) <= SEGMENTS_MAX
     }
@@ -96,7 +96,7 @@ impl Inner {
         }
     }
 
-    /// The checksum field of a segment that sums to `sum` with a zero field.
+    /// Write the checksum of a segment whose sum is `sum` while the checksum field is zero.
     fn put_checksum(&self, segment: &mut [u8], sum: Sum) {
         let (at, field) = match self.is_tcp {
             true => (tcp::CHECKSUM_OFFSET, sum.field()),
@@ -115,8 +115,8 @@ impl Inner {
     }
 }
 
-/// Write the TCP or UDP checksum of a whole packet whose sender left that to a device. Other
-/// packets have no checksum to finish.
+/// Write the TCP or UDP checksum of a whole packet whose sender left it to a device. Packets of
+/// other protocols have no checksum to finish.
 pub fn finish_checksum(packet: &mut [u8], ladder: Ladder) {
     let Some(inner) = Inner::of(packet) else { return };
     let pseudo = inner.pseudo(packet);
@@ -126,7 +126,7 @@ pub fn finish_checksum(packet: &mut [u8], ladder: Ladder) {
     inner.put_checksum(segment, sum);
 }
 
-/// A super-segment of TCP, or a super-datagram of UDP, that is cut.
+/// A super-segment of TCP, or a super-datagram of UDP, that is to be cut.
 #[derive(Clone, Copy, Debug)]
 pub struct SuperSegment<'a> {
     headers: &'a [u8],
@@ -138,9 +138,9 @@ pub struct SuperSegment<'a> {
 }
 
 impl<'a> SuperSegment<'a> {
-    /// The super-segment in `packet`, which its sender wants cut every `size` bytes of payload.
-    /// `None` if `size` is 0 or there are more than [`SEGMENTS_MAX`] pieces, and where
-    /// [`Inner::of`] gives `None`.
+    /// The super-segment in `packet`, which is to be cut every `size` bytes of payload. `None` if
+    /// `size` is 0, if there are more than [`SEGMENTS_MAX`] pieces, or if [`Inner::of`] returns
+    /// `None`.
     pub fn new(packet: &'a [u8], size: u16) -> Option<SuperSegment<'a>> {
         let inner = Inner::of(packet).filter(|inner| size > 0 && inner.has_few_pieces(size))?;
         let (headers, payload) = packet.get(..inner.len)?.split_at_checked(inner.payload_at)?;
@@ -148,7 +148,7 @@ impl<'a> SuperSegment<'a> {
         Some(SuperSegment { headers, payload, inner, size: size.into(), pseudo })
     }
 
-    /// How many packets it is cut into; at least 1.
+    /// The number of packets into which it is cut; at least 1.
     pub fn count(&self) -> usize {
         self.payload.len().div_ceil(self.size).max(1)
     }
@@ -189,8 +189,7 @@ impl<'a> SuperSegment<'a> {
         self.inner.put_checksum(transport, sum);
     }
 
-    /// Set the length, the identification and the checksum of an IP header with `len` bytes behind
-    /// it.
+    /// Set the length, the identification and the checksum of an IP header that `len` bytes follow.
     fn write_ip(&self, ip: &mut [u8], number: usize, len: u16) {
         if ip.first().is_some_and(|first| first >> 4 == 6) {
             let extensions = (ip.len() - ipv6::HEADER_LEN) as u16;
@@ -201,7 +200,8 @@ impl<'a> SuperSegment<'a> {
         ip[2..4].copy_from_slice(&total.to_be_bytes());
         let id = u16::from_be_bytes([ip[4], ip[5]]);
         // Identifications count up, as in Linux. If the sender sets DF and leaves the field 0, as
-        // our stack does (docs/decisions/0009-following.md), it stays 0: RFC 6864 section 4.1.
+        // our stack does (docs/decisions/0009-following.md), the field stays 0: RFC 6864 section
+        // 4.1.
         if id != 0 || ip[6] & 0x40 == 0 {
             let field = ip.get_mut(ipv4::ID_OFFSET..ipv4::ID_OFFSET + 2);
             let id = id.wrapping_add(number as u16).to_be_bytes();
@@ -212,7 +212,7 @@ impl<'a> SuperSegment<'a> {
         ip[ipv4::CHECKSUM_OFFSET..ipv4::CHECKSUM_OFFSET + 2].copy_from_slice(&field);
     }
 
-    /// Set sequence number and flags: the last piece alone has FIN and PSH, the first one CWR.
+    /// Set sequence number and flags: only the last piece has FIN and PSH, only the first has CWR.
     fn write_tcp(&self, tcp: &mut [u8], number: usize) {
         let ahead = number.wrapping_mul(self.size) as u32;
         if let Some(seq) = tcp.get_mut(tcp::SEQ_OFFSET..).and_then(|b| b.first_chunk_mut::<4>()) {

@@ -49,7 +49,7 @@ fn only_packets_between_hosts_of_different_links_are_admitted() {
         assert_eq!(examine(&v4(src, dst, &[], &data)), Err(why), "{src:?} {dst:?}");
     }
     for (src, dst) in [([240, 0, 0, 1], B), (A, [255, 255, 255, 254])] {
-        assert!(examine(&v4(src, dst, &[], &data)).is_ok(), "240/4 is unicast");
+        assert!(examine(&v4(src, dst, &[], &data)).is_ok(), "an address in 240/4 is refused");
     }
     let lsrr = [131, 7, 4, 10, 0, 0, 1, 0];
     assert_eq!(examine(&v4(A, B, &lsrr, &data)), Err(DropReason::Ipv4SourceRoute));
@@ -85,7 +85,7 @@ fn a_hop_is_taken_and_the_checksum_stays_right() {
         assert!(hop(&mut packet));
         assert_eq!(ipv4::Header::parse(&packet).expect("sound").ttl, left);
     }
-    assert!(!hop(&mut packet) && !hop(&mut packet), "none is left");
+    assert!(!hop(&mut packet) && !hop(&mut packet), "a hop is taken although none is left");
 }
 
 /// RFC 1812 5.2.6-a.
@@ -111,7 +111,7 @@ fn pieces_are_the_packet_again_and_options_are_copied_as_their_flag_says() {
         count += 1;
     }
     assert!(whole == data && count == 4);
-    // A piece of a piece: offsets add up, and it is not the last.
+    // A piece of a piece: offsets add up, and it is not the last piece.
     let mut middle = packet.clone();
     let h = ipv4::Header::parse(&packet).expect("sound");
     assert!(ipv4::Header { fragment_offset: 80, more_fragments: true, ..h }.emit(&mut middle));

@@ -1,50 +1,50 @@
 //! One incomplete datagram: its fragments in order, without overlaps.
 //!
-//! Called by: `table.rs`. Fragments that contradict each other condemn the datagram: it holds
-//! nothing any more, and takes nothing until its time is up (RFC 5722 section 4).
+//! Called by: `table.rs`. Fragments that contradict each other condemn the datagram: its fragments
+//! are dropped, and it accepts no more until its time is up (RFC 5722 section 4).
 
 use base::{DropReason, Instant};
 use mbuf::Mbuf;
 
 use crate::ip_input::Part;
 
-/// Bytes of an mbuf's header, which are charged with its buffer.
+/// Bytes of an mbuf's header, which are charged together with its buffer.
 const HEADER: usize = 64;
 
-/// Fragments that a new list has room for: 8 KB at an MTU of 1500 is six.
+/// Room for fragments in a new list. A datagram of 8 KB at an MTU of 1500 has six.
 const USUAL: usize = 8;
 
 /// The fragments of one datagram that have arrived.
 #[derive(Debug)]
 pub struct Datagram {
-    /// Counts up by datagram: lower is older.
+    /// A number that counts up with every datagram: a lower number is older.
     pub(super) serial: u64,
     pub(super) expires: Instant,
-    /// By offset; no two overlap.
+    /// The fragments, by offset. No two overlap.
     pub(super) pieces: Vec<Piece>,
     /// Bytes of buffers held.
     pub(super) cost: usize,
     /// Bytes of data in `pieces`.
     data_len: u32,
-    /// Bytes of data in all, known from the last fragment.
+    /// Bytes of data of the whole datagram, once the last fragment has arrived.
     total: Option<u32>,
-    /// Bit n: a fragment had n in its ECN field.
+    /// Bit n is set if a fragment had n in its ECN field.
     ecn_seen: u8,
-    /// The datagram takes nothing any more.
+    /// The datagram accepts no more fragments.
     pub(super) is_condemned: bool,
 }
 
 /// A fragment: `m` begins with its IP header and ends with its data.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Its data is `begin..end` of the datagram's.
+    /// The data of the fragment is `begin..end` of the datagram's data.
     pub(super) begin: u32,
     end: u32,
     /// Offset of its data in `m`.
     pub(super) data_at: u32,
-    /// Not the last.
+    /// It is not the last fragment.
     pub(super) more: bool,
-    /// Bytes of memory that it keeps from others.
+    /// Bytes of memory that the fragment holds.
     pub(super) cost: usize,
     pub(super) m: Mbuf,
 }
@@ -62,17 +62,18 @@ impl Piece {
     }
 }
 
-/// Why a fragment was not taken.
+/// Why a fragment was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The fragment is held already; the others stay.
+    /// The fragment is held already; the held fragments stay.
     Duplicate,
     /// The whole datagram is to be dropped.
     Datagram(DropReason),
 }
 
 impl Datagram {
-    /// A datagram without fragments; `pieces` is an empty list, perhaps of an earlier datagram.
+    /// A datagram without fragments. `pieces` is an empty list, possibly one that an earlier
+    /// datagram used.
     pub(super) fn new(serial: u64, expires: Instant, mut pieces: Vec<Piece>) -> Datagram {
         pieces.reserve(USUAL);
         Datagram {
@@ -87,12 +88,12 @@ impl Datagram {
         }
     }
 
-    /// Take a fragment with ECN field `ecn`, if there are fewer than `most`; `true`: the datagram
-    /// is complete.
+    /// Add a fragment with ECN field `ecn`, if there are fewer than `most`. Returns `true` if the
+    /// datagram is complete.
     #[inline(always)]
     pub(super) fn insert(&mut self, piece: Piece, ecn: u8, most: usize) -> Result<bool, Fault> {
         let (begin, end) = (piece.begin, piece.end);
-        // Most arrive in order: behind all others.
+        // Most fragments arrive in order, after all others.
         let at = match self.pieces.last() {
             Some(last) if last.begin >= begin => self.pieces.partition_point(|p| p.begin < begin),
             _ => self.pieces.len(),
@@ -108,15 +109,15 @@ impl Datagram {
         if before.is_some_and(|p| p.end > begin) || next.is_some_and(|p| p.begin < end) {
             return Err(Fault::Datagram(DropReason::FragmentOverlap));
         }
-        // Nothing may be behind the last fragment, and there is but one.
+        // No data may lie after the last fragment, and there is only one last fragment.
         let contradicts = match (self.total, piece.more) {
             (Some(total), true) => end >= total,
             (Some(_), false) => true,
             (None, true) => false,
             (None, false) => next.is_some(),
         };
-        // RFC 3168 section 5.3: a mark must not be lost, and a datagram whose sender does not use
-        // ECN must not get one.
+        // RFC 3168 section 5.3: a CE mark must not be lost, and a datagram whose sender does not
+        // use ECN must not get one.
         let ecn_seen = self.ecn_seen | 1 << (ecn & 3);
         if contradicts || ecn_seen & 0b1001 == 0b1001 {
             return Err(Fault::Datagram(DropReason::FragmentContradiction));
@@ -138,7 +139,7 @@ impl Datagram {
         Ok(Some(self.data_len) == self.total)
     }
 
-    /// Drop all fragments and take no more; returns how many were dropped.
+    /// Drop all fragments and accept no more; returns how many were dropped.
     pub(super) fn condemn(&mut self) -> u64 {
         let count = self.pieces.len() as u64;
         self.pieces = Vec::new();
@@ -147,22 +148,22 @@ impl Datagram {
         count
     }
 
-    /// Fragments held.
+    /// The number of fragments held.
     pub fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Is none held?
+    /// Are no fragments held?
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Bytes of data, once all are there.
+    /// Bytes of data of the whole datagram, once all fragments have arrived.
     pub(super) fn data_len(&self) -> usize {
         self.data_len as usize
     }
 
-    /// Did a fragment have the mark congestion experienced?
+    /// Did a fragment have a CE mark?
     pub(super) fn is_ce(&self) -> bool {
         self.ecn_seen & 0b1000 != 0
     }

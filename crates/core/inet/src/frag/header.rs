@@ -22,9 +22,9 @@ pub struct FragmentHeader {
     bytes: [u8; LEN_MAX],
     link_len: u8,
     len: u8,
-    /// The datagram's protocol, which a fragment header names.
+    /// The datagram's protocol, for the next-header field of a fragment header.
     protocol: u8,
-    /// Source and destination; over IPv4 the protocol is in the place of the ports.
+    /// Source and destination. For IPv4 the protocol is in the place of the ports.
     flow: FlowKey,
     id: u32,
     /// The sum of the IPv4 header without the fields that differ between fragments.
@@ -32,8 +32,8 @@ pub struct FragmentHeader {
 }
 
 impl FragmentHeader {
-    /// The header for a datagram that would leave whole with the headers of `template`. `None` as
-    /// for [`FragmentHeader::new`].
+    /// The headers for the fragments of a datagram that would leave with the headers of `template`
+    /// if it were not fragmented. `None` as for [`FragmentHeader::new`].
     #[inline(always)]
     pub fn of(template: &HeaderTemplate) -> Option<FragmentHeader> {
         let Some((headers, sum)) = template.ethernet_v4() else {
@@ -42,7 +42,7 @@ impl FragmentHeader {
         let mut bytes = [0; LEN_MAX];
         bytes[..ETHERNET_V4].copy_from_slice(headers);
         let ip = bytes[ether::HEADER_LEN..].first_chunk_mut::<{ ipv4::HEADER_LEN }>()?;
-        // Clears don't-fragment, the only bit of identification and flags that is set.
+        // Clears don't-fragment, the only bit that is set in identification and flags.
         ip[6] = 0;
         let (protocol, addrs) = (ip[9], *ip.last_chunk::<8>()?);
         let flow = V4Addrs(u64::from_ne_bytes(addrs)).key(protocol.into());
@@ -51,8 +51,8 @@ impl FragmentHeader {
         Some(FragmentHeader { bytes, link_len, len, protocol, flow, id: 0, fixed_sum })
     }
 
-    /// The header for a datagram with these headers, link header first, without options or
-    /// extension headers. `None` for other headers.
+    /// The headers for the fragments of a datagram with these headers, link header first, which
+    /// have no options or extension headers. `None` for other headers.
     pub fn new(headers: &[u8], link_len: usize) -> Option<FragmentHeader> {
         let ip = headers.get(link_len..)?;
         let mut bytes = [0; LEN_MAX];
@@ -84,19 +84,19 @@ impl FragmentHeader {
         })
     }
 
-    /// The flow that has identifications of its own: source and destination; over IPv4 with the
-    /// protocol in the place of the ports.
+    /// The key of the datagram's identifications: source and destination, and for IPv4 the protocol
+    /// in the place of the ports.
     #[inline]
     pub fn flow(&self) -> FlowKey {
         self.flow
     }
 
-    /// Where the datagram comes from.
+    /// The source of the datagram.
     pub fn src(&self) -> IpAddr {
         self.flow.remote().ip()
     }
 
-    /// Where the datagram goes.
+    /// The destination of the datagram.
     #[inline]
     pub fn dst(&self) -> IpAddr {
         self.flow.local().ip()
@@ -113,16 +113,17 @@ impl FragmentHeader {
         self.len.into()
     }
 
-    /// Bytes of data in each fragment but the last, so that packets have `mtu` bytes at most: a
-    /// multiple of 8.
+    /// Bytes of data in each fragment but the last, a multiple of 8, so that packets have at most
+    /// `mtu` bytes.
     pub fn data_max(&self, mtu: Mtu) -> usize {
         // Never 0, even with the smallest MTU.
         (mtu.bytes() - usize::from(self.len - self.link_len)) & !7
     }
 
-    /// Write link header, IP header and, for IPv6, fragment header for `data_len` bytes of data at
-    /// `begin`, a multiple of 8, to the start of `into`; `more`: others come behind.
-    /// `false`, with nothing of use written, if `into` is shorter or a field cannot hold its value.
+    /// Write link header, IP header and, for IPv6, fragment header to the start of `into`. They are
+    /// for `data_len` bytes of data at offset `begin`, a multiple of 8; `more`: further fragments
+    /// follow. `false`, with nothing useful written, if `into` is too short or a field cannot hold
+    /// its value.
     #[inline(always)]
     pub fn write(&self, into: &mut [u8], begin: usize, data_len: usize, more: bool) -> bool {
         let (len, link_len) = (usize::from(self.len), usize::from(self.link_len));
@@ -144,7 +145,7 @@ impl FragmentHeader {
             return fragment.emit(&mut ip[ipv6::HEADER_LEN..]);
         }
         let Ok(length) = u16::try_from(ipv4::HEADER_LEN + data_len) else { return false };
-        // Don't-fragment is off: a router may cut the fragment further.
+        // Don't-fragment is off: a router may fragment the fragment further.
         let field = fragment_offset >> 3 | if more { 0x2000 } else { 0 };
         let own = [length, self.id as u16, field];
         let sum = own.iter().fold(self.fixed_sum, |sum, &word| sum.plus(Sum::of_be16(word)));

@@ -1,7 +1,7 @@
-//! A complete datagram from its fragments: the headers of the first, the data of all.
+//! Joins the fragments of a complete datagram: the headers of the first one, and the data of all.
 //!
-//! Called by: `stack/frag.rs`, whose receive path then takes the packet as if it had come whole.
-//! RFC 791 section 3.2, RFC 8200 section 4.5.
+//! Called by: `stack/frag.rs`, whose receive path then processes the packet as if it had arrived
+//! unfragmented.
 
 use base::DropReason;
 use mbuf::{Flags, Mbuf, Pool};
@@ -11,25 +11,26 @@ use wire::{ipv4, ipv6, protocol};
 use super::Fragments;
 use super::datagram::Datagram;
 
-/// A datagram that was put together.
+/// A datagram that was joined from its fragments.
 #[derive(Debug)]
 pub struct Joined {
-    /// From its IP header on.
+    /// The packet, from its IP header on.
     pub packet: Mbuf,
-    /// Where the data of the fragments begins in it.
+    /// Where the joined data begins in the packet.
     pub data_at: u32,
     /// The sum of that data.
     pub data_sum: Sum,
 }
 
 impl Fragments {
-    /// The packet: its IP header, without fragment header, and the data, copied and summed in one
-    /// pass; in the buffer of the first fragment if the others fit behind it. Its flags say nothing
-    /// about checksums; it counts as a link-level broadcast if one of its fragments was one.
+    /// Returns the whole packet: its IP header, without fragment header, and the data, which is
+    /// copied and summed in one pass. It is in the buffer of the first fragment if the data of the
+    /// others fits there. No checksum flags are set; it counts as sent to a broadcast or multicast
+    /// MAC address if one of its fragments was.
     ///
     /// # Errors
-    /// [`DropReason::MbufExhausted`]; [`DropReason::FragmentTooBig`] if the first fragment's
-    /// headers make it longer than a length field can say.
+    /// [`DropReason::MbufExhausted`]; [`DropReason::FragmentTooBig`] if the headers of the first
+    /// fragment make the packet longer than its length field can express.
     ///
     /// RFC 8200 4.5-b.
     #[inline]
@@ -52,8 +53,8 @@ impl Fragments {
 }
 
 impl Datagram {
-    /// Append the data of the others to the first fragment, which leaves the list; `None`, and
-    /// nothing is changed, if its buffer has no room for them.
+    /// Append the data of the other fragments to the first one, which leaves the list. `None`, and
+    /// nothing has changed, if its buffer has no room for them.
     fn appended(&mut self, ladder: Ladder) -> Option<Joined> {
         let data_len = self.data_len();
         let (first, others) = self.pieces.split_first_mut()?;
@@ -68,20 +69,21 @@ impl Datagram {
         let mut sum = ladder.sum(first.data());
         for piece in others {
             let data = piece.data();
-            // There is room, and all but the last have a multiple of eight bytes.
+            // There is room, and all but the last fragment have a multiple of eight bytes.
             sum = sum.plus(first.m.put(data.len(), |to| ladder.copy_sum(data, to))?);
         }
         let (is_ce, to_group) = (self.is_ce(), self.came_to_group());
         let mut m = self.pieces.swap_remove(0).m;
         repair_v4(m.headers_mut(headers_len)?, length, is_ce);
-        // Flags that the device or the sender set for the fragment do not hold for the datagram.
+        // Flags that the device or the sender set for the first fragment do not hold for the
+        // datagram.
         m.clear(!Flags::LINK_GROUP & !Flags::PUSH);
         m.set(if to_group { Flags::LINK_GROUP } else { 0 });
         m.set_segment_size(0);
         Some(Joined { packet: m, data_at: headers_len as u32, data_sum: sum })
     }
 
-    /// Was one of the fragments a link-level broadcast?
+    /// Was one of the fragments sent to a broadcast or multicast MAC address?
     fn came_to_group(&self) -> bool {
         self.pieces.iter().any(|piece| piece.m.has(Flags::LINK_GROUP))
     }
@@ -100,7 +102,8 @@ impl Datagram {
         let length = counted + self.data_len();
         let length = u16::try_from(length).map_err(|_| DropReason::FragmentTooBig)?;
         let mut m = pool.alloc(kept + self.data_len()).ok_or(DropReason::MbufExhausted)?;
-        // Into the headroom, if they fit: data that begins on a cache line is copied faster.
+        // The headers go into the headroom, if they fit: data that begins on a cache line is copied
+        // faster.
         let is_in_front = kept <= m.headroom();
         if !is_in_front {
             m.append(&headers[..kept]);
@@ -109,7 +112,7 @@ impl Datagram {
         for piece in &self.pieces {
             let data = piece.data();
             let part = m.put(data.len(), |to| ladder.copy_sum(data, to));
-            // All but the last have a multiple of eight bytes.
+            // All but the last fragment have a multiple of eight bytes.
             sum = sum.plus(part.ok_or(DropReason::MbufExhausted)?);
         }
         if is_in_front {
@@ -130,7 +133,7 @@ impl Datagram {
     }
 }
 
-/// The header of a whole datagram of `length` bytes.
+/// Turn the header of the first fragment into that of a datagram of `length` bytes.
 fn repair_v4(header: &mut [u8], length: u16, is_ce: bool) {
     let Some((b, options)) = header.split_first_chunk_mut::<{ ipv4::HEADER_LEN }>() else { return };
     b[1] |= if is_ce { 3 } else { 0 };
@@ -142,8 +145,8 @@ fn repair_v4(header: &mut [u8], length: u16, is_ce: bool) {
     b[10..12].copy_from_slice(&field);
 }
 
-/// The header of a whole datagram of `length` bytes; the field that named the fragment header now
-/// names the header behind it.
+/// Turn the headers of the first fragment into those of a datagram of `length` bytes. The field
+/// that named the fragment header then names the header that follows it.
 fn repair_v6(headers: &mut [u8], fragment: &[u8], length: u16, is_ce: bool) {
     let next = fragment.first().copied().unwrap_or(protocol::NO_NEXT);
     let Some((b, extensions)) = headers.split_first_chunk_mut::<{ ipv6::HEADER_LEN }>() else {

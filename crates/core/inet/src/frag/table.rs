@@ -1,9 +1,9 @@
 //! All incomplete datagrams of a stack, by source and by age, within limits.
 //!
 //! Called by: `stack/frag.rs`. Strangers choose the keys, so everything is in ordered trees. At a
-//! limit the oldest datagram is evicted; at a limit for one source, the oldest of that source. The
-//! newest datagram stays outside of the trees: a datagram whose fragments arrive one behind the
-//! other, as they nearly always do, never enters the trees.
+//! limit the oldest datagram is evicted; at a limit for one source, the oldest one of that source.
+//! The newest datagram is outside of the trees: a datagram whose fragments arrive back to back, as
+//! they nearly always do, never enters the trees.
 
 use core::net::{IpAddr, Ipv6Addr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +17,8 @@ use crate::Ip;
 use crate::flow::{Addrs, FlowKey};
 use crate::ip_input::Part;
 
-/// The fields that the fragments of a datagram have in common; the protocol is not among them in
-/// IPv6 (RFC 8200 section 4.5). Fragments that arrive by different ports belong to different
-/// datagrams.
+/// The fields that all fragments of a datagram share. In IPv6 the protocol is not one of them (RFC
+/// 8200 section 4.5). Fragments that arrive by different ports belong to different datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The addresses, and the identification in the place of the ports.
@@ -29,15 +28,15 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a fragment that came by this port.
+    /// The key of a fragment that came by the port `port`.
     #[inline(always)]
     pub fn of<A: Addrs>(ip: &Ip<A>, part: &Part, port: u16) -> Key {
         let flow = ip.flow(part.id);
         Key { flow, protocol: if flow.is_v4() { ip.protocol } else { 0 }, port }
     }
 
-    /// The source that a limit is for: in IPv6 the 64-bit network, because a host can have any
-    /// address of it.
+    /// The source for which limits count: in IPv6 the 64-bit network, because a host can have any
+    /// address in it.
     fn source(&self) -> IpAddr {
         match self.flow.remote().ip() {
             IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() >> 64 << 64)),
@@ -46,7 +45,7 @@ impl Key {
     }
 }
 
-/// The share of a source in the table.
+/// What one source has in the table.
 #[derive(Debug, Default)]
 struct Used {
     bytes: usize,
@@ -66,15 +65,15 @@ pub struct Fragments {
     /// Bytes of buffers held, those of `newest` included.
     bytes: usize,
     next_serial: u64,
-    /// The empty list of a completed datagram, to be used for the next one.
+    /// The empty list of a completed datagram, which is used for the next one.
     spare: Vec<Piece>,
 }
 
-/// Room in a list that is kept.
+/// A list with at most this capacity is kept.
 const SPARE_MAX: usize = 64;
 
 impl Fragments {
-    /// Datagrams, including dropped ones, which hold nothing.
+    /// The number of datagrams, including dropped ones, which hold no fragments.
     pub fn len(&self) -> usize {
         self.datagrams.len() + usize::from(self.newest.is_some())
     }
@@ -95,7 +94,7 @@ impl Fragments {
         self.datagrams.values().chain(newest).map(Datagram::len).sum()
     }
 
-    /// Sources with a datagram.
+    /// Number of sources with a datagram.
     pub fn sources(&self) -> usize {
         let newest = self.newest.as_ref().map(|(key, _)| key.source());
         let is_only = newest.is_some_and(|source| !self.sources.contains_key(&source));
@@ -115,12 +114,12 @@ impl Fragments {
         self.newest.as_ref().is_some_and(|(newest, _)| newest == key)
     }
 
-    /// Take a fragment of a datagram; `m` begins with its IP header and ends with its data. `Some`:
-    /// the datagram is complete. Fragments that are dropped with it are counted in `drops`; the
-    /// caller counts this one.
+    /// Add a fragment of a datagram. `m` begins with its IP header and ends with its data. Returns
+    /// `Some` if the datagram is complete. Fragments that are dropped together with this one are
+    /// counted in `drops`; the caller counts this one.
     ///
     /// # Errors
-    /// The fragment was not taken.
+    /// The reason why the fragment was not accepted.
     pub fn insert<A: Addrs>(
         &mut self,
         key: Key,
@@ -190,7 +189,7 @@ impl Fragments {
         }
     }
 
-    /// The newest datagram gets its place in the trees.
+    /// Move the newest datagram into the trees.
     #[inline(always)]
     fn settle(&mut self) {
         if let Some((key, datagram)) = self.newest.take() {
@@ -207,8 +206,8 @@ impl Fragments {
         self.datagrams.insert(key, datagram);
     }
 
-    /// An entry for a new datagram, in the place of the oldest if need be; `false` if the limits
-    /// admit none at all.
+    /// Make an entry for a new datagram, if need be in the place of the oldest one. `false` if the
+    /// limits do not admit any.
     fn add(&mut self, key: Key, now: Instant, budget: &mut Budget, drops: &mut Drops) -> bool {
         self.settle();
         let most = budget.of(Limit::FragmentDatagrams);
@@ -245,11 +244,11 @@ impl Fragments {
         true
     }
 
-    /// Make room for `cost` more bytes of `key`: older datagrams are evicted and, if that is not
-    /// enough, this one; then `false`.
+    /// Make room for `cost` more bytes of `key`: evict older datagrams and, if that is not enough,
+    /// this one. Returns `false` if this one was evicted.
     #[inline(always)]
     fn make_room(&mut self, key: Key, cost: usize, budget: &mut Budget, drops: &mut Drops) -> bool {
-        // A source never has more than the total, so this test is enough.
+        // A source never has more bytes than the table, so this test is enough.
         let bytes = self.bytes + cost;
         let fits = bytes <= budget.of(Limit::FragmentBytes)
             && bytes <= budget.of(Limit::FragmentBytesPerSource);
@@ -297,7 +296,8 @@ impl Fragments {
         }
     }
 
-    /// Drop a datagram; `false` if there is none. The newest is settled.
+    /// Drop a datagram; `false` if there is none with this number. The newest datagram must be in
+    /// the trees.
     fn evict(&mut self, serial: Option<u64>, drops: &mut Drops) -> bool {
         let key = serial.and_then(|serial| self.order.get(&serial).copied());
         let Some(datagram) = key.and_then(|key| self.remove(&key)) else { return false };
@@ -337,8 +337,8 @@ impl Fragments {
         }
     }
 
-    /// Take out the oldest datagram whose time is up at `now`, its fragments counted; `None` if
-    /// there is none.
+    /// Remove and return the oldest datagram whose time is up at `now`; its fragments are counted
+    /// in `drops`. `None` if there is none.
     pub fn expire(&mut self, now: Instant, drops: &mut Drops) -> Option<Expired> {
         if self.order.is_empty() {
             self.settle();

@@ -1,5 +1,5 @@
-//! Reassembly by itself: any partition in any order, forged fragments, limits, and the account of
-//! every fragment.
+//! Reassembly without a stack: any partition in any order, forged fragments, limits, and the
+//! account of every fragment.
 
 mod limits;
 mod partitions;
@@ -19,7 +19,7 @@ use crate::ip_output::Fields;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
-/// A fragment to be: its place, whether others follow, and its data.
+/// A fragment to make: where it begins, whether others follow, and its data.
 #[derive(Clone, Debug)]
 struct Cut {
     begin: usize,
@@ -27,12 +27,12 @@ struct Cut {
     data: Vec<u8>,
 }
 
-/// A datagram's data: a UDP header's worth of bytes and more, no two stretches of which are alike.
+/// A datagram's data: at least a UDP header. No two parts of it are equal.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-/// `data` cut at these places.
+/// Fragments of `data`, which is cut at these places.
 fn cut_at(data: &[u8], places: &[usize]) -> Vec<Cut> {
     let ends: Vec<usize> = places.iter().copied().chain([data.len()]).collect();
     let begins = [0].into_iter().chain(places.iter().copied());
@@ -48,7 +48,8 @@ fn template(src: &str, dst: &str) -> HeaderTemplate {
     HeaderTemplate::new(LinkKind::Ip, MacAddr::default(), MacAddr::default(), &fields)
 }
 
-/// The fast path for IPv4 on Ethernet and the one that parses agree, also if the TOS is set later.
+/// The fast path for IPv4 on Ethernet and the path that parses the headers agree, even if the TOS
+/// is set later.
 #[test]
 fn fragments_headers_of_a_template_are_those_of_its_bytes() {
     let ends = [("192.0.2.2", "192.0.2.1"), ("2001:db8::2", "2001:db8::1")];
@@ -113,7 +114,7 @@ impl Host {
         }
     }
 
-    /// Give a packet that is a fragment; returns the datagram if it is complete.
+    /// Give the host a packet that is a fragment; returns the datagram if it is complete.
     fn give(
         &mut self,
         packet: &[u8],
@@ -144,7 +145,11 @@ impl Host {
                 let joined = joined.expect("memory");
                 let bytes = joined.packet.as_slice();
                 let sum = Ladder::Byte.sum(&bytes[joined.data_at as usize..]);
-                assert_eq!(joined.data_sum.field(), sum.field(), "the sum of its data");
+                assert_eq!(
+                    joined.data_sum.field(),
+                    sum.field(),
+                    "the sum is not that of the datagram's data"
+                );
                 let flags = [Flags::CSUM_VERIFIED, Flags::VLAN, Flags::LINK_GROUP];
                 let has_any = flags.iter().any(|&flag| joined.packet.has(flag));
                 assert!(!has_any && joined.packet.segment_size() == 0);
@@ -159,19 +164,22 @@ impl Host {
         outcome
     }
 
-    /// Every fragment is in a datagram, dropped for one reason, or held; the memory in use is that
-    /// of the held ones, within the limits.
+    /// Check that every fragment is in a datagram, was dropped for one reason, or is held. The
+    /// memory in use is that of the held fragments, and within the limits.
     fn settle(&mut self) {
         let held = self.frags.held();
         assert_eq!(self.given, self.joined + self.drops.total() + held as u64);
         assert_eq!(self.pool.outstanding(), held);
         let sum: usize = self.frags.bytes();
         assert!(sum <= self.budget.of(base::Limit::FragmentBytes));
-        assert!(sum >= held * 2_048 && (sum == 0) == (held == 0), "{sum} bytes for {held}");
+        assert!(
+            sum >= held * 2_048 && (sum == 0) == (held == 0),
+            "{sum} bytes are charged for {held} held fragments"
+        );
     }
 }
 
-/// The data of a datagram that was joined, whose headers say nothing of fragments.
+/// The data of a joined datagram, whose headers must not be those of a fragment.
 fn data_of(datagram: &[u8]) -> Vec<u8> {
     if datagram[0] >> 4 == 4 {
         let (ip, part) = ipv4_any(datagram).expect("a header with its checksum");

@@ -1,5 +1,5 @@
-//! Decides which messages of IGMP and MLD are believed: only those from this link. Routers forward
-//! none, and a message that a remote host sent must not make us answer.
+//! Decides which IGMP and MLD messages are accepted: only those from this link. Routers do not
+//! forward these messages, and a message that a remote host sent must not make us answer.
 //!
 //! Called by: `stack/groups`. RFC 3376 sections 4.1 and 9, RFC 3810 sections 6.2 and 10.
 
@@ -10,7 +10,7 @@ use wire::group::{Message, Version};
 
 use crate::ip_input::is_martian_source;
 
-/// The packet that a message came in.
+/// The packet in which a message arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
     /// Its source.
@@ -21,7 +21,7 @@ pub struct Arrived {
     pub router_alert: bool,
 }
 
-/// Parse an IGMP message, the whole IP payload.
+/// Parse an IGMP message. `message` is the whole IP payload.
 /// RFC 3376 9.1-a, 9.1-b.
 ///
 /// # Errors
@@ -33,8 +33,8 @@ pub fn igmp<'m>(message: &'m [u8], arrived: &Arrived) -> Result<Message<'m>, Dro
         Message::Report(version, _) => *version,
         Message::Leave(_) | Message::Records(_) => return Err(DropReason::GroupUnhandled),
     };
-    // A switch that queries in place of a router may have no address (RFC 4541 section 2.1.1), and
-    // a host may not have one yet.
+    // A switch that queries instead of a router may have no address (RFC 4541 section 2.1.1), and a
+    // host may not have one yet.
     let from_host = arrived.src.is_unspecified() || !is_martian_source(arrived.src);
     let alerts = arrived.router_alert || version == Version::V1;
     match arrived.ttl == 1 && from_host && alerts {
@@ -43,11 +43,11 @@ pub fn igmp<'m>(message: &'m [u8], arrived: &Arrived) -> Result<Message<'m>, Dro
     }
 }
 
-/// Parse an MLD message, a whole ICMPv6 message whose checksum is right.
+/// Parse an MLD message. `message` is a whole ICMPv6 message with a correct checksum.
 /// RFC 3810 6.2-a, 5.1.14-a.
 ///
 /// # Errors
-/// As [`igmp`].
+/// Those of [`igmp`].
 pub fn mld<'m>(message: &'m [u8], arrived: &Arrived) -> Result<Message<'m>, DropReason> {
     let message = wire::mld::parse(message)?;
     if matches!(message, Message::Leave(_) | Message::Records(_)) {

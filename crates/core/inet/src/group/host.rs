@@ -1,5 +1,5 @@
-//! The host's side of IGMP, or of MLD, on one port: what the port receives, what the host reports
-//! to routers, and when. `heard` handles messages of others.
+//! The host's side of IGMP or MLD on one port: what the port receives, what the host reports to
+//! routers, and when. `heard.rs` handles messages from others.
 //!
 //! Called by: `stack/groups`, which passes the time and sends the messages. Both protocols have the
 //! same state machine (RFC 3810 section 1). RFC 3376 sections 5 and 7.2, RFC 3810 sections 6 and
@@ -17,13 +17,13 @@ use wire::group::{RecordKind, Version};
 use super::output::{self, Message, Out, Record};
 use super::{Changes, Filter, Mode, is_reported};
 
-/// Robustness variable and query interval until a querier says others (RFC 3376 sections 8.1 and
-/// 8.2).
+/// Robustness variable and query interval until a querier announces others (RFC 3376 sections 8.1
+/// and 8.2).
 const ROBUSTNESS: u8 = 2;
 const QUERY_INTERVAL: Duration = Duration::from_secs(125);
 /// The longest time between the reports of a change (RFC 3376 section 8.11, RFC 3810 section 9.11).
 const UNSOLICITED_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval of the older versions (RFC 2236 section 8.10).
+/// The same time in the older versions (RFC 2236 section 8.10).
 const UNSOLICITED_INTERVAL_OLDER: Duration = Duration::from_secs(10);
 
 /// The groups of one port and IP version.
@@ -34,7 +34,8 @@ pub struct Host {
     groups: BTreeMap<IpAddr, Group>,
     robustness: u8,
     query_interval: Duration,
-    /// A querier of IGMPv1, or of IGMPv2 or MLDv1, is assumed to be there until this time.
+    /// Until when a querier of IGMPv1 is assumed to be on the link; `v2_until`: one of IGMPv2 or
+    /// MLDv1.
     v1_until: Instant,
     v2_until: Instant,
     speaks: Version,
@@ -48,17 +49,17 @@ pub struct Host {
 struct Group {
     filter: Filter,
     changes: Changes,
-    /// When the next report of changes is due; in older versions, the next unsolicited report or
-    /// leave.
+    /// When the next report of changes is due. In older versions: when the next unsolicited report
+    /// or leave message is due.
     changes_at: Instant,
-    /// Unsolicited reports left, in older versions.
+    /// Unsolicited reports still to be sent, in older versions.
     repeats: u8,
-    /// This host was the last member on the link to report: it sends a leave message (RFC 2236
+    /// This host was the last member on the link to report, so it sends a leave message (RFC 2236
     /// section 3).
     was_last: bool,
     /// When the answer to a query about this group is due.
     answer_at: Instant,
-    /// The sources of that query; none: all.
+    /// The sources that the query names; empty: all sources.
     asked: BTreeSet<IpAddr>,
 }
 
@@ -75,7 +76,7 @@ impl Group {
         }
     }
 
-    /// Stop the timers: those of one version mean nothing in another.
+    /// Stop the timers. Timers of one version have no meaning in another version.
     fn cancel(&mut self) {
         self.changes = Changes::default();
         (self.changes_at, self.answer_at) = (Instant::NEVER, Instant::NEVER);
@@ -87,7 +88,7 @@ impl Group {
         self.filter.is_nothing() && self.changes_at == Instant::NEVER
     }
 
-    /// The answer to the query that is due; `None` if there is nothing to say.
+    /// The answer to the query whose answer is due; `None` if there is nothing to report.
     /// RFC 3376 5.2-b, RFC 3810 6.3-b.
     fn answer(&mut self, group: IpAddr) -> Option<Record> {
         let (filter, asked) = (&self.filter, core::mem::take(&mut self.asked));
@@ -116,15 +117,16 @@ fn current_state(group: IpAddr, filter: &Filter) -> Record {
 pub struct GroupRow {
     /// The group.
     pub group: IpAddr,
-    /// The sources that the port takes.
+    /// The sources from which the port receives the group.
     pub filter: Filter,
-    /// When the next message about it is due, if nothing else happens; NEVER for not at all.
+    /// When the next message about the group is due, if nothing else happens; [`Instant::NEVER`] if
+    /// none is.
     pub report_at: Instant,
 }
 
 impl Host {
     /// A host without groups. Delays are drawn with `secret`; each `salt` (the port) gives another
-    /// series.
+    /// series of delays.
     pub fn new(version: IpVersion, secret: KeyedHash, salt: u64) -> Host {
         Host {
             version,
@@ -163,7 +165,7 @@ impl Host {
         self.groups.is_empty()
     }
 
-    /// The version in use, by IGMP's numbers.
+    /// The version in use, by the numbers of IGMP.
     pub fn speaks(&self, now: Instant) -> Version {
         match self.version {
             IpVersion::V4 if now < self.v1_until => Version::V1,
@@ -181,7 +183,7 @@ impl Host {
         })
     }
 
-    /// From now on the port receives the sources of `group` that `filter` takes. RFC 3376 5.1-a,
+    /// From now on the port receives `group` from the sources that `filter` admits. RFC 3376 5.1-a,
     /// RFC 3810 6.1-a.
     pub fn set(&mut self, group: IpAddr, filter: Filter, now: Instant) {
         self.choose_version(now);
@@ -207,8 +209,8 @@ impl Host {
         self.look_ahead();
     }
 
-    /// The port is on another link, whose routers know none of its groups: all are reported as if
-    /// they were joined at `now`.
+    /// The port is on another link, whose routers have no reports of its groups: report all groups
+    /// as if they were joined at `now`.
     /// RFC 3376 5.1-a, RFC 3810 6.1-a.
     pub fn rejoin(&mut self, now: Instant) {
         self.choose_version(now);
@@ -226,7 +228,7 @@ impl Host {
         self.look_ahead();
     }
 
-    /// RFC 3376 7.2.1-c, RFC 3810 8.2.1-c.
+    /// Use the oldest version that a querier on the link needs. RFC 3376 7.2.1-c, RFC 3810 8.2.1-c.
     fn choose_version(&mut self, now: Instant) {
         let speaks = self.speaks(now);
         if speaks == self.speaks {
@@ -240,8 +242,8 @@ impl Host {
         self.look_ahead();
     }
 
-    /// Make the messages that are due. The caller has to take earlier ones first: until then none
-    /// are added.
+    /// Make the messages that are due. The caller has to take earlier ones first: no messages are
+    /// made before.
     pub fn expire(&mut self, now: Instant) {
         self.choose_version(now);
         if self.deadline > now || !self.out.is_empty() {
@@ -274,7 +276,7 @@ impl Host {
 }
 
 impl Group {
-    /// RFC 3376 5.2-c, RFC 3810 6.3-a.
+    /// Make the messages that are due in the current version. RFC 3376 5.2-c, RFC 3810 6.3-a.
     fn expire(
         &mut self,
         group: IpAddr,
@@ -332,7 +334,7 @@ impl Group {
     }
 }
 
-/// Random delays that nobody else can predict.
+/// Random delays that other hosts cannot predict.
 #[derive(Debug)]
 struct Random {
     secret: KeyedHash,
@@ -341,7 +343,7 @@ struct Random {
 }
 
 impl Random {
-    /// A delay of at most `most`, and more than zero unless `most` is zero.
+    /// A random delay of at most `most`; more than zero unless `most` is zero.
     fn below(&mut self, most: Duration) -> Duration {
         self.drawn += 1;
         let drawn = self.secret.hash([self.salt, self.drawn]);

@@ -1,4 +1,4 @@
-//! Messages as they are sent: records packed into reports, and the IP headers in front.
+//! Makes IGMP and MLD messages: packs records into reports, and writes the IP headers.
 //!
 //! Called by: `host.rs` for messages, `stack/groups` for packets. RFC 3376 sections 4 and 4.2.16,
 //! RFC 2236 section 9, RFC 2710 section 3, RFC 3810 sections 5 and 5.2.15.
@@ -13,7 +13,7 @@ use wire::{ether, igmp, ipv4, ipv6, mld, protocol};
 use super::{ALL_ROUTERS, ALL_ROUTERS_V6, IGMPV3_ROUTERS, MLDV2_ROUTERS};
 use crate::neighbour::group_mac;
 
-/// Bytes in front of a message in its frame, at most: Ethernet, IPv6, hop-by-hop options.
+/// The most bytes that precede a message in its frame: Ethernet, IPv6, hop-by-hop options.
 pub const PACKET_HEADERS_MAX: usize = ether::HEADER_LEN + ipv6::HEADER_LEN + 8;
 
 /// Precedence of internetwork control, RFC 3376 section 4.
@@ -24,7 +24,7 @@ const TOS: u8 = 0xc0;
 pub struct Message {
     /// The destination.
     pub dst: IpAddr,
-    /// Its bytes, checksum included.
+    /// The bytes of the message, checksum included.
     pub bytes: Vec<u8>,
 }
 
@@ -55,8 +55,8 @@ pub(super) enum Out {
     Leave(IpAddr),
 }
 
-/// Take the next message out of `queue`: a report takes as many of the records as fit in `room`
-/// bytes.
+/// Take the next message out of `queue`. A report contains as many of the queued records as fit in
+/// `room` bytes.
 pub(super) fn next(queue: &mut VecDeque<Out>, src: IpAddr, room: usize) -> Option<Message> {
     let older = match queue.front()? {
         Out::Record(first) => {
@@ -70,7 +70,7 @@ pub(super) fn next(queue: &mut VecDeque<Out>, src: IpAddr, room: usize) -> Optio
     Some(older)
 }
 
-/// A report (of that version) or a leave message.
+/// Make a report of an older version, or, if `report` is `None`, a leave message.
 /// RFC 3376 7.2.1-b, RFC 3810 8.2.1-b.
 fn older(report: Option<Version>, group: IpAddr, src: IpAddr) -> Message {
     match group {
@@ -93,7 +93,7 @@ fn older(report: Option<Version>, group: IpAddr, src: IpAddr) -> Message {
     }
 }
 
-/// RFC 3376 4.2.14-a, RFC 3810 5.2.14-a.
+/// Make a report of at most `room` bytes. RFC 3376 4.2.14-a, RFC 3810 5.2.14-a.
 fn report(queue: &mut VecDeque<Out>, version: IpVersion, src: IpAddr, room: usize) -> Message {
     let mut bytes = vec![0; room.max(64)];
     let len = match Writer::new(&mut bytes) {
@@ -121,8 +121,8 @@ fn fill(queue: &mut VecDeque<Out>, version: IpVersion, records: &mut Writer<'_>)
         let Some(room) = records.room(version) else { return };
         let (kind, group, count) = (record.kind, record.group, record.sources.len());
         let excludes = matches!(kind, RecordKind::IsExclude | RecordKind::ToExclude);
-        // If the sources do not fit: excluded ones are left out, which makes the filter wider;
-        // others go into a record of the next report.
+        // If the sources do not fit: excluded sources are left out, which makes the filter wider;
+        // included ones go into a record of the next report.
         if count > room && !records.is_empty() {
             return;
         }
@@ -144,8 +144,8 @@ fn v6(ip: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// A frame with this message: TTL or hop limit 1, and the Router Alert option. `None` if addresses
-/// differ in version.
+/// Returns a frame with this message. It has a TTL or hop limit of 1, and the Router Alert option.
+/// `None` if the addresses are of different versions.
 /// RFC 3376 4-b, RFC 3810 5-a.
 pub fn packet(link: LinkKind, mac: MacAddr, src: IpAddr, message: &Message) -> Option<Vec<u8>> {
     let mut frame = vec![0; link.header_len()];

@@ -1,7 +1,7 @@
 //! The neighbour table: link addresses, the state of each entry, timers and pending queues.
 //!
-//! Called by: `stack/resolve.rs`. The caller passes the time in and carries out the [`Action`]s.
-//! RFC 4861 section 7.3, RFC 1122 sections 2.3.2.1 and 2.3.2.2. Limits: `neighbours`,
+//! Called by: `stack/resolve.rs`. The caller passes the time and carries out the [`Action`]s. RFC
+//! 4861 section 7.3, RFC 1122 sections 2.3.2.1 and 2.3.2.2. Limits: `neighbours`,
 //! `neighbour_queue`, `neighbour_queue_total`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,7 +21,7 @@ const CANDIDATES_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub struct Neighbours {
     entries: BTreeMap<Key, Entry>,
-    /// Dynamic entries, least recently used first.
+    /// Dynamic entries; the least recently used one is first.
     by_use: BTreeSet<(u64, Key)>,
     deadlines: BTreeSet<(Instant, Key)>,
     actions: VecDeque<Action>,
@@ -29,7 +29,8 @@ pub struct Neighbours {
     pending: usize,
     changes: u64,
     demotions: u64,
-    /// Ports whose routers advertise other times: reachable, and between solicitations.
+    /// Ports whose routers advertise other times: how long a neighbour is reachable, and the time
+    /// between solicitations.
     times: Vec<(u16, Duration, Duration)>,
 }
 
@@ -98,8 +99,9 @@ impl Neighbours {
         if state == State::Incomplete { Found::Pending } else { Found::Known(mac) }
     }
 
-    /// Append a frame, whose link header lacks the destination, to the pending queue of `key`. At
-    /// the queue's limit the oldest frame is dropped (RFC 1122 section 2.3.2.2: save the latest).
+    /// Append a frame to the pending queue of `key`; the destination in its link header is not
+    /// filled in. At the queue's limit the oldest frame is dropped (RFC 1122 section 2.3.2.2: save
+    /// the latest).
     ///
     /// # Errors
     /// The frame that is dropped: the oldest, or this one if `key` is not being resolved or the
@@ -121,9 +123,9 @@ impl Neighbours {
         Ok(())
     }
 
-    /// Process an advertisement: `key` is at `mac`. An advertisement that overrides the entry is
-    /// followed at once, however young the entry is (RFC 4861 section 7.2.5; RFC 826), unless there
-    /// were too many of them.
+    /// Process an advertisement that the link address of `key` is `mac`. An advertisement that
+    /// overrides the entry is accepted at once, however young the entry is (RFC 4861 section 7.2.5;
+    /// RFC 826), unless there were too many of them.
     pub fn learn(
         &mut self,
         key: Key,
@@ -182,7 +184,7 @@ impl Neighbours {
         }
     }
 
-    /// Another station says that it is the neighbour: the entry has to be verified.
+    /// Another station claims to be the neighbour, so the entry has to be verified.
     fn doubt(&mut self, key: Key) {
         if self.state(key) == Some(State::Reachable) {
             self.demotions += 1;
@@ -190,8 +192,8 @@ impl Neighbours {
         }
     }
 
-    /// A neighbour whose link address is known answered without naming it (RFC 4861 section 7.2.5).
-    /// `true` if that was of use.
+    /// A neighbour whose link address is known has answered without naming the address (RFC 4861
+    /// section 7.2.5). `true` if this confirmed its entry.
     pub fn confirm(&mut self, key: Key, now: Instant) -> bool {
         let known = |entry: &Entry| !matches!(entry.state, State::Static | State::Incomplete);
         let is_known = self.entries.get(&key).is_some_and(known);
@@ -209,9 +211,9 @@ impl Neighbours {
         self.enter(key, state, Instant::NEVER);
     }
 
-    /// Handle expired timers. `progress` says whether a protocol above has made forward progress
-    /// over a neighbour since its [`Action::Delayed`]: that confirms it without a solicitation (RFC
-    /// 4861 section 7.3.1).
+    /// Handle expired timers. `progress` returns whether a protocol above has made forward progress
+    /// over a neighbour since its [`Action::Delayed`]: that confirms the neighbour without a
+    /// solicitation (RFC 4861 section 7.3.1).
     pub fn expire(&mut self, now: Instant, mut progress: impl FnMut(Key) -> bool) {
         while let Some(&(at, key)) = self.deadlines.first() {
             if at > now {
@@ -241,7 +243,7 @@ impl Neighbours {
         self.deadlines.first().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    /// The next action.
+    /// Returns the next action for the stack.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -261,9 +263,9 @@ impl Neighbours {
     }
 
     /// The link address of a neighbour, and the time until which it may be used without
-    /// [`Neighbours::resolve`], which would only return it and note its use. That holds while
-    /// [`Neighbours::changes`] and [`Neighbours::demotions`] stay the same. `None` if `resolve`
-    /// would do more now.
+    /// [`Neighbours::resolve`], which would only return the address and note its use. The address
+    /// may be used only while [`Neighbours::changes`] and [`Neighbours::demotions`] stay the same.
+    /// `None` if `resolve` would do more now.
     pub fn usable(&self, key: Key, now: Instant) -> Option<(MacAddr, Instant)> {
         let entry = self.entries.get(&key)?;
         let until = match entry.state {
@@ -290,7 +292,7 @@ impl Neighbours {
         self.entries.is_empty()
     }
 
-    /// Frames in all pending queues.
+    /// The number of frames in all pending queues.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -305,14 +307,14 @@ impl Neighbours {
         self.entries.get(&key).map(|entry| entry.row(key))
     }
 
-    /// How long neighbours of a port are reachable after they were confirmed, and the time between
-    /// solicitations, in place of [`REACHABLE`] and [`RETRANSMIT`] (RFC 4861 section 6.3.4).
+    /// Set how long neighbours of a port are reachable after they were confirmed, and the time
+    /// between solicitations, instead of [`REACHABLE`] and [`RETRANSMIT`] (RFC 4861 section 6.3.4).
     pub fn set_times(&mut self, port: u16, reachable: Duration, retransmit: Duration) {
         self.forget_times(port);
         self.times.push((port, reachable, retransmit));
     }
 
-    /// The times of a port are [`REACHABLE`] and [`RETRANSMIT`] again.
+    /// Reset the times of a port to [`REACHABLE`] and [`RETRANSMIT`].
     pub fn forget_times(&mut self, port: u16) {
         self.times.retain(|&(p, ..)| p != port);
     }
@@ -322,7 +324,7 @@ impl Neighbours {
         found.map_or((REACHABLE, RETRANSMIT), |&(_, reachable, retransmit)| (reachable, retransmit))
     }
 
-    /// Remove the entries of a port that is gone; their pending queues are dropped.
+    /// Remove the entries of a port that was removed; their pending queues are dropped.
     pub fn forget_port(&mut self, port: u16) {
         self.forget_times(port);
         let keys: Vec<Key> = self.entries.keys().copied().filter(|&(p, _)| p == port).collect();
@@ -332,7 +334,8 @@ impl Neighbours {
     }
 
     /// Make room for one more entry: at the limit, evict the least recently used entry that was not
-    /// confirmed within [`REACHABLE`]. `false` if none of the first [`CANDIDATES_MAX`] qualifies.
+    /// confirmed within [`REACHABLE`]. `false` if none of the first [`CANDIDATES_MAX`] entries may
+    /// be evicted.
     fn make_room(&mut self, now: Instant, budget: &mut Budget) -> bool {
         if budget.admits(Limit::Neighbours, self.entries.len()) {
             return true;

@@ -1,7 +1,7 @@
 //! The users that may use a route, and the sender that a route is looked up for.
 //!
-//! Called by: `rib.rs`, `lookup.rs`, and `stack`, which names the sender of each packet. Nothing
-//! restricts a program that embeds the stack; the groups of a route restrict users; a forwarded
+//! Called by: `rib.rs`, `lookup.rs`, and `stack`, which names the sender of each packet. A program
+//! that embeds the stack may use every route; the groups of a route restrict users; a forwarded
 //! packet belongs to no user and to no group. Limit: [`GROUPS_MAX`]. docs/decisions/0080.
 
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::Route;
 /// The most groups in the list of a route.
 pub const GROUPS_MAX: usize = 64;
 
-/// The users that a route is for.
+/// Which users may use a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Members of one of these groups, and nobody else.
+    /// Only members of one of these groups.
     Include(Arc<[u32]>),
-    /// All but members of one of these groups.
+    /// Everybody except members of one of these groups.
     Exclude(Arc<[u32]>),
 }
 
 impl Access {
-    /// Is the route for this user?
+    /// May this user use the route?
     pub fn admits(&self, owner: &Owner) -> bool {
         let is_member = |groups: &[u32]| groups.iter().any(|&group| owner.in_group(group));
         match self {
@@ -47,21 +47,21 @@ pub enum Sender<'a> {
     Program,
     /// A socket.
     Socket {
-        /// The owner; [`Owner::program`] is as free as [`Sender::Program`].
+        /// The owner of the socket. [`Owner::program`] is as free as [`Sender::Program`].
         owner: &'a Owner,
         /// Linux's SO_MARK; 0 if none was set.
         mark: u32,
     },
     /// Another host: the packet came by this port and is forwarded.
     Transit {
-        /// The port.
+        /// The port that the packet came by.
         in_port: u16,
     },
 }
 
-/// Some users may not use the route.
+/// A restriction: some users may not use the route.
 pub(super) const FOR_SOME_USERS: u32 = 1;
-/// Forwarded packets may not use it.
+/// A restriction: forwarded packets may not use the route.
 pub(super) const NOT_FOR_TRANSIT: u32 = 2;
 
 impl Sender<'_> {
@@ -84,12 +84,13 @@ impl Route {
         users | if self.is_for_transit() { 0 } else { NOT_FOR_TRANSIT }
     }
 
-    /// A forwarded packet belongs to no group, so a list of groups to include excludes it.
+    /// May forwarded packets use the route? Such a packet belongs to no group, so a list of groups
+    /// to include excludes it.
     fn is_for_transit(&self) -> bool {
         !self.no_forward && !matches!(self.access.as_deref(), Some(Access::Include(_)))
     }
 
-    /// May packets of that sender use the route?
+    /// May packets of this sender use the route?
     pub fn admits(&self, sender: Sender<'_>) -> bool {
         match sender {
             Sender::Program => true,

@@ -1,6 +1,6 @@
-//! Arrays of atomic words that grow while other threads read them: records of a fixed size, named
-//! by index. A record never moves, and an index is used again only after every reader has let go of
-//! it (`epoch.rs`).
+//! Arrays of atomic words that grow while other threads read them. They contain records of a fixed
+//! size, named by index. A record never moves, and an index is used again only after every reader
+//! has stopped using it (`epoch.rs`).
 //!
 //! Called by: `fib.rs`, `trie.rs`, `update.rs` and `group.rs`. A page of a chunk takes no memory
 //! before something is written to it.
@@ -8,8 +8,8 @@
 use core::sync::atomic::AtomicU32;
 use std::sync::OnceLock;
 
-/// Records in the first chunk, as a power of two; each chunk has twice the records of the one
-/// before.
+/// Records in the first chunk, as a power of two. Each further chunk has twice as many records as
+/// the previous one.
 const FIRST: u32 = 4;
 /// The number of chunks: together they hold 2^30 records, as many as a slot of a trie can name.
 const CHUNKS: usize = 27;
@@ -26,14 +26,14 @@ impl<const WORDS: usize> Default for Arena<WORDS> {
 }
 
 impl<const WORDS: usize> Arena<WORDS> {
-    /// The record of that index, if its chunk was made.
+    /// The record with this index, if its chunk exists.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&[AtomicU32; WORDS]> {
         let (chunk, at) = position(index);
         self.chunks.get(chunk)?.get()?.get(at * WORDS..)?.first_chunk()
     }
 
-    /// The record of that index; its chunk is made if it does not exist.
+    /// The record with this index. Its chunk is allocated if it does not exist.
     pub(super) fn make(&self, index: u32) -> Option<&[AtomicU32; WORDS]> {
         let (chunk, at) = position(index);
         let words = self.chunks.get(chunk)?.get_or_init(|| zeroed(WORDS << (FIRST + chunk as u32)));
@@ -41,7 +41,7 @@ impl<const WORDS: usize> Arena<WORDS> {
     }
 }
 
-/// Chunk, and record in the chunk.
+/// The chunk of a record, and the record's number in the chunk.
 #[inline]
 fn position(index: u32) -> (usize, usize) {
     let number = u64::from(index) + (1 << FIRST);
@@ -49,14 +49,14 @@ fn position(index: u32) -> (usize, usize) {
     ((log - FIRST) as usize, (number - (1 << log)) as usize)
 }
 
-/// This many words, all zero. The system provides the memory when it is written to: plain numbers
-/// are allocated as zeros, and the compiler makes atomic ones of them without a loop. Only a build
-/// with debug assertions writes to all of them.
+/// Allocate this many words, all zero. The system provides the memory only when it is written to:
+/// plain integers are allocated as zeros, and the compiler turns them into atomic ones without a
+/// loop. Only a build with debug assertions writes to all of them.
 pub(super) fn zeroed(words: usize) -> Box<[AtomicU32]> {
     vec![0_u32; words].into_iter().map(AtomicU32::new).collect()
 }
 
-/// Which indices of an arena are free; only the writer has this.
+/// Which indices of an arena are free. Only the writer has this.
 #[derive(Debug)]
 pub(super) struct Indices {
     next: u32,
@@ -64,13 +64,12 @@ pub(super) struct Indices {
 }
 
 impl Indices {
-    /// All indices from `first` on are free.
+    /// Begin with all indices from `first` on free.
     pub(super) fn new(first: u32) -> Indices {
         Indices { next: first, free: Vec::new() }
     }
 
-    /// A free index. There are 2^30, which no number of routes within [`super::ROUTES_MAX`] uses
-    /// up.
+    /// Take a free index. There are 2^30, more than routes within [`super::ROUTES_MAX`] can use.
     pub(super) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.next += 1;
@@ -78,12 +77,12 @@ impl Indices {
         })
     }
 
-    /// The index is free again.
+    /// Make an index free again.
     pub(super) fn give_back(&mut self, index: u32) {
         self.free.push(index);
     }
 
-    /// The number of indices that are in use, or wait for a reader.
+    /// The number of indices that are in use, or wait until no reader uses them.
     pub(super) fn used(&self) -> usize {
         self.next as usize - self.free.len()
     }

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-/// Buckets of a group.
+/// Number of buckets of a group.
 pub(super) const BUCKETS: usize = 128;
 
 /// A member of a group, and its weight.
@@ -16,8 +16,8 @@ pub(super) struct Share {
     pub(super) weight: u8,
 }
 
-/// The bucket of a flow. Its hash is mixed: the lowest bits may have chosen the core already, and
-/// are then equal in all flows of this core.
+/// The bucket of a flow. The flow's hash is mixed, because its lowest bits may have chosen the core
+/// already, and are then equal in all flows of this core.
 #[inline(always)]
 pub(super) fn bucket(flow: u32) -> usize {
     (flow.wrapping_mul(0x9e37_79b9) >> (u32::BITS - BUCKETS.ilog2())) as usize

@@ -1,6 +1,6 @@
-//! Tells when no reader has a record any more. A reader notes the epoch in which its burst began,
-//! and erases it when the burst ends. A record that is taken out of use in an epoch is free once
-//! every burst that runs began in a later epoch.
+//! Finds out when no reader uses a record any more. A reader notes the epoch in which its burst
+//! began, and erases the note when the burst ends. A record that is taken out of use in an epoch is
+//! free once every burst that is running began in a later epoch.
 //!
 //! Called by: `fib.rs`, once a burst and once a change. No thread waits for another: a long burst
 //! only delays the reuse of memory. Source: Fraser, "Practical lock-freedom", 2004.
@@ -9,10 +9,10 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// No burst runs.
+/// The value of a reader with no burst running.
 const IDLE: u64 = u64::MAX;
 
-/// A record that readers may still hold.
+/// A record that readers may still use.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Freed {
     Node(u32),
@@ -45,16 +45,16 @@ impl Epochs {
         self.readers().retain(|r| !Arc::ptr_eq(r, reader));
     }
 
-    /// A burst of `reader` begins.
+    /// Note that a burst of `reader` begins.
     #[inline]
     pub(super) fn pin(&self, reader: &AtomicU64) {
         reader.store(self.now.load(Ordering::Acquire), Ordering::Relaxed);
-        // Either the writer sees the store, or all reads from here on see what was written before
-        // the writer looked. The other half is in `Retired::reclaim`.
+        // Either the writer sees the store, or all later reads see what was written before the
+        // writer looked. The other half is in `Retired::reclaim`.
         fence(Ordering::SeqCst);
     }
 
-    /// The burst of the reader ends.
+    /// Note that the burst of a reader ends.
     #[inline]
     pub(super) fn unpin(reader: &AtomicU64) {
         reader.store(IDLE, Ordering::Release);
@@ -74,17 +74,17 @@ impl<T> Default for Retired<T> {
 }
 
 impl<T> Retired<T> {
-    /// Retire `item`: nothing that is published leads to it any more.
+    /// Retire `item`, to which nothing that is published leads any more.
     pub(super) fn push(&mut self, epochs: &Epochs, item: T) {
         self.items.push_back((epochs.now.load(Ordering::Relaxed), item));
     }
 
-    /// The number of records that wait.
+    /// The number of records that wait until they are free.
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Begin a new epoch, and hand out what nobody reads any more.
+    /// Begin a new epoch, and pass the records that no reader uses any more to `free`.
     pub(super) fn reclaim(&mut self, epochs: &Epochs, mut free: impl FnMut(T)) {
         if self.items.is_empty() {
             return;

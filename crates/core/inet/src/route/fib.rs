@@ -1,6 +1,6 @@
 //! The FIB: the routes compiled for lookups, published to every thread that has a [`Fib`].
 //!
-//! Called by: `rib.rs`, which changes it; `view.rs` has lookups. One thread writes; readers take no
+//! Called by: `rib.rs`, which changes it. `view.rs` has lookups. One thread writes; readers take no
 //! lock and never wait. The result of a lookup was right at some time after its burst began.
 //! Sources: docs/decisions/0075.
 
@@ -16,15 +16,16 @@ use super::update::{Allocator, Update, leaf_of};
 use super::view::{Reader, View};
 use super::{MAIN_TABLE, RETIRED_MAX};
 
-/// A table with this many prefixes of one version gets the array of 24 bits: for the main table and
-/// for others. The array is 64 MB of address space; only pages that are written to take memory.
+/// A table with this many prefixes of one IP version gets the array for 24 bits. The first number
+/// is for the main table, the second for others. The array is 64 MB of address space; only pages
+/// that are written to take memory.
 const WIDE_FROM: usize = 512;
 const WIDE_FROM_OTHERS: usize = 16_384;
-/// This many records wait before the writer looks whether they are free; fewer if there is no
-/// reader.
+/// The writer checks whether records are free when this many of them wait; it checks earlier if
+/// there is no reader.
 const RECLAIM_FROM: usize = 64;
 
-/// A handle to the routes of one stack, for other threads to look destinations up.
+/// A handle to the routes of one stack, with which other threads look up destinations.
 #[derive(Clone)]
 pub struct Fib {
     shared: Arc<Shared>,
@@ -37,13 +38,13 @@ impl fmt::Debug for Fib {
 }
 
 impl Fib {
-    /// A reader: one for each thread.
+    /// Create a reader. Each thread needs its own.
     pub fn reader(&self) -> Reader {
         Reader { slot: self.shared.epochs.join(), shared: Arc::clone(&self.shared) }
     }
 }
 
-/// The side that changes the FIB.
+/// The side of the FIB that changes it.
 #[derive(Default)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -62,7 +63,7 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// A prefix of a table.
+/// A prefix in a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) table: u32,
@@ -70,7 +71,7 @@ pub(super) struct Target {
     pub(super) prefix: Prefix,
 }
 
-/// Which of the two arrays.
+/// One of the two arrays of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Root {
     Narrow,
@@ -82,18 +83,18 @@ impl Writer {
         Fib { shared: Arc::clone(&self.shared) }
     }
 
-    /// A writer that never writes: it reads the FIB that another writer writes.
+    /// A writer that never writes: it reads a FIB that another writer changes.
     pub(super) fn following(fib: &Fib) -> Writer {
         Writer { shared: Arc::clone(&fib.shared), ..Writer::default() }
     }
 
-    /// A view for the owner of the writer: nothing changes while it is borrowed.
+    /// A view for the owner of the writer. Nothing changes while it is borrowed.
     #[inline]
     pub(super) fn view(&self) -> View<'_> {
         View { shared: &self.shared, pinned: None }
     }
 
-    /// Is there such a table, or room for it?
+    /// Does the table exist, or is there room for it?
     pub(super) fn admits(&self, table: u32) -> bool {
         self.shared.make_table(table).is_some()
     }
@@ -103,17 +104,17 @@ impl Writer {
         self.allocator.retired.len() >= RETIRED_MAX
     }
 
-    /// Is the array of 24 bits there?
+    /// Does the table have the array for 24 bits?
     pub(super) fn is_wide(&self, table: u32, is_v6: bool) -> bool {
         self.shared.table(table).is_some_and(|t| t.trie(is_v6).wide.get().is_some())
     }
 
-    /// Should a table with this many prefixes have that array?
+    /// Should a table with this many prefixes have the array for 24 bits?
     pub(super) fn should_widen(table: u32, prefixes: usize) -> bool {
         prefixes >= if table == MAIN_TABLE { WIDE_FROM } else { WIDE_FROM_OTHERS }
     }
 
-    /// Make the array of 24 bits from those prefixes of a table that are longer than [`SHORT`].
+    /// Make the array for 24 bits from the prefixes of a table that are longer than [`SHORT`].
     pub(super) fn widen(
         &mut self,
         table: u32,
@@ -127,20 +128,19 @@ impl Writer {
         for (prefix, group) in prefixes.filter(|(prefix, _)| prefix.len > SHORT) {
             update.insert(&wide, 0, prefix, leaf(prefix.len, group));
         }
-        // A reader that has not seen the new array uses the first one, whose present prefixes are
-        // kept up to date.
+        // A reader that has not seen the new array uses the first one, in which all prefixes that
+        // exist now are kept up to date.
         let _ = trie.wide.set(wide);
     }
 
-    /// The prefix leads to `group` from now on.
+    /// Let the prefix lead to `group` from now on.
     pub(super) fn insert(&mut self, target: Target, root: Root, group: GroupIndex) {
         let Target { table, is_v6, prefix } = target;
         let leaf = leaf(prefix.len, group);
         self.update(table, is_v6, root, |update, slots| update.insert(slots, 0, prefix, leaf));
     }
 
-    /// The prefix, which led to `group`, is gone; `around` is the next shorter prefix in this
-    /// array.
+    /// Remove a prefix that led to `group`. `around` is the next shorter prefix in this array.
     pub(super) fn remove(
         &mut self,
         target: Target,
@@ -172,7 +172,7 @@ impl Writer {
         }
     }
 
-    /// The group of one next hop, or of several with weights; `before` is the group that the prefix
+    /// The group of one next hop, or of several with weights. `before` is the group that the prefix
     /// had.
     pub(super) fn group(&mut self, paths: &[(Path, u8)], before: GroupIndex) -> GroupIndex {
         match *paths {
@@ -182,13 +182,13 @@ impl Writer {
         }
     }
 
-    /// A prefix does not use the group any more.
+    /// Note that a prefix does not use the group any more.
     pub(super) fn release(&mut self, group: GroupIndex) {
         let Writer { shared, allocator, groups } = self;
         groups.release(&shared.groups, group, &shared.epochs, &mut allocator.retired);
     }
 
-    /// A change is over: free the records that nobody reads any more.
+    /// After a change: free the records that no reader uses any more.
     pub(super) fn reclaim(&mut self) {
         let Writer { shared, allocator, groups } = self;
         let Allocator { nodes, lones, retired } = allocator;

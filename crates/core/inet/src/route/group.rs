@@ -1,8 +1,9 @@
 //! Next-hop groups: each prefix leads to a group. Prefixes with the same next hop, or the same set
-//! of next hops, share a group, which is freed with the last of them.
+//! of next hops, share a group. It is freed when the last of these prefixes is removed.
 //!
-//! Called by: `fib.rs`. A group of one next hop is a record of eight words; a group of several
-//! (ECMP) names an array of buckets (`ecmp.rs`), each with the group of one next hop. RFC 2992.
+//! Called by: `fib.rs`. A group of one next hop is a record of eight words. A group of several
+//! (ECMP) names an array of buckets (`ecmp.rs`), each of which contains the group of one next hop.
+//! RFC 2992.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,27 +16,29 @@ use super::arena::{Arena, Indices};
 use super::ecmp::{self, BUCKETS, Share};
 use super::epoch::{Epochs, Freed, Retired};
 
-/// A next-hop group, as a lookup finds it. It stands for the same next hops while the burst of the
-/// lookup lasts; [`GroupIndex::index`] is for an array of the caller, such as counters by group.
+/// A next-hop group, as a lookup returns it. It means the same next hops as long as the burst of
+/// the lookup lasts. [`GroupIndex::index`] is for an array of the caller, such as counters by
+/// group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupIndex(pub(super) u32);
 
 impl GroupIndex {
-    /// Bits of the number.
+    /// Bits of a group's number.
     pub(super) const BITS: u32 = 22;
     pub(super) const MASK: u32 = (1 << Self::BITS) - 1;
     /// No route.
     pub const NONE: GroupIndex = GroupIndex(0);
 
-    /// Its number, below 2^22; 0 is [`GroupIndex::NONE`]. A number is used again
-    /// when its group is gone.
+    /// The number of the group, below 2^22; 0 is [`GroupIndex::NONE`]. When a group is freed, its
+    /// number may be used again.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The hash of a packet's flow, which chooses one of several next hops: a hash of both addresses.
+/// The hash of a packet's flow, which chooses one of several next hops. It is a hash of both
+/// addresses.
 #[inline(always)]
 pub fn flow_v4(src: Ipv4Addr, dst: Ipv4Addr) -> u32 {
     dst.to_bits() ^ src.to_bits().rotate_left(1)
@@ -49,7 +52,7 @@ pub fn flow_v6(src: Ipv6Addr, dst: Ipv6Addr) -> u32 {
     (flow ^ flow >> 32) as u32
 }
 
-/// [`flow_v4`] or [`flow_v6`]; without a source, a hash of the destination alone.
+/// [`flow_v4`] or [`flow_v6`]; if there is no source, a hash of the destination.
 #[inline]
 pub(super) fn flow_of(src: Option<IpAddr>, dst: IpAddr) -> u32 {
     match (src, dst) {
@@ -62,7 +65,7 @@ pub(super) fn flow_of(src: Option<IpAddr>, dst: IpAddr) -> u32 {
 
 /// Words of a group's record.
 const WORDS: usize = 8;
-// The record: port and MTU, kind with restrictions in its upper bits, four of address.
+// The record: port and MTU; kind, with restrictions in its upper bits; four words of address.
 const PORT_MTU: usize = 0;
 const KIND: usize = 1;
 const ADDR: usize = 2;
@@ -78,25 +81,25 @@ const RESTRICTIONS: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Hop(NextHop),
-    /// Not everybody may use it: the RIB knows who.
+    /// Some senders may not use the group: the RIB has the details.
     Restricted,
     /// No route.
     Nothing,
 }
 
-/// The answer of [`Groups::leads_by`]: is a next hop of a group behind a port?
+/// The result of [`Groups::leads_by`]: does a group lead to a port?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leads {
-    /// One of its next hops is behind the port, or none is.
+    /// Whether one of the group's next hops is on the port.
     Known(bool),
-    /// Not everybody may use it: the RIB knows who.
+    /// Some senders may not use the group: the RIB has the details.
     Restricted,
     /// No route.
     Nothing,
 }
 
 impl Found {
-    /// The next hop, if it can be used without asking the RIB.
+    /// The next hop, if it can be used without the RIB.
     #[inline(always)]
     pub(super) fn hop(self) -> Option<NextHop> {
         match self {
@@ -106,22 +109,23 @@ impl Found {
     }
 }
 
-/// A next hop before the destination is known; without a gateway, the destination is the neighbour.
+/// A next hop without a destination. If there is no gateway, the destination of a packet is the
+/// neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path {
     pub(super) port: u16,
     pub(super) via: Option<IpAddr>,
     pub(super) mtu: Option<Mtu>,
-    /// The bits of `access.rs`.
+    /// The restrictions: bits defined in `access.rs`.
     pub(super) restrictions: u32,
 }
 
-/// The groups as readers see them.
+/// The groups, in the form that readers use.
 #[derive(Default)]
 pub(super) struct Groups {
     records: Arena<WORDS>,
     buckets: Arena<BUCKETS>,
-    /// A group of several next hops was made at some time.
+    /// There is, or was, a group of several next hops.
     pub(super) had_several: AtomicBool,
 }
 
@@ -133,8 +137,8 @@ impl Groups {
         self.records.get(group.0).is_some_and(|record| matches!(kind(record), VIA_V4 | VIA_V6))
     }
 
-    /// The next hop of a packet to `dst` whose group was found; `flow` chooses among several. One
-    /// of these restrictions makes it [`Found::Restricted`].
+    /// The next hop of a packet to `dst` whose group was found. `flow` chooses among several next
+    /// hops. If the group has one of these restrictions, the result is [`Found::Restricted`].
     #[inline(always)]
     pub(super) fn find(
         &self,
@@ -154,8 +158,8 @@ impl Groups {
         self.hop(record, kind & KIND_MASK, dst, flow).map_or(Found::Nothing, Found::Hop)
     }
 
-    /// Is one of the next hops of `group` behind `port`? One of these restrictions makes it
-    /// [`Leads::Restricted`].
+    /// Is one of the next hops of `group` on `port`? If the group has one of these restrictions,
+    /// the result is [`Leads::Restricted`].
     #[inline]
     pub(super) fn leads_by(&self, group: GroupIndex, port: u16, restrictions: u32) -> Leads {
         let record = self.records.get(group.0).filter(|_| group != GroupIndex::NONE);
@@ -235,15 +239,15 @@ impl Groups {
     }
 }
 
-/// Two groups with equal identities are the same.
+/// What a group is: two groups with equal identities are the same group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     One(Path),
-    /// Sorted.
+    /// Sorted by member.
     Several(Vec<Share>),
 }
 
-/// The writer's record of a group in use.
+/// The writer's record of a group that is in use.
 #[derive(Debug)]
 struct Entry {
     identity: Identity,
@@ -261,19 +265,19 @@ pub(super) struct Registry {
 
 impl Default for Registry {
     fn default() -> Registry {
-        // Number 0 is no group.
+        // Number 0 means no group.
         let (records, buckets) = (Indices::new(1), Indices::new(0));
         Registry { known: BTreeMap::new(), entries: Vec::new(), records, buckets }
     }
 }
 
 impl Registry {
-    /// The number of groups, including those that a reader may still hold.
+    /// The number of groups, including those that a reader may still use.
     pub(super) fn used(&self) -> usize {
         self.records.used().saturating_sub(1)
     }
 
-    /// The group of one next hop; it gets one more use.
+    /// Returns the group of one next hop, and counts one more use of it.
     pub(super) fn one(&mut self, groups: &Groups, path: Path) -> GroupIndex {
         let (index, is_new) = self.enter(Identity::One(path));
         if is_new {
@@ -282,8 +286,9 @@ impl Registry {
         GroupIndex(index)
     }
 
-    /// The group of several next hops with weights; it gets one more use. A new group begins with
-    /// the buckets of `before`, the group that the prefix had, so that flows stay where they are.
+    /// Returns the group of several next hops with weights, and counts one more use of it. A new
+    /// group begins with the buckets of `before`, the group that the prefix had, so that flows keep
+    /// their next hops.
     pub(super) fn several(
         &mut self,
         groups: &Groups,
@@ -307,7 +312,7 @@ impl Registry {
         shares.sort_unstable();
         let (index, is_new) = self.enter(Identity::Several(shares.clone()));
         if !is_new {
-            // The group uses its members once, however many prefixes use the group.
+            // A group uses each of its members once, however many prefixes use the group.
             shares.iter().for_each(|share| self.put_back(share.member));
             return GroupIndex(index);
         }
@@ -327,7 +332,7 @@ impl Registry {
         GroupIndex(index)
     }
 
-    /// A prefix does not use the group any more.
+    /// Note that a prefix does not use the group any more.
     pub(super) fn release(
         &mut self,
         groups: &Groups,
@@ -353,24 +358,24 @@ impl Registry {
         }
     }
 
-    /// Nobody reads the group any more: its record may be used again.
+    /// Note that no reader uses the group any more: its record may be used again.
     pub(super) fn free(&mut self, group: u32) {
         self.records.give_back(group);
     }
 
-    /// Nobody reads these buckets any more: they may be used again.
+    /// Note that no reader uses these buckets any more: they may be used again.
     pub(super) fn free_buckets(&mut self, at: u32) {
         self.buckets.give_back(at);
     }
 
-    /// Undo one use of a group that has more.
+    /// Undo one use of a group that has other uses.
     fn put_back(&mut self, index: u32) {
         if let Some(Some(entry)) = self.entries.get_mut(index as usize) {
             entry.uses -= 1;
         }
     }
 
-    /// Count one more use of the group with that identity, and make it if it is new.
+    /// Count one more use of the group with this identity, and create the group if it is new.
     fn enter(&mut self, identity: Identity) -> (u32, bool) {
         if let Some(&index) = self.known.get(&identity) {
             if let Some(Some(entry)) = self.entries.get_mut(index as usize) {

@@ -1,5 +1,5 @@
-//! Lookups: the rules first, if there are any, then the FIB, and the RIB if a route is restricted
-//! to some users.
+//! Looks up routes: by the rules, if there are any, then in the FIB, and in the RIB if a route is
+//! restricted to some users.
 //!
 //! Called by: `stack`, for each packet or connection that needs a next hop. RFC 1122 section
 //! 3.3.1.1, RFC 1812 section 5.2.4. docs/decisions/0080.
@@ -19,9 +19,8 @@ use super::trie::mask;
 use super::{MAIN_TABLE, NextHop, PATHS_MAX, Route, Routes, Sender};
 
 impl Routes {
-    /// RFC 1122 3.3.1.1-a.
     /// The next hop for a packet of `sender` to `dst`. A route that the sender may not use is
-    /// ignored. Source and destination choose among routes that share packets.
+    /// ignored. Source and destination choose among routes that share packets. RFC 1122 3.3.1.1-a.
     ///
     /// # Errors
     /// [`NoRoute`].
@@ -35,8 +34,8 @@ impl Routes {
         self.lookup_flow(dst, src, flow_of(src, dst), sender)
     }
 
-    /// [`Routes::lookup`] for a packet whose flow has this hash: an ICMP error is sent like the
-    /// flow that it is about.
+    /// [`Routes::lookup`] for a packet whose flow has the hash `flow`: an ICMP error is sent like
+    /// the flow that it is about.
     ///
     /// # Errors
     /// [`NoRoute`].
@@ -66,8 +65,8 @@ impl Routes {
         self.rules.find(selects, |table| self.hop_in(table, dst, flow, sender))
     }
 
-    /// Does this lookup need the RIB, which another stack has? If no route is found here, the
-    /// reason may be that this stack's copy of the RIB is a moment old.
+    /// Does this lookup need the RIB, which belongs to another stack? If no route is found here,
+    /// the reason may be that this stack's copy of the RIB is slightly out of date.
     #[cold]
     pub fn needs_rib(&self, dst: IpAddr, src: Option<IpAddr>, sender: Sender<'_>) -> bool {
         if !self.follows() {
@@ -88,7 +87,7 @@ impl Routes {
         is_needed.get()
     }
 
-    /// [`Routes::lookup`] in one table, whatever the rules say.
+    /// [`Routes::lookup`] in one table, without regard to the rules.
     #[inline]
     pub fn lookup_in(
         &self,
@@ -111,7 +110,7 @@ impl Routes {
     }
 
     /// Can a rule decide where forwarded packets go? If not, [`super::View::next_hop_of_transit`]
-    /// knows the next hop of all of them that no restricted route concerns.
+    /// returns the next hop of all forwarded packets that no restricted route concerns.
     #[inline]
     pub fn rules_for_transit(&self) -> bool {
         self.rules.divert_transit
@@ -120,7 +119,7 @@ impl Routes {
     /// The route whose next hop [`Routes::lookup`] returns.
     ///
     /// # Errors
-    /// [`NoRoute`]; always if the RIB is another stack's.
+    /// [`NoRoute`]; always, if the RIB belongs to another stack.
     pub fn route_for(
         &self,
         dst: IpAddr,
@@ -131,7 +130,7 @@ impl Routes {
     }
 
     /// [`Routes::route_for`], and the rule that selected the route's table; `None` if no rule did,
-    /// and the route is of the main table.
+    /// and the route is in the main table.
     ///
     /// # Errors
     /// [`NoRoute`].
@@ -151,8 +150,9 @@ impl Routes {
         })
     }
 
-    /// The best route of a table to `dst` for a sender, by the RIB. A stack that uses another's FIB
-    /// begins at a restricted prefix, and has a copy of it and of all prefixes around it.
+    /// The best route in a table to `dst` for a sender, by the RIB. A stack that uses another's FIB
+    /// comes here only for a restricted prefix, and has a copy of that prefix and of all that
+    /// contain it.
     #[cold]
     fn walk(&self, table: u32, dst: IpAddr, flow: u32, sender: Sender<'_>) -> Option<&Route> {
         self.prefixes_of(table, dst).find_map(|known| self.choose(known, dst, flow, sender))
@@ -183,14 +183,14 @@ impl Routes {
         }
         let equal = admitted.take_while(|route| route.metric == best.metric);
         let shared = equal.filter(|route| route.weight.is_some()).take(PATHS_MAX);
-        // The next hop that this flow has for everybody, if this sender may use it too.
+        // The next hop that this flow has without restrictions is used, if this sender may use it.
         let usual = self.view().next_hop(known.group, dst, flow);
         if let Some(route) = shared.clone().find(|route| Some(route.next_hop(dst)) == usual) {
             return Some(route);
         }
         let weight = |route: &Route| route.weight.map_or(0, |weight| usize::from(weight.get()));
         let total: usize = shared.clone().map(weight).sum();
-        // Another hash, so that the flows of one bucket are spread over the other routes.
+        // Another hash is used, so that the flows of one bucket are spread over the other routes.
         let mut place = ecmp::bucket(flow.rotate_left(16)) * total / BUCKETS;
         shared.into_iter().find(|route| {
             let is_it = place < weight(route);
@@ -199,7 +199,7 @@ impl Routes {
         })
     }
 
-    /// The least MTU of all routes to `dst` by this next hop, for any sender.
+    /// The least MTU of all routes to `dst` by this next hop, which any sender may use.
     pub fn mtu_over(&self, dst: IpAddr, port: u16, neighbour: IpAddr) -> Option<base::Mtu> {
         let tables = self.tables().into_iter();
         let known = tables.flat_map(|table| self.prefixes_of(table, dst));
@@ -209,7 +209,7 @@ impl Routes {
             .min()
     }
 
-    /// Does the sender of a packet matter: are there rules, or routes that are not for everybody?
+    /// Does the sender of a packet matter: are there rules, or routes that not everybody may use?
     #[inline]
     pub fn has_policy(&self) -> bool {
         self.restricted > 0 || !self.rules.all().is_empty()
@@ -220,7 +220,7 @@ impl Routes {
         self.rules.all()
     }
 
-    /// Set the rules, which are in order, to those of the stack that owns the routes.
+    /// Set the rules to those of the stack that owns the routes; `rules` is in order.
     pub fn set_rules(&mut self, rules: &[Rule]) {
         self.rules.set(rules);
     }
@@ -240,7 +240,7 @@ impl Routes {
         self.rules.remove(&Rule { from: rule.from.map(network), to: rule.to.map(network), ..*rule })
     }
 
-    /// The next-hop group of exactly this prefix; its counters are those of the prefix's packets.
+    /// The next-hop group of exactly this prefix. Counters of the group count the prefix's packets.
     pub fn group(&self, dest: Cidr, table: u32) -> GroupIndex {
         self.known(dest, table).map_or(GroupIndex::NONE, |known| known.group)
     }

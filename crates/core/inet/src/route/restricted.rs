@@ -1,10 +1,10 @@
 //! The part of another stack's RIB that a stack needs besides the FIB: the routes of prefixes that
-//! have restricted routes, and of the prefixes around these. A walk for a sender looks at no
+//! have restricted routes, and of the prefixes that contain these. A walk for a sender examines no
 //! others.
 //!
-//! Called by: `rib.rs`, which says what changed; `lookup.rs` of the stack that follows; `stack`,
-//! which carries it from one stack to the other. It is rebuilt only if one of those routes changed.
-//! docs/decisions/0081.
+//! Called by: `rib.rs`, which notes changes; `lookup.rs` of the stack that uses another's FIB;
+//! `stack`, which passes the part from one stack to the other. The part is rebuilt only if one of
+//! those routes has changed. docs/decisions/0081.
 
 use core::cell::OnceCell;
 use core::cmp::Reverse;
@@ -18,17 +18,17 @@ use super::trie::{Prefix, mask};
 /// Routes by level, then by prefix.
 pub(super) type Levels = BTreeMap<Level, BTreeMap<u128, Known>>;
 
-/// A copy of the restricted routes and of those around them, as they were at one moment.
+/// A copy of the restricted routes and of those to containing prefixes, as they were at one time.
 #[derive(Debug, Default)]
 pub struct Restricted {
     pub(super) levels: Levels,
     /// Ports whose link is down.
     pub(super) down: BTreeSet<u16>,
-    /// The number of routes that are not for everybody.
+    /// The number of routes that only some users may use.
     pub(super) count: usize,
 }
 
-/// The prefixes with such routes, in the order of their bits, and the last copy.
+/// The prefixes with such routes, in the order of their bits, and the last copy made.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     prefixes: BTreeSet<(IsV6, u32, u128, u8)>,
@@ -36,35 +36,35 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// The routes of a prefix changed: does it have restricted ones now?
+    /// Note that the routes of a prefix changed, and whether it has restricted ones now.
     pub(super) fn note(&mut self, target: &Target, is_restricted: bool) {
         let Target { table, is_v6, prefix: Prefix { key, len } } = *target;
         let is_new = match is_restricted {
             true => self.prefixes.insert((is_v6, table, key, len)),
             false => self.prefixes.remove(&(is_v6, table, key, len)),
         };
-        // The prefix is one of those, or around one.
+        // The prefix is one with restricted routes, or contains one.
         let within = (is_v6, table, key, 0)..=(is_v6, table, key | !mask(len), u8::MAX);
         if is_new || self.prefixes.range(within).next().is_some() {
             self.forget();
         }
     }
 
-    /// The last copy is out of date.
+    /// Note that the last copy is out of date.
     pub(super) fn forget(&mut self) {
         self.made.take();
     }
 }
 
 impl Routes {
-    /// The copy for [`Routes::follow_restricted`] of a stack that looks up in this one's FIB. It is
-    /// the same as the last time unless one of those routes changed.
+    /// The copy for [`Routes::follow_restricted`] of a stack that uses this one's FIB. It is the
+    /// same as the last time unless one of those routes has changed.
     pub fn restricted_part(&self) -> &Arc<Restricted> {
         self.index.made.get_or_init(|| Arc::new(self.make_part()))
     }
 
-    /// Look up restricted routes in `part`, a copy of the other stack's routes of a moment ago.
-    /// Only for [`Routes::following`].
+    /// Look up restricted routes in `part`, a copy of the other stack's routes. Only for
+    /// [`Routes::following`].
     pub fn follow_restricted(&mut self, part: &Arc<Restricted>) {
         if self.follows() && !Arc::ptr_eq(&self.lent, part) {
             self.lent = Arc::clone(part);
@@ -81,7 +81,7 @@ impl Routes {
                 let Some(known) = self.levels.get(&target).and_then(|l| l.get(&key)) else {
                     continue;
                 };
-                // If this prefix is there, so are the prefixes around it.
+                // If this prefix is there, so are the prefixes that contain it.
                 if levels.entry(target).or_default().insert(key, known.clone()).is_some() {
                     break;
                 }
@@ -91,7 +91,7 @@ impl Routes {
         Restricted { levels, down, count: self.restricted }
     }
 
-    /// The routes that a walk looks at.
+    /// The routes that a walk examines.
     pub(super) fn walked(&self) -> &Levels {
         if self.follows() { &self.lent.levels } else { &self.levels }
     }

@@ -1,8 +1,8 @@
-//! Reverse paths: do packets to an address leave by a port? A packet that comes by a port by which
-//! its source is not reached has a forged source, or the port should not check sources.
+//! Reverse paths: do packets to an address leave by a port? If a packet came by a port that does
+//! not lead to its source, the source is forged, or the port should not check sources.
 //!
-//! Called by: `stack/forward/plain/source.rs` for packets one by one, `stack/forward/burst.rs` for
-//! the flows of a burst. RFC 2827, RFC 3704 section 2, RFC 8704. docs/decisions/0109.
+//! Called by: `stack/forward/plain/source.rs` for single packets, `stack/forward/burst.rs` for the
+//! flows of a burst. RFC 2827, RFC 3704 section 2, RFC 8704. docs/decisions/0109.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -16,16 +16,16 @@ use super::rib::Known;
 use super::rule::{Action, Rule};
 use super::{MAIN_TABLE, PATHS_MAX, Route, Routes, Sender, View};
 
-/// The check of a packet's source, by the port that it came by (RFC 3704).
+/// How the source of a packet is checked. Each port has its check (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SourceCheck {
     /// Any source passes.
     #[default]
     Off,
-    /// There is a route to the source, by whatever port: for ports of networks with several ways
-    /// in.
+    /// There must be a route to the source, by any port. For ports of networks whose packets come
+    /// in by several ports.
     Loose,
-    /// Packets to the source leave by that port.
+    /// Packets to the source must leave by that port.
     Strict,
 }
 
@@ -34,7 +34,7 @@ impl SourceCheck {
     pub const ALL: [(&'static str, SourceCheck); 3] =
         [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose), ("off", SourceCheck::Off)];
 
-    /// Does a source with a route pass?
+    /// Does a source to which there is a route pass? `leads_back`: the route leaves by the port.
     #[inline(always)]
     fn takes(self, leads_back: bool) -> bool {
         leads_back || self != SourceCheck::Strict
@@ -58,8 +58,8 @@ impl FromStr for SourceCheck {
 
 impl View<'_> {
     /// Does a forwarded packet pass the check if it came by `port` and its source has this group in
-    /// the main table? Rules are ignored. Also `false` if only the RIB can tell: [`Routes::passes`]
-    /// looks there.
+    /// the main table? Rules are ignored. Also `false` if only the RIB can decide:
+    /// [`Routes::passes`] uses it.
     #[inline]
     pub fn passes(&self, check: SourceCheck, port: u16, group: GroupIndex) -> bool {
         let leads = self.shared.groups.leads_by(group, port, NOT_FOR_TRANSIT);
@@ -74,8 +74,9 @@ impl View<'_> {
 }
 
 impl Routes {
-    /// Does a packet from `src` to `dst`, forwarded from `port` to `to_port`, pass the check?
-    /// Answers come by `to_port`, and the table is the one that rules select for answers.
+    /// Does a packet from `src` to `dst`, which came by `port` and leaves by `to_port`, pass the
+    /// check? Answers come by `to_port`, so the table is the one that the rules select for these
+    /// answers.
     pub fn passes(
         &self,
         check: SourceCheck,
@@ -91,8 +92,8 @@ impl Routes {
     }
 
     /// Does a packet from `src` to `dst`, an address of ours, pass the check? The program or any
-    /// user may send the answers: it is enough if the answers of one of them would leave by the
-    /// port.
+    /// user may send the answers: the packet passes if the answers of one of them would leave by
+    /// the port.
     pub fn passes_to_host(
         &self,
         check: SourceCheck,
@@ -110,7 +111,7 @@ impl Routes {
             || self.rules.all().iter().filter_map(of_rule).any(passes)
     }
 
-    /// Does a packet of that sender to `addr` leave by `port`? `None` without a route.
+    /// Does a packet of this sender to `addr` leave by `port`? `None` if there is no route.
     fn leads_back(&self, table: u32, addr: IpAddr, port: u16, sender: Sender<'_>) -> Option<bool> {
         match self.leads_by(table, addr, port, sender.restriction()) {
             Leads::Known(leads) => Some(leads),
@@ -123,7 +124,8 @@ impl Routes {
         }
     }
 
-    /// May anybody's packet to `addr` leave by `port`? `None` without a route.
+    /// May a packet to `addr` leave by `port`, for at least one sender? `None` if there is no
+    /// route.
     fn may_lead_back(&self, table: u32, addr: IpAddr, port: u16) -> Option<bool> {
         match self.leads_by(table, addr, port, FOR_SOME_USERS) {
             Leads::Known(leads) => return Some(leads),
@@ -158,8 +160,8 @@ impl Routes {
     }
 }
 
-/// The first of the routes of one prefix, and the routes that share its packets; `None` if there is
-/// none.
+/// The first of the routes of one prefix, and the routes that share packets with it. `None` if
+/// there is no route.
 fn best_of<'a>(
     routes: impl Iterator<Item = &'a Route> + Clone,
 ) -> Option<impl Iterator<Item = &'a Route>> {

@@ -1,8 +1,8 @@
-//! The RIB: all routes, by prefix, and which of them the FIB has (`change`).
+//! The RIB: all routes, by prefix. `change.rs` decides which of them are in the FIB.
 //!
 //! Called by: the callers of `route.rs`. One thread owns it. The cost of a change depends on the
-//! prefix and those around it, not on the number of routes; functions with a predicate look at all
-//! routes.
+//! prefix and on those that contain it, not on the number of routes; functions with a predicate
+//! examine all routes.
 
 mod change;
 
@@ -22,19 +22,19 @@ use super::trie::{Prefix, mask};
 use super::view::View;
 use super::{GROUPS_MAX, ROUTES_MAX, Route, RouteOrigin};
 
-/// Length, version and table of prefixes: longest first, as a lookup would have them.
+/// Length, version and table of prefixes. The longest prefixes come first, as a lookup needs them.
 pub(super) type Level = (Reverse<u8>, IsV6, u32);
 pub(super) type IsV6 = bool;
 
-/// The routes to one prefix, the best first.
+/// The routes to one prefix; the best one is first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) routes: Vec<Route>,
-    /// Their group in the FIB: none if the links of all their ports are down.
+    /// Their group in the FIB; [`GroupIndex::NONE`] if the links of all their ports are down.
     pub(super) group: GroupIndex,
-    /// Is it in the array of 24 bits?
+    /// Is the prefix in the array for 24 bits?
     wide: bool,
-    /// Is it in the array of 8 bits?
+    /// Is the prefix in the array for 8 bits?
     narrow: bool,
 }
 
@@ -42,22 +42,23 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 pub struct Routes {
     pub(super) levels: Levels,
-    /// Prefixes of each version and table.
+    /// The number of prefixes, by version and table.
     prefixes: BTreeMap<(IsV6, u32), usize>,
     len: usize,
     by_origin: [usize; RouteOrigin::COUNT],
-    /// How many routes expire at a time.
+    /// How many routes expire at each time.
     expiries: BTreeMap<Instant, usize>,
     fib: Writer,
     /// Ports whose link is down: no packet goes by their routes.
     pub(super) down: BTreeSet<u16>,
-    /// The FIB belongs to another stack: this one has no routes of its own, and takes none.
+    /// The FIB belongs to another stack: this stack has no routes of its own, and none can be
+    /// added.
     follows: bool,
-    /// In that case: this stack's copy of a part of the other stack's RIB.
+    /// If `follows`: this stack's copy of a part of the other stack's RIB.
     pub(super) lent: Arc<Restricted>,
     pub(super) index: Index,
     pub(super) rules: Rules,
-    /// The number of routes that are not for everybody.
+    /// The number of routes that only some users may use.
     pub(super) restricted: usize,
 }
 
@@ -73,7 +74,7 @@ pub(super) fn level(target: &Target) -> Level {
 impl Routes {
     /// The routes of another stack, for lookups between [`super::Reader::begin`] and `end` of a
     /// reader of the same FIB. No route can be added, and none are listed.
-    /// [`Routes::follow_restricted`] sets those that are not for everybody.
+    /// [`Routes::follow_restricted`] sets the routes that only some users may use.
     pub fn following(fib: &Fib) -> Routes {
         Routes { fib: Writer::following(fib), follows: true, ..Routes::default() }
     }
@@ -82,11 +83,13 @@ impl Routes {
         self.follows
     }
 
-    /// Add a route. It replaces a route for the same destination and table over the same port; one
-    /// that shares packets with others is replaced only if the gateway is the same too. `false`,
-    /// and nothing is changed, if there are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already, or if
-    /// a [`super::Reader`] has not ended its burst for [`super::RETIRED_MAX`] changes, or if a list
-    /// has more than [`GROUPS_MAX`].
+    /// Add a route. It replaces a route to the same destination in the same table over the same
+    /// port. A route that shares packets with others is replaced only if the gateway is the same,
+    /// too.
+    ///
+    /// `false`, and nothing has changed, if there are [`ROUTES_MAX`] routes or
+    /// [`super::TABLES_MAX`] tables already, if a [`super::Reader`] has not ended its burst for
+    /// [`super::RETIRED_MAX`] changes, or if a list has more than [`GROUPS_MAX`] groups.
     pub fn add(&mut self, route: Route) -> bool {
         let route = Route { dest: route.dest.network(), ..route };
         let target = target(route.dest, route.table);
@@ -108,8 +111,9 @@ impl Routes {
         true
     }
 
-    /// Add a route unless another origin has one for the same destination and table over the same
-    /// port. `true` if packets may go another way: a route that only expires later is no change.
+    /// Add a route, unless there is one of another origin to the same destination in the same table
+    /// over the same port. `true` if packets may be routed differently: a route that only expires
+    /// later is no change.
     pub fn renew(&mut self, route: Route) -> bool {
         let route = Route { dest: route.dest.network(), ..route };
         match self.at(route.dest, route.table).iter().find(|r| r.is_like(&route)) {
@@ -122,13 +126,13 @@ impl Routes {
         }
     }
 
-    /// The routes to exactly this prefix, the best first.
+    /// The routes to exactly this prefix; the best one is first.
     pub fn at(&self, dest: Cidr, table: u32) -> &[Route] {
         self.known(dest, table).map_or(&[], |known| &known.routes)
     }
 
-    /// A route that `is_meant` selects, in any table, whose prefix contains, equals or lies inside
-    /// `dest`.
+    /// A route in any table for which `is_meant` is true and whose prefix contains, equals or lies
+    /// inside `dest`.
     pub fn overlapping(&self, dest: Cidr, is_meant: impl Fn(&Route) -> bool) -> Option<&Route> {
         let (dest, is_v6) = (dest.network(), dest.addr.is_ipv6());
         let (key, below) = (key_of(dest.addr), !mask(dest.prefix_len));
@@ -148,7 +152,7 @@ impl Routes {
         self.at(route.dest, route.table).iter().any(|r| r.is_like(route))
     }
 
-    /// The tables that have had routes.
+    /// The tables that have, or once had, routes.
     pub fn tables(&self) -> Vec<u32> {
         let mut tables: Vec<u32> = self.prefixes.keys().map(|&(_, table)| table).collect();
         tables.sort_unstable();
@@ -161,7 +165,7 @@ impl Routes {
         self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key))
     }
 
-    /// Does the first route to `dst` over `port` say that it is on the link?
+    /// Is `dst` on the link, by the first route to it over `port`?
     pub fn is_on_link(&self, port: u16, dst: IpAddr) -> bool {
         let key = key_of(dst);
         let of_version = self.levels.iter().filter(|((_, is_v6, _), _)| *is_v6 == dst.is_ipv6());
@@ -171,14 +175,14 @@ impl Routes {
         routes.find(|r| r.port == port).is_some_and(|r| r.via.is_none())
     }
 
-    /// Remove the routes that `is_unwanted` selects; returns how many. It looks at every route;
-    /// [`Routes::remove_exact`] looks at those of one prefix.
+    /// Remove the routes for which `is_unwanted` is true; returns how many. It examines every
+    /// route; [`Routes::remove_exact`] examines those of one prefix.
     pub fn remove(&mut self, is_unwanted: impl Fn(&Route) -> bool) -> usize {
         let found = self.targets(&is_unwanted);
         found.into_iter().map(|target| self.remove_of(target, &is_unwanted)).sum()
     }
 
-    /// The prefixes with a route that `is_meant` selects.
+    /// The prefixes with a route for which `is_meant` is true.
     fn targets(&self, is_meant: impl Fn(&Route) -> bool) -> Vec<Target> {
         let is_in = |known: &Known| known.routes.iter().any(&is_meant);
         let mut found = Vec::new();
@@ -189,7 +193,8 @@ impl Routes {
         found
     }
 
-    /// Remove the routes of one prefix of a table that `is_unwanted` selects; returns how many.
+    /// Remove the routes of one prefix in a table for which `is_unwanted` is true; returns how
+    /// many.
     pub fn remove_exact(
         &mut self,
         dest: Cidr,
@@ -215,17 +220,17 @@ impl Routes {
         if self.next_deadline() > now { 0 } else { self.remove(|route| route.expires <= now) }
     }
 
-    /// Remove every route over a port that is gone.
+    /// Remove every route over a port that was removed.
     pub fn forget_port(&mut self, port: u16) {
         self.remove(|r| r.port == port);
         self.down.remove(&port);
         self.index.forget();
     }
 
-    /// The link of a port is up or down from now on. While it is down, the port's routes stay but
-    /// are not used: packets go by other routes to the prefix, or to a shorter one. It looks at
-    /// every route. `false` if nothing changes, or if a [`super::Reader`] holds changes up, as in
-    /// [`Routes::add`]: call it again.
+    /// Set whether the link of a port is up. While it is down, the port's routes stay but are not
+    /// used: packets go by other routes to the prefix, or to a shorter prefix. Examines every
+    /// route. `false` if nothing changes, or if a [`super::Reader`] holds changes up, as in
+    /// [`Routes::add`]; then call it again.
     pub fn set_link(&mut self, port: u16, is_up: bool) -> bool {
         if self.fib.is_held_up() {
             self.fib.reclaim();
@@ -250,7 +255,7 @@ impl Routes {
         self.down.contains(&port)
     }
 
-    /// The routes for a burst of the owner's own lookups.
+    /// A view of the routes, for a burst of lookups by their owner.
     #[inline]
     pub fn view(&self) -> View<'_> {
         self.fib.view()
@@ -266,7 +271,7 @@ impl Routes {
         self.expiries.first_key_value().map_or(Instant::NEVER, |(&first, _)| first)
     }
 
-    /// All routes, longest prefix first.
+    /// All routes; those with the longest prefix come first.
     pub fn iter(&self) -> impl Iterator<Item = &Route> {
         self.levels.values().flat_map(|level| level.values().flat_map(|known| known.routes.iter()))
     }
@@ -276,7 +281,7 @@ impl Routes {
         self.len
     }
 
-    /// The number of routes of that origin.
+    /// The number of routes of this origin.
     pub fn count_of(&self, origin: RouteOrigin) -> usize {
         self.by_origin[origin as usize]
     }
@@ -287,8 +292,8 @@ impl Routes {
     }
 }
 
-/// Add a route to those of its prefix; if it replaces one of the same metric, it takes the place of
-/// that one.
+/// Add a route to those of its prefix. A route that replaces one of the same metric takes its
+/// place.
 fn put(routes: &mut Vec<Route>, route: Route) {
     if let Some(old) = routes.iter_mut().find(|r| r.is_like(&route)) {
         if old.metric == route.metric {

@@ -1,10 +1,10 @@
-//! Rules select the table in which a packet's route is looked up, by more than its destination,
+//! Rules: they select the table in which a packet's route is looked up not only by its destination,
 //! like `ip rule` of Linux.
 //!
-//! Called by: `lookup.rs` if there are any; without rules, only the main table is used. Rules apply
-//! in the order of their priority, those of equal priority in the order in which they were added;
-//! if the table of a rule has no route, the next rule applies. The main table always has priority
-//! 32766. Limit: [`RULES_MAX`]. docs/decisions/0080.
+//! Called by: `lookup.rs`, if there are any; without rules, only the main table is used. Rules
+//! apply in the order of their priority, those of equal priority in the order in which they were
+//! added. If the table of a rule has no route, the next rule applies. The main table always has
+//! priority 32766. Limit: [`RULES_MAX`]. docs/decisions/0080.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -15,19 +15,19 @@ use super::{MAIN_TABLE, Sender};
 
 /// The priority of the main table.
 pub const MAIN_PRIORITY: u32 = 32_766;
-/// The most rules of one stack, whatever the limit `rules` says.
+/// The most rules of one stack, even if the limit `rules` is higher.
 pub const RULES_MAX: usize = 1_024;
 
 /// What happens to a packet that a rule selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Its route is looked up in this table.
+    /// The packet's route is looked up in this table.
     Table(u32),
-    /// The packet is not sent; the source of a forwarded packet gets a report that the host is
+    /// The packet is not sent. The source of a forwarded packet gets an error that the host is
     /// unreachable.
     Unreachable,
-    /// The packet is not sent; the source of a forwarded packet gets a report that this is
-    /// prohibited.
+    /// The packet is not sent. The source of a forwarded packet gets an error that the
+    /// communication is prohibited.
     Prohibit,
     /// The packet is dropped, and its source gets no report.
     Blackhole,
@@ -51,17 +51,18 @@ pub enum Action {
 pub struct Rule {
     /// Rules with lower numbers apply first.
     pub priority: u32,
-    /// Packets from here. A packet whose source is not chosen yet does not match.
+    /// Selects packets from this network. A packet whose source is not chosen yet does not match.
     pub from: Option<Cidr>,
-    /// Packets to here.
+    /// Selects packets to this network.
     pub to: Option<Cidr>,
-    /// Forwarded packets that came by this port, and none of our own (Linux's `iif`).
+    /// Selects forwarded packets that came by this port, and none of our own (Linux's `iif`).
     pub in_port: Option<u16>,
-    /// Packets whose mark is the first of these, in the bits of the second (Linux's `fwmark`).
+    /// Selects packets whose mark equals the first number in the bits of the second (Linux's
+    /// `fwmark`).
     pub mark: Option<(u32, u32)>,
-    /// Packets of users in this group (Linux has `uidrange`).
+    /// Selects packets of users in this group (Linux has `uidrange`).
     pub group: Option<u32>,
-    /// Select all other packets instead, if they are of the version of `from` and `to`.
+    /// Select all other packets instead, if they have the IP version of `from` and `to`.
     pub not: bool,
     /// What happens to the selected packets.
     pub action: Action,
@@ -72,18 +73,18 @@ pub struct Rule {
 pub enum NoRoute {
     /// No table has a route that the sender may use.
     None,
-    /// A rule says [`Action::Unreachable`].
+    /// The action of a rule is [`Action::Unreachable`].
     Unreachable,
-    /// A rule says [`Action::Prohibit`].
+    /// The action of a rule is [`Action::Prohibit`].
     Prohibit,
-    /// A rule says [`Action::Blackhole`].
+    /// The action of a rule is [`Action::Blackhole`].
     Blackhole,
 }
 
 /// Why a rule was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
-    /// The very same rule is there.
+    /// Exactly the same rule exists already.
     Exists,
     /// There are as many rules as the limit `rules` allows.
     LimitReached,
@@ -117,7 +118,7 @@ impl Rule {
         }
     }
 
-    /// Does it select this packet?
+    /// Does the rule select this packet?
     pub fn selects(&self, dst: IpAddr, src: Option<IpAddr>, sender: Sender<'_>) -> bool {
         let is_other = |net: &Cidr| net.addr.is_ipv4() != dst.is_ipv4();
         if self.from.iter().chain(&self.to).any(is_other) {
@@ -137,16 +138,17 @@ impl Rule {
         fits != self.not
     }
 
-    /// May it select a packet of this host between these addresses, for any sender on the host?
+    /// May the rule select a packet of this host between these addresses, for any sender on the
+    /// host?
     pub(super) fn may_select_ours(&self, dst: IpAddr, src: IpAddr) -> bool {
         let of_program = |rule: &Rule| rule.selects(dst, Some(src), Sender::Program);
         let of_all = Rule { mark: None, group: None, ..*self };
-        // A sender with another mark, or outside of the group, gets the opposite answer.
+        // For a sender with another mark, or outside of the group, the rule selects the opposite.
         let depends = self.mark.is_some() || self.group.is_some();
         of_program(&of_all) || depends && self.not && self.in_port.is_none()
     }
 
-    /// May it select a forwarded packet? Such a packet belongs to no group.
+    /// May the rule select a forwarded packet? Such a packet belongs to no group.
     fn concerns_transit(&self) -> bool {
         self.group.is_none() || self.not
     }
@@ -156,7 +158,7 @@ impl Rule {
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
-    /// One of the rules may keep forwarded packets from the main table.
+    /// One of the rules may make forwarded packets use another table than the main table.
     pub(super) divert_transit: bool,
 }
 
@@ -195,7 +197,8 @@ impl Rules {
         self.divert_transit = early.any(Rule::concerns_transit);
     }
 
-    /// The first result of `find`, called for the tables that the rules select for a packet.
+    /// Calls `find` for the tables that the rules select for a packet, and returns its first
+    /// result.
     pub(super) fn find<T>(
         &self,
         selects: impl Fn(&Rule) -> bool,
@@ -204,8 +207,8 @@ impl Rules {
         self.find_by(selects, |_, table| find(table))
     }
 
-    /// [`Rules::find`] that also passes the rule that selected the table: `None` is the rule of the
-    /// main table, which is always there.
+    /// [`Rules::find`] that also passes the rule that selected the table to `find`. `None` is the
+    /// rule of the main table, which always exists.
     pub(super) fn find_by<T>(
         &self,
         selects: impl Fn(&Rule) -> bool,

@@ -11,7 +11,7 @@ use super::group::Groups;
 use super::trie::{Nodes, Trie};
 use super::{MAIN_TABLE, TABLES_MAX};
 
-/// The key of an address: its bits, left-aligned.
+/// The key of an address: its bits, left-aligned in 128.
 #[inline(always)]
 pub(super) fn key_of(addr: IpAddr) -> u128 {
     match addr {
@@ -25,7 +25,7 @@ pub(super) fn key_v4(addr: Ipv4Addr) -> u128 {
     u128::from(addr.to_bits()) << 96
 }
 
-/// Both versions of a table.
+/// The tries of one table, for both IP versions.
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) v4: Trie,
@@ -69,7 +69,7 @@ impl Shared {
         made.map(|other| &**other).find(|(id, _)| *id == table).map(|(_, found)| found)
     }
 
-    /// The table of that number, made if there is room for it.
+    /// The table with this number. It is created if there is room for it.
     pub(super) fn make_table(&self, table: u32) -> Option<&Table> {
         if self.table(table).is_none() {
             let room = self.others.iter().find(|other| other.get().is_none())?;

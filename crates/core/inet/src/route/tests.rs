@@ -24,7 +24,7 @@ fn weight(n: u8) -> NonZeroU8 {
     NonZeroU8::new(n).expect("not zero")
 }
 
-/// Longest match over a vector.
+/// Longest prefix match by a search of a vector.
 #[derive(Default)]
 struct Model {
     routes: Vec<Route>,
@@ -51,14 +51,15 @@ impl Model {
     fn lookup(&self, dst: IpAddr, table: u32) -> Option<NextHop> {
         let fits =
             |r: &&Route| r.table == table && r.dest.contains(dst) && !self.down.contains(&r.port);
-        // `min_by_key` returns the first of equals.
+        // `min_by_key` returns the first of several equal routes.
         let best =
             self.routes.iter().filter(fits).min_by_key(|r| (!r.dest.prefix_len, r.metric))?;
         Some(NextHop { port: best.port, neighbour: best.via.unwrap_or(dst), mtu: best.mtu })
     }
 }
 
-/// Few bits in few places, so that prefixes overlap and the trie has short and long paths.
+/// Addresses with few bits set, in few places, so that prefixes overlap and the trie has short and
+/// long paths.
 fn address(is_v6: bool) -> impl Strategy<Value = IpAddr> {
     (any::<[u8; 16]>(), any::<u16>()).prop_map(move |(random, which)| {
         let thin = |at: usize| if which >> at & 1 == 1 { random[at] & 0x81 } else { 0 };
@@ -103,7 +104,7 @@ fn change() -> impl Strategy<Value = Change> {
     })
 }
 
-/// Enough long prefixes, apart from all others, that both versions have the array of 24 bits.
+/// Add so many long prefixes, away from all others, that both versions have the array for 24 bits.
 fn crowd(routes: &mut Routes) {
     for n in 0..600_u32 {
         let v4 = Cidr::new(IpAddr::from((0xf000_0000 + (n << 8)).to_be_bytes()), 24);
@@ -130,7 +131,7 @@ fn agree(routes: &Routes, model: &Model, changes: &[Change], dsts: &[IpAddr]) {
     assert_eq!(routes.iter().filter(|r| r.port != 9).count(), model.routes.len());
 }
 
-/// A burst of lookups finds what single lookups find.
+/// A burst of lookups finds the same as single lookups.
 fn burst_agrees(routes: &Routes, dsts: &[IpAddr], table: u32) {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for dst in dsts {
@@ -174,7 +175,7 @@ fn run(changes: &[Change], dsts: &[IpAddr], crowd_at: usize) {
     }
     agree(&routes, &model, changes, dsts);
     routes.remove(|_| true);
-    // No group and no node is left behind.
+    // No group and no node remains.
     assert!(routes.is_empty() && routes.next_deadline() == Instant::NEVER);
     let left = format!("{routes:?}");
     assert!(left.contains("nodes: 0, lone_prefixes: 0, groups: 0, retired: 0"), "{left}");
@@ -255,7 +256,7 @@ fn the_first_route_to_expire_is_the_deadline_and_goes_at_its_time() {
     assert_eq!((routes.next_deadline(), routes.expire(at(19))), (at(20), 0));
     assert_eq!((routes.expire(at(20)), routes.next_deadline()), (2, at(30)));
     assert_eq!(routes.count_of(RouteOrigin::Redirect), 1);
-    // Later: the same route, not another.
+    // A route that expires later is the same route.
     let later = Route { expires: at(40), ..routes.iter().next().expect("one").clone() };
     assert!(!routes.renew(later));
     assert_eq!((routes.len(), routes.next_deadline()), (1, at(40)));
@@ -305,13 +306,16 @@ fn a_flow_changes_its_next_hop_only_if_that_goes_or_another_comes() {
     routes.remove_exact(dest, MAIN_TABLE, |r| r.via == Some(gone));
     let without = next_hops(&routes);
     let moved = before.iter().zip(&without).filter(|(a, b)| a != b);
-    assert!(moved.clone().all(|(a, _)| *a == gone), "only its own flows move");
+    assert!(moved.clone().all(|(a, _)| *a == gone), "a flow of another next hop moved");
     assert!((4_000..6_000).contains(&moved.count()));
     assert!(!without.contains(&gone));
     routes.add(shared("192.0.2.2", 1));
     let after = next_hops(&routes);
     let moved = without.iter().zip(&after).filter(|(a, b)| a != b);
-    assert!(moved.clone().all(|(_, b)| *b == gone), "flows move only to the new one");
+    assert!(
+        moved.clone().all(|(_, b)| *b == gone),
+        "a flow moved to a next hop that is not the new one"
+    );
     assert!((4_000..6_000).contains(&moved.count()));
 }
 
@@ -352,7 +356,7 @@ proptest! {
                 let is_new = *new == member && at.is_none();
                 prop_assert!(old == new || is_gone || is_new);
             }
-            prop_assert!(shares.iter().all(|s| next.contains(&s.member)), "each has a bucket");
+            prop_assert!(shares.iter().all(|s| next.contains(&s.member)), "a member has no bucket");
             buckets = next;
         }
     }

@@ -1,10 +1,12 @@
-//! Longest prefix match for one version of one table, read by any thread while one writes.
+//! Longest prefix match for one IP version of one table, which any thread may read while one
+//! writes.
 //!
 //! Called by: `fib.rs`. A table begins with 256 slots, one for each value of the first eight bits.
-//! A large one has a second array for the first 24 bits (DIR-24: Gupta, Lin, McKeown, "Routing
-//! lookups in hardware at memory access speeds", 1998), asked first, for prefixes longer than
-//! [`SHORT`]. A slot holds a leaf, a node of 16 slots for four bits more, or a lone prefix: the
-//! only prefix below the slot, however long, so that no chain of nodes leads to it.
+//! A large table has a second array for the first 24 bits (DIR-24: Gupta, Lin, McKeown, "Routing
+//! lookups in hardware at memory access speeds", 1998), which is searched first and contains
+//! prefixes longer than [`SHORT`]. A slot contains a leaf, a node of 16 slots for four more bits,
+//! or a lone prefix: the only prefix below the slot, whatever its length, so that no chain of nodes
+//! leads to it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -14,10 +16,10 @@ use super::group::GroupIndex;
 
 /// Bits of the first array.
 pub(super) const NARROW: u32 = 8;
-/// Bits of the second.
+/// Bits of the second array.
 pub(super) const WIDE: u32 = 24;
-/// Prefixes up to this length are in the first array even if there is the second one, where each
-/// would take thousands of slots, and the default route all of them.
+/// Prefixes up to this length are in the first array even if there is a second one. In the second,
+/// each would take thousands of slots, and the default route all of them.
 pub(super) const SHORT: u8 = 12;
 /// Bits and slots of a node.
 pub(super) const STRIDE: u32 = 4;
@@ -39,11 +41,11 @@ pub(super) struct Prefix {
 /// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// The group of the longest prefix here, and its length; zero for none.
+    /// The group of the longest prefix for this slot, and its length; zero for none.
     Leaf(u32),
-    /// A node of this index.
+    /// The node with this index.
     Node(u32),
-    /// A lone prefix of this index.
+    /// The lone prefix with this index.
     Lone(u32),
 }
 
@@ -58,12 +60,12 @@ impl Slot {
     }
 }
 
-/// The leaf of a prefix of `len` bits.
+/// The leaf for a prefix of `len` bits and its group.
 pub(super) fn leaf(len: u8, group: GroupIndex) -> u32 {
     u32::from(len) << GroupIndex::BITS | group.0
 }
 
-/// The length of the prefix of a leaf.
+/// The length of the prefix in a leaf.
 pub(super) fn depth(leaf: u32) -> u8 {
     (leaf >> GroupIndex::BITS) as u8
 }
@@ -73,7 +75,7 @@ pub(super) fn group(leaf: u32) -> GroupIndex {
     GroupIndex(leaf & GroupIndex::MASK)
 }
 
-/// The first `len` bits.
+/// A mask of the first `len` bits.
 pub(super) fn mask(len: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(len).min(128)).unwrap_or(0)
 }
@@ -84,7 +86,8 @@ pub(super) fn bits(key: u128, at: u32, end: u32) -> usize {
     (key << at >> (128 - (end - at))) as usize
 }
 
-/// A lone prefix: four words of the prefix, its length, its leaf, the leaf of the prefix around it.
+/// A lone prefix: four words of the prefix, its length, its leaf, and the leaf of the prefix that
+/// contains it.
 #[derive(Clone, Copy)]
 pub(super) struct Lone<'a>(pub(super) &'a [AtomicU32; LONE_WORDS]);
 
@@ -135,7 +138,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Go one level down from a slot behind `at` bits; a leaf stays as it is.
+    /// Go one level down from a slot at bit `at`; a leaf stays as it is.
     #[inline(always)]
     fn step(&self, word: u32, key: u128, at: u32) -> u32 {
         match Slot::of(word) {
@@ -148,7 +151,7 @@ impl Nodes {
         }
     }
 
-    /// Go down to the leaf from a slot behind `at` bits.
+    /// Go down to the leaf from a slot at bit `at`.
     #[inline]
     fn descend(&self, mut word: u32, key: u128, mut at: u32) -> u32 {
         while word & KIND != 0 && at < 128 {
@@ -159,7 +162,7 @@ impl Nodes {
     }
 }
 
-/// One version of one table.
+/// The slots of one IP version of one table.
 pub(super) struct Trie {
     pub(super) narrow: Box<[AtomicU32]>,
     pub(super) wide: OnceLock<Box<[AtomicU32]>>,
@@ -189,7 +192,7 @@ impl Trie {
         self.lookup_narrow(nodes, key)
     }
 
-    /// Fetch the memory where a lookup of `key` begins, if it may not be in the cache.
+    /// Fetch the memory in which a lookup of `key` begins, if it may not be in the cache.
     #[inline(always)]
     pub(super) fn prefetch(&self, key: u128) {
         if let Some(slot) = self.wide.get().and_then(|wide| wide.get(bits(key, 0, WIDE))) {
@@ -202,7 +205,8 @@ impl Trie {
     }
 
     /// [`Trie::lookup`] of many keys, level by level, so that their memory accesses overlap. `keys`
-    /// and `out` have one length; `levels` is the number of levels that are done so.
+    /// and `out` have the same length; `levels` is the number of levels that are looked up
+    /// together.
     #[inline(always)]
     pub(super) fn lookup_burst<K: Copy>(
         &self,

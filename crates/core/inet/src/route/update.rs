@@ -1,9 +1,9 @@
-//! Puts a prefix into a trie or takes it out while others read: a reader finds the leaf from before
-//! the change or from after it, never another.
+//! Adds a prefix to a trie or removes it while others read. A reader finds the leaf from before the
+//! change or from after it, and never another.
 //!
-//! Called by: `fib.rs`. A new node is finished before a slot leads to it; one that is no longer
-//! needed is retired, and used again when nobody reads it. A change touches the slots that its
-//! prefix covers and no others.
+//! Called by: `fib.rs`. A new node is finished before a slot leads to it. A node that is no longer
+//! needed is retired, and used again when no reader uses it. A change only writes to the slots that
+//! its prefix covers.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -35,7 +35,7 @@ pub(super) struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    /// Give `prefix` the leaf `leaf`, in `slots`, which are behind `at` bits.
+    /// Give `prefix` the leaf `leaf` in `slots`, which distinguish keys from bit `at` on.
     pub(super) fn insert(&mut self, slots: &[AtomicU32], at: u32, prefix: Prefix, leaf: u32) {
         let end = at + slots.len().ilog2();
         if u32::from(prefix.len) <= end {
@@ -58,7 +58,8 @@ impl<'a> Update<'a> {
                     return;
                 }
                 let Some((word, node)) = self.node(lone.cover()) else { return };
-                // The old record stays as it is for its readers: the node gets a new one.
+                // The old record is not changed, because readers may use it: the node gets a new
+                // one.
                 self.insert(node, end, lone.prefix(), lone.leaf());
                 self.insert(node, end, prefix, leaf);
                 slot.store(word, Ordering::Release);
@@ -125,8 +126,8 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// The content that a slot may have instead of `node`, which is behind `at` bits of `key`: a
-    /// leaf if no prefix ends in the node, a lone prefix if one does.
+    /// What a slot may contain instead of `node`, which is at bit `at` of `key`: a leaf if no
+    /// prefix ends in the node, a lone prefix if only one does. `None` if the node is needed.
     fn collapse(&mut self, node: &[AtomicU32; NODE_SLOTS], at: u32, key: u128) -> Option<u32> {
         let (mut around, mut only, mut lone) = (0, None, None);
         for (number, slot) in node.iter().enumerate() {
@@ -162,7 +163,8 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// A new node with the same leaf in all slots, and the word that leads to it.
+    /// Make a new node with the same leaf in all slots; returns the word that leads to it, and the
+    /// node.
     fn node(&mut self, leaf: u32) -> Option<(u32, &'a [AtomicU32; NODE_SLOTS])> {
         let index = self.allocator.nodes.take();
         let node = self.nodes.nodes.make(index)?;
@@ -172,7 +174,7 @@ impl<'a> Update<'a> {
         Some((NODE | index, node))
     }
 
-    /// The word that leads to a new lone prefix.
+    /// Make a new lone prefix; returns the word that leads to it.
     fn lone(&mut self, prefix: Prefix, leaf: u32, cover: u32) -> u32 {
         let index = self.allocator.lones.take();
         if let Some(words) = self.nodes.lones.make(index) {

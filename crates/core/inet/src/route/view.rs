@@ -1,4 +1,4 @@
-//! Lookups of a thread in the FIB, for the time of a burst.
+//! Lookups in the FIB by a thread, for the time of a burst.
 //!
 //! Called by: code that looks a destination up; `rib.rs` for the owner of the routes. Readers take
 //! no lock and never wait. Sources: docs/decisions/0075.
@@ -18,7 +18,7 @@ use super::shared::{Shared, key_of, key_v4};
 const LEVELS_V4: u32 = 1;
 const LEVELS_V6: u32 = 3;
 
-/// A thread's handle to look destinations up.
+/// A thread's handle to look up destinations.
 pub struct Reader {
     pub(super) shared: Arc<Shared>,
     pub(super) slot: Arc<AtomicU64>,
@@ -31,8 +31,8 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// The routes for one burst. Results stay valid until the view is dropped, and the writer
-    /// cannot reuse memory until then: hold it for a burst, not longer.
+    /// Returns the routes for one burst. Results stay valid until the view is dropped, and the
+    /// writer cannot reuse memory until then: hold the view for a burst, not longer.
     #[inline]
     pub fn pin(&mut self) -> View<'_> {
         self.shared.epochs.pin(&self.slot);
@@ -41,14 +41,14 @@ impl Reader {
 }
 
 impl Reader {
-    /// A burst begins, with lookups by [`super::Routes::following`]: results stay valid until
+    /// Begin a burst with lookups by [`super::Routes::following`]. Results stay valid until
     /// [`Reader::end`].
     #[inline]
     pub fn begin(&self) {
         self.shared.epochs.pin(&self.slot);
     }
 
-    /// The burst ends.
+    /// End the burst.
     #[inline]
     pub fn end(&self) {
         Epochs::unpin(&self.slot);
@@ -61,7 +61,7 @@ impl Drop for Reader {
     }
 }
 
-/// The routes for as long as a burst lasts.
+/// The routes, for as long as a burst lasts.
 pub struct View<'a> {
     pub(super) shared: &'a Shared,
     pub(super) pinned: Option<&'a AtomicU64>,
@@ -91,9 +91,9 @@ impl View<'_> {
         table.trie(dst.is_ipv6()).lookup(&self.shared.nodes, key_of(dst))
     }
 
-    /// [`View::lookup`] for many destinations, with overlapping memory accesses; the group of
-    /// `dsts[n]` is `out[n]`. If the slices differ in length, the rest of the longer one is left as
-    /// it is.
+    /// [`View::lookup`] for many destinations, with overlapping memory accesses. The group of
+    /// `dsts[n]` is `out[n]`. If the slices differ in length, the additional elements of the longer
+    /// one are ignored.
     pub fn lookup_burst_v4(&self, dsts: &[Ipv4Addr], out: &mut [GroupIndex], table: u32) {
         let Some(table) = self.shared.table(table) else { return out.fill(GroupIndex::NONE) };
         table.v4.lookup_burst(&self.shared.nodes, dsts, out, key_v4, LEVELS_V4);
@@ -106,7 +106,7 @@ impl View<'_> {
         table.v6.lookup_burst(&self.shared.nodes, dsts, out, key_of, LEVELS_V6);
     }
 
-    /// Fetch the memory for a lookup of `dst` in the main table that will follow.
+    /// Fetch the memory for a later lookup of `dst` in the main table.
     #[inline(always)]
     pub fn prefetch_v4(&self, dst: Ipv4Addr) {
         self.shared.main.v4.prefetch(key_v4(dst));
@@ -134,8 +134,8 @@ impl View<'_> {
         self.find(group, dst, flow, 0).hop()
     }
 
-    /// [`View::next_hop`] of a forwarded packet, without regard to rules. Also `None` if not every
-    /// such packet may go there: then [`super::Routes::lookup`] decides.
+    /// [`View::next_hop`] of a forwarded packet, without regard to rules. `None` also if some of
+    /// these packets may not go there: then [`super::Routes::lookup`] decides.
     #[inline]
     pub fn next_hop_of_transit(
         &self,

@@ -1,4 +1,4 @@
-//! The information that is kept from router advertisements, and the resulting routes.
+//! The information from router advertisements, and the resulting routes.
 
 use super::*;
 
@@ -63,15 +63,30 @@ fn the_best_router_that_answers_is_the_default() {
     let (mut routers, mut budget) = (Routers::default(), Budget::default());
     hear(&mut routers, "fe80::1", &message(60, 0, &[]), &mut budget);
     hear(&mut routers, "fe80::2", &message(90, 0, &[]), &mut budget);
-    assert_eq!(default_via(&routers).as_deref(), Some("fe80::1"), "the first of equals");
+    assert_eq!(
+        default_via(&routers).as_deref(),
+        Some("fe80::1"),
+        "the default is not the first of equal routers"
+    );
     hear(&mut routers, "fe80::3", &message(90, 0x08, &[]), &mut budget);
-    assert_eq!(default_via(&routers).as_deref(), Some("fe80::3"), "preference high");
+    assert_eq!(
+        default_via(&routers).as_deref(),
+        Some("fe80::3"),
+        "the default is not the router with preference high"
+    );
     assert!(routers.set_silent(ip("fe80::3"), true));
-    assert!(!routers.set_silent(ip("fe80::3"), true), "no news");
+    assert!(
+        !routers.set_silent(ip("fe80::3"), true),
+        "a router that is already silent counts as a change"
+    );
     assert_eq!(default_via(&routers).as_deref(), Some("fe80::1"));
     assert!(routers.set_silent(ip("fe80::3"), false));
     hear(&mut routers, "fe80::3", &message(0, 0x08, &[]), &mut budget);
-    assert_eq!(default_via(&routers).as_deref(), Some("fe80::1"), "no default router any more");
+    assert_eq!(
+        default_via(&routers).as_deref(),
+        Some("fe80::1"),
+        "a router that is no default router any more is used"
+    );
     assert_eq!(routers.next_deadline(), after(60));
     routers.expire(after(60));
     assert_eq!(default_via(&routers).as_deref(), Some("fe80::2"));
@@ -96,7 +111,7 @@ fn more_specific_routes() {
     assert_eq!(routes(&routers), [to("2001:db8:9::/48", "fe80::1"), to("::/0", "fe80::1")]);
     hear(&mut routers, "fe80::1", &message(60, 0, &route(48, 0, 0)), &mut budget);
     assert_eq!(routes(&routers), [to("::/0", "fe80::1")]);
-    // A route to everywhere counts in place of the header.
+    // A route option to everywhere replaces the values of the header.
     let everywhere = [24, 1, 0, 0, 0, 0, 0, 0];
     hear(&mut routers, "fe80::1", &message(60, 0, &everywhere), &mut budget);
     assert_eq!(routes(&routers), []);
@@ -169,7 +184,7 @@ fn name_servers_and_domains_have_lifetimes() {
     assert_eq!(routers.domains().collect::<Vec<_>>(), ["lab"]);
     hear(&mut routers, "fe80::1", &message(0, 0, &server(1, 0)), &mut budget);
     assert_eq!(list(&routers), [ip("2001::2")]);
-    // At the limit the first to expire gives way, if the new one lasts longer.
+    // At the limit a new entry replaces the one that expires first, if the new one lasts longer.
     budget.set(Limit::NameServers, 1);
     hear(&mut routers, "fe80::1", &message(0, 0, &server(3, 40)), &mut budget);
     assert_eq!(list(&routers), [ip("2001::2")]);
@@ -207,5 +222,9 @@ fn every_list_has_a_limit() {
     is(Limit::AdvertisedRoutes, routers.specific.len());
     is(Limit::NameServers, routers.servers.len());
     is(Limit::SearchDomains, routers.domains.len());
-    assert_eq!(default_via(&routers).as_deref(), Some("fe80::1"), "who was known stays");
+    assert_eq!(
+        default_via(&routers).as_deref(),
+        Some("fe80::1"),
+        "a known router was replaced at the limit"
+    );
 }

@@ -1,4 +1,4 @@
-//! The examples of RFC 6724 section 10, and IPv4's choice.
+//! The examples of RFC 6724 section 10, and the choice of IPv4 sources.
 
 use core::net::IpAddr;
 
@@ -44,7 +44,7 @@ fn deprecated_addresses_come_last_and_temporary_ones_first() {
     let mut old = address("2001:db8:1::1/64");
     let new = address("2001:db8:9::1/64");
     old.state = AddressState::Deprecated;
-    // The deprecated one loses although it shares more bits with the destination.
+    // The deprecated address loses although it has more bits in common with the destination.
     assert_eq!(chosen(&[old, new], "2001:db8:1::9"), Some(new.ip()));
     assert_eq!(chosen(&[old], "2001:db8:1::9"), Some(old.ip()));
     let mut temporary = address("2001:db8:5::7/64");
@@ -69,7 +69,7 @@ fn an_ipv4_packet_is_from_the_network_of_its_next_hop() {
     let by = |hop: &str| source(ours.iter(), ip("203.0.113.9"), ip(hop));
     assert_eq!(by("198.51.100.254"), Some(ip("198.51.100.1")));
     assert_eq!(by("192.0.2.254"), Some(ip("192.0.2.1")));
-    // A gateway of no network of ours: the first.
+    // The gateway is in no network of ours: the first address is used.
     assert_eq!(by("10.0.0.1"), Some(ip("192.0.2.1")));
 }
 
@@ -86,16 +86,17 @@ fn the_destinations_of_the_rfc() {
     assert_eq!(order(vec![("198.51.100.121", Some("169.254.13.78")), v6]), Some(ip(v6.0)));
     let v4 = ("198.51.100.121", Some("198.51.100.117"));
     assert_eq!(order(vec![("2001:db8:1::1", Some("fe80::1")), v4]), Some(ip(v4.0)));
-    // A native IPv6 path before IPv4 by precedence, IPv4 before 6to4 by label.
+    // A native IPv6 path is tried before IPv4 because of its precedence, IPv4 before 6to4 because
+    // of its label.
     assert_eq!(order(vec![("10.1.2.3", Some("10.1.2.4")), v6]), Some(ip(v6.0)));
     let six_to_four = ("2002:c633:6401::1", Some("fe80::2"));
     assert_eq!(order(vec![six_to_four, v6]), Some(ip(v6.0)));
-    // Without a route it comes last.
+    // An address without a route comes last.
     assert_eq!(order(vec![("2001:db8:1::1", None), v4]), Some(ip(v4.0)));
-    // The smaller scope first.
+    // The address with the smaller scope comes first.
     let near = ("fe80::1", Some("fe80::2"));
     assert_eq!(order(vec![v6, near]), Some(ip("fe80::1")));
-    // The longer prefix in common.
+    // The address with the longer common prefix comes first.
     let other = ("2001:db8:3ffe::1", Some("2001:db8:3f44::2"));
     let nearer = ("2001:db8:1::1", Some("2001:db8:1::2"));
     assert_eq!(order(vec![other, nearer]), Some(ip(nearer.0)));

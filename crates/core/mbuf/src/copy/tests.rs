@@ -1,4 +1,4 @@
-//! Compares copies with the standard library's, at the relevant lengths and alignments.
+//! Compares our copies with the standard library's, for the relevant lengths and alignments.
 
 use super::copy;
 
@@ -11,14 +11,17 @@ fn check(data: &[u8], from: usize, to_at: usize, len: usize, to: &mut [u8]) {
     copy(&data[from..from + len], &mut to[to_at..to_at + len]);
     assert_eq!(to[to_at..to_at + len], data[from..from + len], "{len} from {from} to {to_at}");
     let mut beside = to[..to_at].iter().chain(&to[to_at + len..]);
-    assert!(beside.all(|&b| b == 0xa5), "{len} from {from} to {to_at}: wrote beside it");
+    assert!(
+        beside.all(|&b| b == 0xa5),
+        "{len} from {from} to {to_at}: bytes outside of the copy were written"
+    );
 }
 
 #[test]
 fn every_length_at_every_alignment() {
     let (data, mut to) = (noise(1024), vec![0; 1024]);
     for len in (0..40).chain(225..420).step_by(if cfg!(miri) { 7 } else { 1 }) {
-        // Miri takes a minute for all of them.
+        // All of them would take Miri a minute.
         for at in (0..64).step_by(if cfg!(miri) { 21 } else { 1 }) {
             check(&data, at, (at * 7 + len) % 64, len, &mut to);
         }
@@ -28,7 +31,7 @@ fn every_length_at_every_alignment() {
 #[test]
 fn segments_pages_and_super_segments() {
     let lengths = [1448, 1460, 4031, 4032, 4033, 8192, 65_483, 65_536];
-    // Each takes Miri a minute.
+    // Each of these takes Miri a minute.
     let lengths = if cfg!(miri) { &lengths[..1] } else { &lengths };
     let room = lengths[lengths.len() - 1] + 4464;
     let (data, mut to) = (noise(room), vec![0; room]);

@@ -45,7 +45,7 @@ fn frames(layout: FrameLayout, count: usize) -> Frames {
     Frames::new(layout, heap(count * layout.stride)).expect("they fit")
 }
 
-/// Fill a lent buffer in place of its borrower.
+/// Fill a lent buffer, as its borrower would.
 fn fill(frames: &mut Frames, offset: u64, data: &[u8]) {
     // SAFETY: nothing else uses it in these tests.
     let room = unsafe { frames.room(offset, data.len()) };
@@ -91,7 +91,7 @@ fn what_was_filled_is_an_mbuf_like_any_other() {
         }
         pool.flush();
         frames.collect();
-        assert_eq!((frames.idle(), pool.outstanding()), (5, 0), "all are free again");
+        assert_eq!((frames.idle(), pool.outstanding()), (5, 0), "buffers are still in use");
     }
 }
 
@@ -115,17 +115,23 @@ fn what_was_not_lent_or_does_not_fit_is_no_mbuf() {
     let (stride, past) = (layout.stride as u64, 2 * layout.stride as u64);
     // SAFETY: nothing else uses the memory.
     let none = |frames: &mut Frames, offset, len| unsafe { frames.filled(offset, len) }.is_none();
-    assert!(none(&mut frames, AT, 10), "free");
+    assert!(none(&mut frames, AT, 10), "a frame that is not lent gives an mbuf");
     let offset = frames.lend().expect("one is free");
     for (at, len) in [(0, 10), (63, 1), (AT, 1857), (stride - 1, 2), (AT, usize::MAX)] {
         // SAFETY: as above.
         assert!(unsafe { frames.room(offset + at, len) }.is_none(), "{at} {len}");
     }
-    assert!(none(&mut frames, past, 1) && none(&mut frames, u64::MAX, 1), "not in it");
-    assert!(none(&mut frames, offset + AT, 1857), "too long");
-    assert_eq!(frames.idle(), 2, "and free again");
-    assert!(none(&mut frames, offset + AT, 10), "twice");
-    assert!(Frames::new(layout, heap(layout.stride - 1)).is_none(), "room for none");
+    assert!(
+        none(&mut frames, past, 1) && none(&mut frames, u64::MAX, 1),
+        "an offset outside of the memory gives an mbuf"
+    );
+    assert!(none(&mut frames, offset + AT, 1857), "bytes past the end of the buffer give an mbuf");
+    assert_eq!(frames.idle(), 2, "the buffer was not freed");
+    assert!(none(&mut frames, offset + AT, 10), "a returned frame gives an mbuf");
+    assert!(
+        Frames::new(layout, heap(layout.stride - 1)).is_none(),
+        "frames were made in memory for none"
+    );
     let narrow = FrameLayout { class: Class::K4, stride: 2112 };
     assert!(Frames::new(narrow, heap(1 << 20)).is_none());
 }

@@ -18,7 +18,11 @@ fn every_class_holds_what_it_says() {
         assert_ne!(Class::for_len(capacity + 1), Some(class));
         let mut mbuf = pool.alloc(capacity).expect("room");
         assert_eq!((mbuf.headroom(), mbuf.tailroom()), (HEADROOM, capacity));
-        assert_eq!(mbuf.tail_mut().as_ptr() as usize % 64, 0, "the payload starts on a line");
+        assert_eq!(
+            mbuf.tail_mut().as_ptr() as usize % 64,
+            0,
+            "the payload does not start on a cache line"
+        );
         assert_eq!(mbuf.append(&vec![7; capacity + 1]), capacity);
         mbuf.prepend(HEADROOM).expect("all headroom").fill(8);
         assert!(mbuf.prepend(1).is_none());
@@ -58,8 +62,8 @@ fn an_exhausted_pool_gives_again_what_comes_home() {
     assert!(pool.alloc(1).is_none());
     drop(mbuf);
     let mut again = pool.alloc(1).expect("taken in when the list was empty");
-    assert!(pool.share(&mut again).is_none(), "no memory for a share's header");
-    assert!(again.is_exclusive(), "so nothing was shared");
+    assert!(pool.share(&mut again).is_none(), "a share was made without memory for its header");
+    assert!(again.is_exclusive(), "the buffer is shared although no share was made");
     pool.free(again);
     assert_eq!(pool.exhausted(), 2);
     assert_all_home(&mut pool);
@@ -72,15 +76,15 @@ fn empty_buffers_can_be_placed_within_their_headroom() {
     mbuf.reserve_front(2);
     assert_eq!(mbuf.headroom(), 2);
     mbuf.reserve_front(HEADROOM + 1);
-    assert_eq!(mbuf.headroom(), 2, "past the headroom nothing happens");
+    assert_eq!(mbuf.headroom(), 2, "an offset past the headroom was used");
     mbuf.append(&[1]);
     mbuf.reserve_front(0);
-    assert_eq!(mbuf.headroom(), 2, "nor with data");
+    assert_eq!(mbuf.headroom(), 2, "the data of a buffer was moved");
     drop(mbuf);
     assert_all_home(&mut pool);
 }
 
-/// Allocate buffers for `len` bytes until the pool has no more.
+/// Allocate buffers for `len` bytes until the pool has none left.
 fn all_of(pool: &mut Pool, len: usize) -> Vec<crate::Mbuf> {
     core::iter::from_fn(|| pool.alloc(len)).collect()
 }
@@ -100,7 +104,7 @@ fn memory_moves_between_sizes_of_buffers() {
     assert_all_home(&mut pool);
 }
 
-/// Each slab is partly in use, so none is freed; but small requests get large buffers.
+/// Each slab is partly in use, so none is freed. But small requests get large buffers.
 #[test]
 #[cfg_attr(miri, ignore = "an interpreter takes an hour for megabytes of buffers")]
 fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
@@ -116,13 +120,13 @@ fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
     assert_all_home(&mut pool);
 }
 
-/// Free slabs are not looked for at each failed request, because a walk takes long.
+/// A failed request does not always cause a search for free slabs, because a walk takes long.
 #[test]
 fn whole_free_slabs_are_looked_for_rarely() {
     let mut attempts = crate::reclaim::Attempts::default();
     let walks =
         (0..if cfg!(miri) { 5_000 } else { 100_000 }).filter(|_| attempts.admit(500)).count();
     assert!((2..=100).contains(&walks), "{walks}");
-    assert!(attempts.admit(400), "a hundred have come home");
+    assert!(attempts.admit(400), "no walk although a hundred handles have come back");
     assert!(!attempts.admit(399));
 }

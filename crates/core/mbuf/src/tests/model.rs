@@ -1,5 +1,6 @@
-//! Random operations on several handles, compared with one vector per handle: what one handle
-//! writes must not show in another, and only writable bytes may be reported as such.
+//! Random operations on several handles, compared with one vector for each handle: bytes that are
+//! written through one handle must not appear in another, and only writable bytes may be reported
+//! as writable.
 
 use proptest::prelude::*;
 

@@ -40,7 +40,7 @@ proptest! {
         assert_all_home(&mut pool);
     }
 
-    /// Also with frames that are shorter than `from + len`.
+    /// Some frames are shorter than `from + len`.
     #[test]
     fn frames_alike_are_appended_as_one_by_one(
         before in 0..400usize,
@@ -77,7 +77,7 @@ proptest! {
         assert_all_home(&mut pool);
     }
 
-    /// Buffers of three pools in any order, read in pieces: each returns to its own pool.
+    /// Buffers of three pools in any order, which are read in pieces: each returns to its own pool.
     #[test]
     fn what_was_read_goes_home_to_its_own_pool(
         owners in prop::collection::vec(0..3usize, 1..60),
@@ -155,7 +155,7 @@ proptest! {
     }
 }
 
-/// A closure may replace the mbuf that it is passed.
+/// A closure may replace the mbuf that it gets.
 #[test]
 fn an_exchanged_mbuf_takes_the_place_in_the_queue() {
     let mut pool = Pool::new(1 << 20);
@@ -167,7 +167,7 @@ fn an_exchanged_mbuf_takes_the_place_in_the_queue() {
             false => queue.with_front(|m| drop(core::mem::replace(m, new))),
             true => queue.with_back(|m| *m = new),
         };
-        // The dropped mbuf is allocated again; this shows if the queue still has it.
+        // The dropped mbuf is allocated again. If the queue still had it, this would show.
         pool.collect();
         let other = mbuf_of(&mut pool, &[55; 10]);
         queue.push_back(mbuf_of(&mut pool, &[77; 1]));
@@ -202,7 +202,7 @@ fn a_panic_in_a_closure_leaves_a_whole_queue() {
     assert_all_home(&mut pool);
 }
 
-/// Shares and clusters are returned on one list; each can be allocated once again.
+/// Shares and clusters are returned in one list; each can be allocated again.
 #[test]
 fn a_list_of_shares_and_clusters_is_taken_in() {
     let mut pool = Pool::new(1 << 20);

@@ -1,4 +1,4 @@
-//! Which bytes each handle may write when handles share a cluster.
+//! Which bytes each handle may write when several share a cluster.
 
 use super::{assert_all_home, bytes, mbuf_of};
 use crate::{Class, Flags, Front, Mbuf, Pool};
@@ -11,10 +11,10 @@ fn a_share_for_sending_owns_the_room_in_front() {
     let mut sent = pool.share_for_send(&mut kept).expect("alone");
     sent.prepend(40).expect("the headroom is its own").fill(0xaa);
     sent.headers_mut(40).expect("and stays so")[0] = 0xbb;
-    assert!(sent.headers_mut(41).is_none(), "the payload is shared");
+    assert!(sent.headers_mut(41).is_none(), "a shared payload is writable");
     assert!(sent.as_mut_slice().is_none());
     assert_eq!(sent.append(&[1]), 0);
-    assert!(kept.prepend(1).is_none(), "the headroom is not the kept handle's");
+    assert!(kept.prepend(1).is_none(), "the kept handle may write the headroom");
     assert!(kept.headers_mut(1).is_none());
     assert_eq!(kept.as_slice(), data);
     assert_eq!(&sent.as_slice()[40..], data);
@@ -30,10 +30,16 @@ fn one_copy_is_out_at_a_time() {
     let mut pool = Pool::new(1 << 20);
     let mut kept = mbuf_of(&mut pool, &bytes(2, 500));
     let first = pool.share_for_send(&mut kept).expect("alone");
-    assert!(pool.share_for_send(&mut kept).is_none(), "the first is still out");
+    assert!(
+        pool.share_for_send(&mut kept).is_none(),
+        "a second handle to send was made while the first is in use"
+    );
     assert!(!pool.reclaim(&mut kept));
     drop(first);
-    assert!(pool.share_for_send(&mut kept).is_none(), "dropped, but not taken in yet");
+    assert!(
+        pool.share_for_send(&mut kept).is_none(),
+        "a handle that was not collected yet does not count as in use"
+    );
     assert_eq!(pool.collect(), 1);
     let second = pool.share_for_send(&mut kept).expect("home again");
     pool.free(second);
@@ -41,7 +47,7 @@ fn one_copy_is_out_at_a_time() {
     assert_all_home(&mut pool);
 }
 
-/// A payload that was sent, and the frame that it was sent in.
+/// A payload, and the frame in which it was sent.
 fn sent(pool: &mut Pool, data: &[u8], flags: u8, headers: &[u8]) -> (Mbuf, Mbuf) {
     let mut payload = mbuf_of(pool, data);
     payload.set(flags);
@@ -51,7 +57,7 @@ fn sent(pool: &mut Pool, data: &[u8], flags: u8, headers: &[u8]) -> (Mbuf, Mbuf)
     (payload, frame)
 }
 
-/// Does in several steps what [`crate::Shares::behind`] does in one.
+/// Does in several steps what [`crate::Shares::behind`] does in one step.
 fn shared_then_prepended(pool: &mut Pool, kept: &mut Mbuf, headers: &[u8], like: &Mbuf) -> Mbuf {
     let mut sent = pool.share_for_send(kept).expect("alone");
     sent.prepend(headers.len()).expect("headroom").copy_from_slice(headers);
@@ -79,7 +85,7 @@ fn a_share_behind_headers_is_a_share_with_headers_in_front() {
             m.set_csum(8);
             m.set_mark(10);
         }
-        // Make sure that the free list has a share.
+        // The free list now has a share.
         let mut spare = mbuf_of(&mut pool, &data);
         drop(pool.share(&mut spare));
         drop(spare);
@@ -96,10 +102,10 @@ fn a_share_behind_headers_is_a_share_with_headers_in_front() {
         wanted[95] = 1;
         let plain = shared_then_prepended(&mut pool, &mut other, &wanted[96 - n..], &frame);
         assert_eq!(fast.as_slice(), plain.as_slice());
-        assert_eq!(format!("{fast:?}"), format!("{plain:?}"), "length, class and flags");
+        assert_eq!(format!("{fast:?}"), format!("{plain:?}"), "length, class or flags differ");
         assert_eq!((fast.csum(), fast.segment_size(), fast.mark()), (7, 9, 10));
         assert_eq!(fast.headroom(), plain.headroom());
-        assert_eq!(one.as_slice(), data, "what stays behind is untouched");
+        assert_eq!(one.as_slice(), data, "the kept payload was changed");
         assert!(one.prepend(1).is_none() && !one.is_exclusive());
         for m in [fast, plain, one, other, payload, frame] {
             pool.free(m);
@@ -182,10 +188,16 @@ fn a_front_is_what_this_handle_alone_may_write() {
     let mut pool = Pool::new(1 << 20);
     let (payload, mut frame) = sent(&mut pool, &bytes(8, 100), 0, &[1; 66]);
     let seen = pool.share(&mut frame).expect("a share");
-    assert!(Front::of(&frame, &payload).is_none(), "another sees the headers");
+    assert!(
+        Front::of(&frame, &payload).is_none(),
+        "a front was made of headers that another handle sees"
+    );
     let (long, too_long) = sent(&mut pool, &bytes(8, 100), 0, &[1; 97]);
     assert!(Front::of(&too_long, &long).is_none());
-    assert!(Front::of(&payload, &frame).is_none(), "a payload is no longer than its frame");
+    assert!(
+        Front::of(&payload, &frame).is_none(),
+        "a front was made of a payload longer than its frame"
+    );
     drop((payload, frame, seen, long, too_long));
     assert_all_home(&mut pool);
 }
@@ -212,7 +224,7 @@ fn what_a_share_of_a_sent_handle_sees_stays() {
     let mut sent = pool.share_for_send(&mut kept).expect("alone");
     sent.prepend(54).expect("headroom").fill(1);
     let seen = pool.share(&mut sent).expect("room");
-    assert!(sent.headers_mut(1).is_none(), "the share sees these bytes");
+    assert!(sent.headers_mut(1).is_none(), "bytes that the share sees are writable");
     sent.prepend(4).expect("these it does not").fill(2);
     assert_eq!(seen.as_slice()[..54], [1; 54]);
     let tail = pool.split(&mut sent, 10).expect("room");
@@ -229,7 +241,7 @@ fn a_handle_put_in_front_of_its_own_data_can_be_written() {
     let tail = pool.split(&mut mbuf, 5).expect("room");
     pool.free(mbuf);
     let mut tail = tail;
-    assert!(!pool.reclaim(&mut tail), "a share never owns the cluster");
+    assert!(!pool.reclaim(&mut tail), "a share became exclusive");
     assert!(tail.prepend(1).is_none() && tail.as_mut_slice().is_none());
     pool.free(tail);
     assert_all_home(&mut pool);
@@ -250,7 +262,10 @@ fn foreign_mbufs_are_copied_with_their_metadata() {
     assert_eq!((copy.csum(), copy.segment_size()), (34, 100));
     assert!(copy.has(Flags::CSUM_PARTIAL | Flags::SUMMED));
     let tail = ours.split(&mut mbuf, 100).expect("room");
-    assert!(!tail.has(Flags::SUMMED) && !mbuf.has(Flags::SUMMED), "the sum was of the whole");
+    assert!(
+        !tail.has(Flags::SUMMED) && !mbuf.has(Flags::SUMMED),
+        "a part of the mbuf has the sum of the whole"
+    );
     assert_eq!((mbuf.len(), tail.len()), (100, 200));
     ours.free(mbuf);
     drop((copy, tail));
@@ -268,7 +283,7 @@ fn the_count_of_handles_stops_at_its_end() {
     let mut shares: Vec<_> = (1..u16::MAX).map(|_| pool.share(&mut mbuf).expect("room")).collect();
     assert_eq!(pool.outstanding(), usize::from(u16::MAX));
     for _ in 0..3 {
-        assert!(pool.share(&mut mbuf).is_none(), "65,535 handles are out");
+        assert!(pool.share(&mut mbuf).is_none(), "a share was made beyond 65,535 handles");
         assert!(pool.split(&mut mbuf, 1).is_none());
         assert_eq!(pool.outstanding(), usize::from(u16::MAX));
     }
@@ -293,12 +308,13 @@ fn truncate_takes_any_length() {
     assert_all_home(&mut pool);
 }
 
-/// Making a share may take returned handles; one of the same cluster must be counted.
+/// Making a share may collect returned handles; one that belongs to the same cluster must be
+/// counted.
 #[test]
 fn a_share_made_while_another_comes_home_is_counted_right() {
     let mut pool = Pool::new(4 << 20);
     let mut kept = mbuf_of(&mut pool, &bytes(8, 100));
-    // As many as in a slab: the next one looks at the return list first.
+    // As many shares as are in a slab: for the next one the pool looks at the return list first.
     let slab = crate::Class::Share.slab_objects();
     let mut shares: Vec<_> = (0..slab).filter_map(|_| pool.share(&mut kept)).collect();
     assert_eq!(shares.len(), slab);
@@ -306,7 +322,7 @@ fn a_share_made_while_another_comes_home_is_counted_right() {
     shares.extend(pool.share(&mut kept));
     assert_eq!(shares.len(), slab);
     shares.into_iter().for_each(|share| pool.free(share));
-    assert!(pool.reclaim(&mut kept), "no other handle is left");
+    assert!(pool.reclaim(&mut kept), "another handle is still counted");
     pool.free(kept);
     assert_all_home(&mut pool);
 }
@@ -335,7 +351,10 @@ fn a_class_is_filled_up_to_its_capacity() {
     let (m, n) = pool.alloc_filled_in(Class::K2, most, |to| to.len()).expect("memory");
     assert_eq!((m.len(), n, m.tailroom()), (most, most, 0));
     assert!(pool.alloc_filled_in(Class::K2, most + 1, |_| ()).is_none());
-    assert!(pool.alloc_filled_in(Class::Share, 0, |_| ()).is_none(), "has no bytes");
+    assert!(
+        pool.alloc_filled_in(Class::Share, 0, |_| ()).is_none(),
+        "a share's header was filled with data"
+    );
     pool.free(m);
     assert_all_home(&mut pool);
 }

@@ -36,8 +36,8 @@ fn another_pool_sends_handles_home_in_batches() {
     assert_all_home(&mut first);
 }
 
-/// A stream through two threads: nobody else sees what the far end writes in front of a share, and
-/// the near end may write a buffer once it has come back.
+/// Buffers go to another thread and back: the near end does not see what the far end writes in
+/// front of a share, and may write a buffer once it has come back.
 #[test]
 fn buffers_go_round_between_two_threads() {
     const FRAMES: u32 = if cfg!(miri) {

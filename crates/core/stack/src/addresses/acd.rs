@@ -19,7 +19,7 @@ use crate::handles::PortId;
 use crate::resolve;
 use crate::stack::Stack;
 
-/// Carry out what is due.
+/// Do what is due: send probes and announcements, and try the next link-local candidate.
 pub(crate) fn expire(stack: &mut Stack) {
     let now = stack.core.cx.now;
     let due: Vec<Key> =
@@ -63,7 +63,7 @@ fn send(stack: &mut Stack, (port_id, ip): Key, sender: Ipv4Addr) {
     }
 }
 
-/// Nobody objected.
+/// Nobody objected to a probed address: use it.
 fn won(stack: &mut Stack, (port, ip): Key) {
     if let Some(search) = stack.acd.link_local.get_mut(&port).filter(|s| s.ip == Some(ip)) {
         search.conflicts = 0;
@@ -71,10 +71,12 @@ fn won(stack: &mut Stack, (port, ip): Key) {
     stack.set_address_state(PortId(port), ip.into(), AddressState::Preferred);
 }
 
-/// An ARP packet came by a port: does its sender have, or want, an address that we are probing for?
+/// Process the sender's claim in an ARP packet that came by a port: does the sender have, or want,
+/// an address that we are probing for?
 ///
-/// # Errors [`DropReason::NeighbourConflict`]: the sender does, so we do not take the address. RFC
-/// 5227 2.1.1-d, 2.1.1-e.
+/// # Errors
+/// [`DropReason::NeighbourConflict`]: the sender does, so we do not take the address. RFC 5227
+/// 2.1.1-d, 2.1.1-e.
 pub(crate) fn heard(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
     if stack.acd.checks.is_empty() {
         return Ok(());
@@ -91,8 +93,8 @@ pub(crate) fn heard(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
     Err(DropReason::NeighbourConflict)
 }
 
-/// Another host uses `ip`, an address of ours in use: defend it once. After a second conflict
-/// within a short time give it up, unless the user has set it.
+/// Another host uses `ip`, an address of ours in use: defend the address once. After a second
+/// conflict within a short time give it up, unless the user has set it.
 /// RFC 5227 2.4-a, 2.4-b, 2.4-c.
 pub(crate) fn in_use(stack: &mut Stack, port_id: u16, ip: Ipv4Addr) {
     let key = (port_id, ip);
@@ -109,8 +111,8 @@ pub(crate) fn in_use(stack: &mut Stack, port_id: u16, ip: Ipv4Addr) {
     }
 }
 
-/// An address belongs to another host. The search for a link-local address goes on with the next
-/// candidate.
+/// An address belongs to another host: give it up. The search for a link-local address goes on with
+/// the next candidate.
 fn lost(stack: &mut Stack, key: Key) {
     let (port, ip) = (PortId(key.0), IpAddr::V4(key.1));
     stack.core.cx.counters.add(Counter::AddressConflicts, 1);
@@ -121,7 +123,7 @@ fn lost(stack: &mut Stack, key: Key) {
     };
     search.ip = None;
     search.conflicts = search.conflicts.saturating_add(1);
-    // RFC 3927 2.2.1-b.
+    // RFC 3927 2.2.1-b: after ten conflicts, new candidates are tried at a limited rate.
     let is_slow = search.conflicts >= MAX_CONFLICTS;
     search.next_at = if is_slow { now + RATE_LIMIT_INTERVAL } else { now };
     stack.remove_address(port, ip);
@@ -129,7 +131,7 @@ fn lost(stack: &mut Stack, key: Key) {
     stack.addresses_changed();
 }
 
-/// Try another link-local address.
+/// Probe the next link-local candidate.
 /// RFC 3927 2.2.1-a.
 fn try_next(stack: &mut Stack, port_id: u16) {
     let Some(port) = stack.ports.get(port_id) else { return };
@@ -146,16 +148,17 @@ fn try_next(stack: &mut Stack, port_id: u16) {
         ..Address::fixed(Cidr { addr: ip.into(), prefix_len: 16 })
     };
     if stack.add_address(PortId(port_id), address).is_err() {
-        // No room for the address: the search ends, and begins anew when a program asks for it
-        // again.
+        // There is no room for the address: the search ends. It begins anew when a program asks for
+        // an address again.
         stack.acd.link_local.remove(&port_id);
     }
 }
 
 impl Stack {
-    /// Give a port an IPv4 link-local address (RFC 3927): candidates drawn from 169.254.0.0/16 are
-    /// probed until one is free, and another one is found if a host turns out to use it. Without
-    /// conflicts it is ours within seven seconds; [`Event::Address`](crate::Event) reports it.
+    /// Find an IPv4 link-local address for a port (RFC 3927): candidates drawn from 169.254.0.0/16
+    /// are probed until one is free. If another host turns out to use that one, the search goes on.
+    /// Without conflicts the address is ours within seven seconds; [`Event::Address`](crate::Event)
+    /// reports it.
     ///
     /// # Errors
     /// [`AddressError`].

@@ -1,5 +1,5 @@
-//! Our addresses are added, changed and removed while the stack runs; connections from a removed
-//! address fail.
+//! Adds, changes and removes our addresses while the stack runs. Connections from a removed address
+//! fail.
 //!
 //! Called by: programs; `acd.rs` and `autoconf` with the results of their checks; `poll.rs` when a
 //! lifetime ends. RFC 4862 section 5.5.4. Limit: `addresses`.
@@ -22,17 +22,17 @@ use crate::{groups, reroute, tx};
 
 impl Stack {
     /// Add an address to a port, or change the one that is there; its network becomes a route. A
-    /// tentative one is not used before it is preferred: the stack asks whether another host has
-    /// it, for up to two seconds for IPv6 (RFC 4862 section 5.4) and seven for IPv4 (RFC 5227),
-    /// and then it is [`AddressState::Preferred`] or [`AddressState::Duplicated`]. On a port
-    /// without link addresses there is nobody to ask.
+    /// tentative address is not used before it is preferred. For up to two seconds for IPv6 (RFC
+    /// 4862 section 5.4) and seven for IPv4 (RFC 5227), the stack asks whether another host has the
+    /// address. Then the address is [`AddressState::Preferred`] or [`AddressState::Duplicated`]. On
+    /// a port without link addresses there is nobody to ask.
     ///
     /// # Errors
     /// [`AddressError`].
     pub fn add_address(&mut self, id: PortId, mut address: Address) -> Result<(), AddressError> {
         let ip = address.ip();
         let port = self.ports.get_mut(id.0).ok_or(AddressError::NoPort)?;
-        // On such a port there is no host to ask, so none can object.
+        // On a port without link addresses there is no host that could object.
         let is_unasked =
             address.state == AddressState::Tentative && port.limits.link == LinkKind::Ip;
         if is_unasked {
@@ -102,7 +102,7 @@ impl Stack {
         self.ports.get(id.0).map_or(&[], |port| &port.addresses)
     }
 
-    /// The address that packets to `remote` are from unless their socket is bound to one; `None` if
+    /// The source address of packets to `remote` whose socket is not bound to an address; `None` if
     /// nothing can be sent there. For `inet::select::order_destinations`.
     pub fn source_for(&self, remote: SocketAddr) -> Option<IpAddr> {
         source(self, remote, Sender::Program).ok()
@@ -118,13 +118,14 @@ impl Stack {
         }
     }
 
-    /// Connections look up their paths again, and the next deadline is computed again.
+    /// Note that addresses changed: connections look up their paths again, and the next deadline is
+    /// computed again.
     pub(crate) fn addresses_changed(&mut self) {
         self.path_mtus.note_change();
         self.look_ahead();
     }
 
-    /// Report a change of a port's addresses, once until the user has taken it.
+    /// Report a change of a port's addresses. There is one event until the user has taken it.
     pub(crate) fn note_address_event(&mut self, id: PortId) {
         let event = Event::Address(id);
         if self.ready.back() != Some(&event) {
@@ -132,7 +133,7 @@ impl Stack {
         }
     }
 
-    /// The state of an address changed by itself.
+    /// Set the state of an address that the stack itself has decided.
     pub(crate) fn set_address_state(&mut self, id: PortId, ip: IpAddr, state: AddressState) {
         let found = self.addresses(id).iter().find(|a| a.ip() == ip).copied();
         let Some(address) = found else { return };
@@ -145,7 +146,7 @@ impl Stack {
         self.addresses_changed();
     }
 
-    /// The connections from an address of a port, whatever port they leave by.
+    /// The connections from an address of a port, including those that leave by another port.
     #[cold]
     pub(crate) fn connections_from(
         &self,
@@ -170,8 +171,8 @@ impl Stack {
         handshake_progress(self, handle);
     }
 
-    /// Fail a connection from an address of port `id`, whatever port it leaves by: the reason is
-    /// noted at `id`.
+    /// Fail a connection from an address of port `id`, even if it leaves by another port. The
+    /// reason is noted at `id`.
     pub(crate) fn fail_connection_of(&mut self, id: PortId, handle: TcpHandle) {
         if let Some(pcb) = self.connections.get_mut(handle)
             && pcb.port != id.0
@@ -181,8 +182,8 @@ impl Stack {
         self.fail_connection(handle);
     }
 
-    /// An address is no longer ours, so its connections cannot send any more: fail them. Flows that
-    /// were translated to it end.
+    /// An address is no longer ours, so its connections cannot send any more: fail them. End the
+    /// flows that were translated to the address.
     #[cold]
     pub(crate) fn fail_connections_from(&mut self, id: PortId, ip: IpAddr) {
         self.ports.note_failure(id, Arc::from("its address was removed, or is no longer valid"));
@@ -194,8 +195,8 @@ impl Stack {
         }
     }
 
-    /// A port is gone with this address: flows that were translated to it end, unless another port
-    /// has it too.
+    /// A port with this address was removed: end the flows that were translated to the address,
+    /// unless another port has it too.
     #[cold]
     pub(crate) fn translations_gone(&mut self, ip: IpAddr) {
         if !self.has_address(ip)

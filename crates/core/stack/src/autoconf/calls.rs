@@ -1,4 +1,4 @@
-//! The calls by which programs have a port autoconfigured, and the work that is due.
+//! The calls by which programs autoconfigure a port, and the work that is due.
 //!
 //! Called by: programs, with [`Stack::autoconfigure`]; `poll.rs` when something is due.
 //! RFC 4862, RFC 4861 section 6.3, RFC 4291 section 2.1, RFC 8106.
@@ -27,10 +27,10 @@ pub(crate) fn expire(stack: &mut Stack) {
 }
 
 impl Stack {
-    /// Have a port make itself a link-local address, find its routers, and make itself addresses of
-    /// their prefixes, each checked for duplicates before it is used (RFC 4862).
-    /// [`Stack::addresses`] and [`Stack::autoconf`] show the result. If it was running already, it
-    /// starts anew.
+    /// Autoconfigure a port: it makes itself a link-local address, finds its routers, and makes
+    /// itself addresses in their prefixes. Each address is checked for duplicates before it is used
+    /// (RFC 4862). [`Stack::addresses`] and [`Stack::autoconf`] show the result. If
+    /// autoconfiguration was running already, it starts anew.
     ///
     /// # Errors
     /// [`AutoconfError`].
@@ -60,11 +60,11 @@ impl Stack {
         made
     }
 
-    /// Give a port with an IPv6 address of the user's a link-local address too (RFC 4291 section
-    /// 2.1), made of its link address; remove it when the port has no address of the user's any
-    /// more. Call this after each change of the user's addresses. Nothing happens on a port that is
-    /// autoconfigured and makes its own, that has a link-local address of the user's, or whose
-    /// frames have no link header.
+    /// Give a port on which the user has set an IPv6 address a link-local address too (RFC 4291
+    /// section 2.1), made from its link address. Remove the link-local address when the port has no
+    /// address of the user's any more. Call this after each change of the user's addresses. Nothing
+    /// happens on a port that is autoconfigured and makes its own, that has a link-local address of
+    /// the user's, or whose frames have no link header.
     ///
     /// # Errors
     /// [`AddressError`].
@@ -88,8 +88,8 @@ impl Stack {
         }
     }
 
-    /// Stop configuring a port; the addresses and routes that it got in this way are removed.
-    /// `false` if it was not autoconfigured.
+    /// Stop autoconfiguring a port, and remove the addresses and routes that it got in this way.
+    /// `false` if the port was not autoconfigured.
     pub fn stop_autoconf(&mut self, id: PortId) -> bool {
         if self.autoconf.ports.remove(&id.0).is_none() {
             return false;
@@ -121,8 +121,8 @@ impl Stack {
         })
     }
 
-    /// The name servers that routers of a port advertise (RFC 8106); a link-local one is on the
-    /// port's link.
+    /// The name servers that routers of a port advertise (RFC 8106). A server with a link-local
+    /// address is on the port's link.
     pub fn dns_servers(&self, id: PortId) -> Vec<Ipv6Addr> {
         let conf = self.autoconf.ports.get(&id.0);
         conf.map(|conf| conf.routers.servers().collect()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Duplicate address detection: before a tentative IPv6 address is used, other hosts are asked for
-//! it.
+//! Duplicate address detection: before a tentative IPv6 address is used, the other hosts on the
+//! link are asked whether they have it.
 //!
 //! Called by: `nd.rs` for messages about such an address, `autoconf::expire` when a probe or its
 //! answer is due. RFC 4862 section 5.4, RFC 7527.
@@ -36,7 +36,7 @@ pub(super) fn expire(stack: &mut Stack) {
     }
 }
 
-/// RFC 4862 5.4.2-a.
+/// Send a neighbour solicitation for a tentative address. RFC 4862 5.4.2-a.
 fn probe(stack: &mut Stack, (port, ip): Key, nonce: Nonce) -> Fate {
     let IpAddr::V6(target) = ip else { return Ok(()) };
     resolve::may_solicit(stack)?;
@@ -50,7 +50,7 @@ fn probe(stack: &mut Stack, (port, ip): Key, nonce: Nonce) -> Fate {
     Ok(())
 }
 
-/// Nobody answered.
+/// Nobody answered a solicitation for the address: use it.
 fn passed(stack: &mut Stack, (port, ip): Key) {
     let (id, now) = (PortId(port), stack.core.cx.now);
     let Some(mut address) = stack.addresses(id).iter().find(|a| a.ip() == ip).copied() else {
@@ -67,12 +67,12 @@ fn passed(stack: &mut Stack, (port, ip): Key) {
     stack.note_address_event(id);
 }
 
-/// A message about `target`, an address of ours that is being checked.
+/// Process a message about `target`, an address of ours that is being checked.
 ///
 /// # Errors
-/// [`DropReason::NdTentative`] for a host that asks for our link address (RFC 4862 section 5.4.3),
-/// [`DropReason::NdLooped`], and [`DropReason::NeighbourConflict`] for the address of another host;
-/// those of [`nd::nd_input`].
+/// [`DropReason::NdTentative`] if the sender asks for our link address (RFC 4862 section 5.4.3),
+/// [`DropReason::NdLooped`] if the message is our own, [`DropReason::NeighbourConflict`] if the
+/// sender has the address; those of [`nd::nd_input`].
 /// RFC 4862 5.4.3-a, 5.4.3-b, 5.4.4-a.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, target: Ipv6Addr) -> Fate {
     let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src(), ip.dst()) else {
@@ -93,7 +93,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, target: I
     Err(DropReason::NeighbourConflict)
 }
 
-/// Another host has the address, or is about to.
+/// Another host has the address, or is about to use it: mark it as a duplicate.
 /// RFC 4862 5.4.5-a, 5.4.5-b.
 fn duplicate(stack: &mut Stack, (port, ip): Key) {
     let id = PortId(port);

@@ -1,4 +1,4 @@
-//! Redirects: packets to a destination go to a better first hop, for a while.
+//! Handles redirects: for a while, packets to a destination go to a better first hop.
 //!
 //! Called by: `nd.rs`; `neighbours.rs` when a neighbour does not answer. RFC 4861 section 8.
 //! Limits: `redirects`, `path_changes_per_second`; counter: `redirects`.
@@ -16,7 +16,7 @@ use tcp::Fate;
 use crate::resolve;
 use crate::stack::Stack;
 
-/// Process a redirect. `m` holds the message alone, and its checksum is valid.
+/// Process a redirect. `m` holds only the message, and its checksum is valid.
 ///
 /// # Errors
 /// [`DropReason::RedirectRefused`], [`DropReason::RedirectIgnored`], [`DropReason::IcmpMalformed`],
@@ -25,20 +25,20 @@ use crate::stack::Stack;
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let IpAddr::V6(src) = ip.src() else { return Err(DropReason::IcmpMalformed) };
     let redirect = redirect_input(m.as_slice(), src, ip.ttl)?;
-    // A router follows none (RFC 4861 section 8.3).
+    // A router ignores redirects (RFC 4861 section 8.3).
     if stack.forwarding.on {
         return Err(DropReason::RedirectIgnored);
     }
     let (target, dst) = (IpAddr::V6(redirect.target), IpAddr::V6(redirect.destination));
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
     let is_ours = port.local.is_ours(target) || port.local.is_ours(dst);
-    // The best route, whoever may use it. The redirect is for the users of that route alone, so
+    // The best route of those of any user. The redirect applies only to users of that route, so
     // other users gain nothing from it.
     let old = stack.routes.route_for(dst, None, Sender::Program).ok().cloned();
     let Some(old) = old else { return Err(DropReason::RedirectRefused) };
     let is_first_hop = old.port == m.in_port() && old.via.unwrap_or(dst) == ip.src();
-    // A redirect goes to the source of the packet that it is about (RFC 4861 section 4.5), never to
-    // a group.
+    // A router sends a redirect to the source of the packet that it is about (RFC 4861 section
+    // 4.5), never to a multicast group.
     if is_ours || !is_first_hop || ip.dst().is_multicast() {
         return Err(DropReason::RedirectRefused);
     }
@@ -69,7 +69,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     Ok(())
 }
 
-/// At the limit the redirect that expires first gives way.
+/// Make room for `new`: at the limit, remove the redirect that expires first.
 fn make_room(stack: &mut Stack, new: &Route) {
     let is_redirect = |r: &&Route| r.origin == RouteOrigin::Redirect;
     if stack.routes.at(new.dest, new.table).iter().any(|r| is_redirect(&r)) {
@@ -85,7 +85,7 @@ fn make_room(stack: &mut Stack, new: &Route) {
     }
 }
 
-/// A neighbour does not answer: packets that were redirected to it go to the router again.
+/// Remove the redirects to a neighbour that does not answer: packets go to the router again.
 /// RFC 4861 7.3.3-a.
 pub(crate) fn forget_target(stack: &mut Stack, (port, ip): Key) {
     let removed = stack.routes.remove(|r| {

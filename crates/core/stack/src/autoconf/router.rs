@@ -1,9 +1,9 @@
-//! Routers: a port solicits them until one answers, reads their advertisements and makes routes of
+//! A port solicits routers until one answers, reads their advertisements and makes routes from
 //! them.
 //!
 //! Called by: `calls.rs` when something is due, `nd.rs` for advertisements, `neighbours.rs` for
-//! neighbours that answer or do not. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106. Limits:
-//! `router_advertisements_per_second`, and those of `inet::router`.
+//! neighbours that answer or fall silent. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106.
+//! Limits: `router_advertisements_per_second`, and those of `inet::router`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -40,7 +40,7 @@ pub(super) fn expire(stack: &mut Stack, id: PortId) {
     }
 }
 
-/// RFC 4861 6.3.7-a.
+/// Send a router solicitation. RFC 4861 6.3.7-a.
 fn solicit(stack: &mut Stack, id: PortId) -> Fate {
     let port = stack.ports.get(id.0).ok_or(DropReason::TxNoPort)?;
     let dst = IpAddr::V6(ALL_ROUTERS);
@@ -55,7 +55,7 @@ fn solicit(stack: &mut Stack, id: PortId) -> Fate {
     Ok(())
 }
 
-/// Process a router advertisement. `m` holds the message alone, and its checksum is valid.
+/// Process a router advertisement. `m` holds only the message, and its checksum is valid.
 ///
 /// # Errors
 /// [`DropReason::RaNotFromLink`], [`DropReason::RaIgnored`], [`DropReason::RaRateLimited`],
@@ -87,7 +87,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     core.cx.counters.add(Counter::RouterAdvertisements, 1);
     core.cx.counters.add(Counter::NdIn, 1);
     set_times(stack, id);
-    // RFC 4861 6.3.4-e.
+    // RFC 4861 6.3.4-e: learn the router's link address from the option.
     if let Some(mac) = ra.link_addr().filter(|mac| !mac.is_group()) {
         resolve::learn_at(stack, (id.0, IpAddr::V6(from)), mac, Advertisement::Request);
     }
@@ -97,8 +97,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     Ok(())
 }
 
-/// Set how long the neighbours of a port count as reachable, at random between half and one and a
-/// half times what routers say, and how often they are solicited.
+/// Set how long the neighbours of a port count as reachable (a random time between half and one and
+/// a half times what routers announce), and how often they are solicited.
 /// RFC 4861 6.3.4-b.
 fn set_times(stack: &mut Stack, id: PortId) {
     let random = stack.autoconf.draw(&stack.core.secret);
@@ -112,8 +112,8 @@ fn set_times(stack: &mut Stack, id: PortId) {
     stack.neighbours.set_times(id.0, reachable, retransmit.unwrap_or(RETRANSMIT));
 }
 
-/// Replace the routes that a port learned by those that its routers advertise now; a route of the
-/// user's for the same destination stays.
+/// Replace the routes that a port has learned by those that its routers advertise now. A route that
+/// the user has set to the same destination stays.
 fn install(stack: &mut Stack, id: PortId) {
     let Some(conf) = stack.autoconf.port(id) else { return };
     let (mut wished, learns) = (conf.routers.routes(id.0), conf.config.learn_routes);
@@ -134,8 +134,8 @@ fn install(stack: &mut Stack, id: PortId) {
     }
 }
 
-/// A neighbour answers, or did not answer: if it is a router, others are preferred to it while it
-/// is silent.
+/// Note whether a neighbour is silent or answers again. While a router is silent, other routers are
+/// preferred to it.
 /// RFC 4861 6.3.6-a, 7.3.3-a.
 pub(crate) fn set_silent(stack: &mut Stack, (port, ip): Key, is_silent: bool) {
     let (id, IpAddr::V6(router)) = (PortId(port), ip) else { return };
@@ -146,7 +146,7 @@ pub(crate) fn set_silent(stack: &mut Stack, (port, ip): Key, is_silent: bool) {
     }
 }
 
-/// A neighbour says that it is no router.
+/// A neighbour has announced that it is no router: forget it as one.
 /// RFC 4861 7.2.5-b.
 pub(crate) fn is_no_router(stack: &mut Stack, (port, ip): Key) {
     let (id, IpAddr::V6(router)) = (PortId(port), ip) else { return };

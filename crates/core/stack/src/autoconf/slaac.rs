@@ -2,7 +2,7 @@
 //! prefixes that routers advertise. A temporary address is random, is used for a day, and is kept
 //! for another day for the connections that still use it.
 //!
-//! Called by: `calls.rs`, `router.rs` for each advertisement, `dad.rs` for a duplicate. RFC 4862
+//! Called by: `calls.rs`; `router.rs` for each advertisement; `dad.rs` for a duplicate. RFC 4862
 //! sections 5.3 and 5.5, RFC 7217, RFC 8981 section 3. Limits: `prefixes`, `addresses`,
 //! `temporary_addresses`.
 
@@ -24,8 +24,8 @@ use crate::stack::Stack;
 
 const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 
-/// The link-local address made of a link address, for a port with an address of the user's. Like
-/// the user's address it is not checked for duplicates.
+/// The link-local address made from a link address, for a port on which the user has set an
+/// address. Like the user's address it is not checked for duplicates.
 pub(super) fn link_local(mac: MacAddr) -> Address {
     let addr = IpAddr::V6(slaac::address(LINK_LOCAL, slaac::eui64(mac)));
     let address = Address::fixed(Cidr { addr, prefix_len: PREFIX_LEN });
@@ -37,7 +37,7 @@ fn is_link_local(address: &Address) -> bool {
     address.is_usable() && matches!(address.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
-/// Make the next link-local address, or go on with one that the user gave.
+/// Make the next link-local address, or use one that the user has set.
 /// RFC 4862 5.3-a.
 pub(super) fn make_link_local(stack: &mut Stack, id: PortId) -> Result<(), AutoconfError> {
     if stack.addresses(id).iter().any(is_link_local) {
@@ -62,7 +62,7 @@ fn solicit_from(stack: &mut Stack, id: PortId, at: Instant) {
     }
 }
 
-/// The address of a prefix whose identifier does not change.
+/// The stable address in a prefix: its identifier does not change.
 fn stable(stack: &mut Stack, id: PortId, prefix: Ipv6Addr, counter: u8) -> Option<Ipv6Addr> {
     let mac = stack.ports.get(id.0)?.mac;
     let conf = stack.autoconf.port(id)?;
@@ -73,7 +73,7 @@ fn stable(stack: &mut Stack, id: PortId, prefix: Ipv6Addr, counter: u8) -> Optio
     Some(slaac::address(prefix, identifier))
 }
 
-/// Make and renew addresses of advertised prefixes.
+/// Make and renew addresses in the advertised prefixes.
 /// RFC 4862 5.5.3-d, 5.5.3-e.
 pub(super) fn take(stack: &mut Stack, id: PortId, prefixes: &[Prefix]) {
     let now = stack.core.cx.now;
@@ -103,13 +103,14 @@ pub(super) fn take(stack: &mut Stack, id: PortId, prefixes: &[Prefix]) {
     }
 }
 
-/// Make the address of a prefix; nothing if the port has it, or has too many.
+/// Make the stable address in a prefix, unless the port has it already, or has as many addresses as
+/// its limit allows.
 fn make_stable(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) {
     let Some(known) = known(stack, id, prefix) else { return };
     let (lifetimes, counter) = ((known.preferred_until, known.valid_until), known.duplicates);
     let Some(ip) = stable(stack, id, prefix, counter) else { return };
     if stack.addresses(id).iter().all(|a| a.ip() != IpAddr::V6(ip)) {
-        // If a limit refuses the address, it has counted that.
+        // If the limit `addresses` refuses the address, the refusal has been counted.
         let _ = stack.add_address(id, tentative(ip, Origin::Stable, lifetimes));
     }
 }
@@ -119,7 +120,7 @@ fn known(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) -> Option<&mut Autonom
     stack.autoconf.port(id)?.prefixes.iter_mut().find(|known| known.prefix == prefix)
 }
 
-/// The addresses of a prefix get new lifetimes; temporary ones never live longer than first
+/// Give the addresses in a prefix new lifetimes. Temporary ones never live longer than first
 /// intended.
 /// RFC 4862 5.5.3-e, RFC 8981 3.4-a.
 fn renew(stack: &mut Stack, id: PortId, prefix: Ipv6Addr, (preferred, valid): (Instant, Instant)) {
@@ -160,7 +161,7 @@ pub(super) fn expire(stack: &mut Stack, id: PortId) {
     }
 }
 
-/// An address passed its check for duplicates.
+/// Note that an address passed its check for duplicates.
 pub(super) fn passed(stack: &mut Stack, id: PortId, address: &Address) {
     match (address.origin, address.ip()) {
         (Origin::LinkLocal, _) => solicit_from(stack, id, Instant::ZERO),
@@ -185,7 +186,7 @@ pub(super) fn duplicate(stack: &mut Stack, id: PortId, address: &Address) {
             conf.duplicates += 1;
             if can_change && conf.duplicates < TRIES_MAX {
                 stack.remove_address(id, address.ip());
-                // The removed address left room for it.
+                // The address that was removed left room for this one.
                 let _ = make_link_local(stack, id);
             } else {
                 conf.progress = Progress::Duplicate;
@@ -210,7 +211,7 @@ pub(super) fn duplicate(stack: &mut Stack, id: PortId, address: &Address) {
     }
 }
 
-/// Make a temporary address of a prefix, if the port is to have them.
+/// Make a temporary address in a prefix, if the port is to have them.
 /// RFC 8981 3.4-b, 3.4-c, 3.5-a.
 fn make_temporary(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) {
     let now = stack.core.cx.now;
@@ -240,8 +241,8 @@ fn make_temporary(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) {
     }
     list.made.push((ip, most));
     list.regenerate_at = before(lifetimes.0);
-    // If the limit `addresses` refuses it, the next call forgets it, because the port does not have
-    // it.
+    // If the limit `addresses` refuses the address, the next call forgets it, because the port does
+    // not have it.
     let _ = stack.add_address(id, tentative(ip, Origin::Temporary, lifetimes));
 }
 

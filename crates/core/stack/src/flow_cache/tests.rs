@@ -6,7 +6,8 @@ use slotmap::SlotMap;
 use super::{FlowCache, SETS};
 use crate::TcpHandle;
 
-/// A thousand flows of one host to one server differ in a port: nearly all must have a place.
+/// A thousand flows from one host to one server, which differ in one port: nearly all must have a
+/// place.
 #[test]
 fn a_thousand_flows_have_their_places() {
     let v4: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();
@@ -21,10 +22,10 @@ fn a_thousand_flows_have_their_places() {
             cache.put(key, *handle);
         }
         let found = keys.iter().filter(|(k, h)| cache.get(k) == Some(*h)).count();
-        assert!(found >= 950, "{found} of 1000 in {SETS} sets of two");
+        assert!(found >= 950, "only {found} of 1000 flows have a place in {SETS} sets of two");
         let ghosts = (0..1000u16)
             .filter(|i| cache.get(&FlowKey::new(addr, 81, addr, 40_000 + i)).is_some())
             .count();
-        assert_eq!(ghosts, 0, "other flows have other tags");
+        assert_eq!(ghosts, 0, "flows that were not stored were found");
     }
 }

@@ -1,9 +1,9 @@
-//! Datagrams that are larger than their path carries, in fragments.
+//! Sends datagrams that are larger than their path carries, in fragments.
 //!
-//! Called by: UDP and echo sockets, `icmp.rs` for echo replies, `neighbours.rs` for packets that
+//! Called by: UDP and echo sockets; `icmp.rs` for echo replies; `neighbours.rs` for packets that
 //! waited for a link address. All fragments of a datagram are made before the first is sent, and
 //! leave back to back. RFC 791 section 3.2, RFC 8200 section 4.5, RFC 8900 (why programs should
-//! send less).
+//! send smaller datagrams).
 
 use core::net::IpAddr;
 use core::ops::DerefMut;
@@ -23,16 +23,16 @@ use crate::{pace, resolve};
 
 /// Bytes of transport header and data in the largest datagram to `dst`.
 pub(crate) fn transport_max(dst: IpAddr) -> usize {
-    // IPv6 does not count its own header.
+    // The payload length of IPv6 does not count the IP header.
     usize::from(u16::MAX) - if dst.is_ipv4() { ipv4::HEADER_LEN } else { 0 }
 }
 
-/// Send a transport header and the data behind it, in fragments if the packet has more than `most`
-/// bytes. While the link address is unknown the whole datagram waits.
+/// Send a transport header and the data that follows it, in fragments if the packet has more than
+/// `most` bytes. While the link address is unknown the whole datagram waits.
 ///
 /// # Errors
-/// The named reason; [`DropReason::IpTooBig`] for more than [`transport_max`], and for a broadcast
-/// in fragments, which nobody should send.
+/// The named reason why nothing was sent: for example [`DropReason::IpTooBig`] for more than
+/// [`transport_max`] bytes, and for a broadcast in fragments, which nobody should send.
 pub(crate) fn send(
     stack: &mut Stack,
     egress: &Egress,
@@ -43,11 +43,11 @@ pub(crate) fn send(
     send_made(stack, egress, &Payload { header, data, ladder: None, finish: &|_, _| {} }, most)
 }
 
-/// [`send`] of a UDP datagram from port `ports.0` to port `ports.1`; `flow` is
-/// `inet::udp::flow_sum`. With a `ladder` its checksum is made while its data is copied.
+/// [`send`] a UDP datagram from port `ports.0` to port `ports.1`; `flow` is `inet::udp::flow_sum`.
+/// If there is a `ladder`, the checksum is computed while the data is copied.
 ///
 /// # Errors
-/// As [`send`].
+/// Those of [`send`].
 #[inline(always)]
 pub(crate) fn send_udp(
     stack: &mut Stack,
@@ -59,7 +59,7 @@ pub(crate) fn send_udp(
     if udp::HEADER_LEN + data.len() > transport_max(egress.neighbour) {
         return Err(DropReason::IpTooBig);
     }
-    // Written when the sum of the data is known.
+    // The header is written when the sum of the data is known.
     let header = [0; udp::HEADER_LEN];
     let finish = |header: &mut [u8], data_sum: Sum| {
         let sum = ladder.map(|_| data_sum);
@@ -68,14 +68,14 @@ pub(crate) fn send_udp(
     send_made(stack, egress, &Payload { header: &header, data, ladder, finish: &finish }, most)
 }
 
-/// A datagram behind its IP header.
+/// The part of a datagram after its IP header.
 struct Payload<'a> {
     /// The transport header: eight bytes, all of them in the first fragment; or empty.
     header: &'a [u8],
     data: &'a [u8],
-    /// Sums the data while it is copied, if there is a checksum to make.
+    /// Computes the sum of the data while it is copied, if there is a checksum to make.
     ladder: Option<Ladder>,
-    /// Is called with the copied header and the sum of the data.
+    /// Called with the copied header and the sum of the data.
     finish: &'a dyn Fn(&mut [u8], Sum),
 }
 
@@ -84,8 +84,9 @@ impl Payload<'_> {
         self.header.len() + self.data.len()
     }
 
-    /// Copy `n` bytes from `begin` on into a new buffer; returns the sum of those that are data,
-    /// if sums are made. All but the last piece have a multiple of eight bytes.
+    /// Copy `n` bytes, beginning at `begin`, into a new buffer. Returns the sum of the data bytes
+    /// among them, if sums are computed. The length of all but the last piece is a multiple of
+    /// eight bytes.
     #[inline(always)]
     fn copy(&self, pool: &mut Pool, begin: usize, n: usize) -> Option<(Mbuf, Sum)> {
         let front = if begin == 0 { self.header } else { &[] };
@@ -104,7 +105,7 @@ impl Payload<'_> {
         Some((m, sum))
     }
 
-    /// Finish the header, which begins `at` bytes into `m`.
+    /// Call [`Payload::finish`] with the header, which begins `at` bytes into `m`.
     fn finish(&self, m: &mut Mbuf, at: usize, sum: Sum) {
         let headers = m.headers_mut(at + self.header.len());
         if let Some(header) = headers.and_then(|headers| headers.get_mut(at..)) {
@@ -145,8 +146,8 @@ pub(crate) fn put(stack: &mut Stack, neighbour: Key, frame: Mbuf) {
     stack.core.cx.pool.free(frame);
 }
 
-/// For a frame that is too large for its path: the headers of its fragments, the path's MTU, and
-/// where the frame's data begins.
+/// For a frame of ours that is too large for its path: the headers of its fragments, the path's
+/// MTU, and where the frame's data begins. `None` for other frames.
 fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHeader, Mtu, usize)> {
     let port = stack.ports.get(neighbour.0)?;
     let link_len = port.limits.link.header_len();
@@ -157,12 +158,13 @@ fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHea
     let (src, dst) = (headers.src(), headers.dst());
     let link = mtu_of(stack, neighbour, src, dst);
     let most = stack.path_mtus.mtu(dst, link, stack.core.cx.now);
-    // Forwarded packets fit their port; a router does not cut them to a path MTU that it knows.
+    // Forwarded packets fit their port. A router does not fragment them for a path MTU that it
+    // knows.
     let is_ours = || stack.has_address(src);
     (bytes.len() - link_len > most.bytes() && is_ours()).then_some((headers, most, at))
 }
 
-/// Send a datagram in fragments, in packets of at most `most` bytes: whole or not at all.
+/// Send a datagram in fragments, each a packet of at most `most` bytes: all of them, or none.
 #[inline(never)]
 fn fragments(
     stack: &mut Stack,
@@ -175,7 +177,7 @@ fn fragments(
     if is_broadcast || len > transport_max(dst) {
         return Err(DropReason::IpTooBig);
     }
-    // RFC 8200 4.5-a, RFC 6864 4.3-a.
+    // RFC 8200 4.5-a, RFC 6864 4.3-a: the identification differs from that of recent datagrams.
     headers.set_id(stack.ids.next(&core.secret, headers.flow()));
     let port = stack.ports.get_mut(port_id).ok_or(DropReason::TxNoPort)?;
     let count = len.div_ceil(headers.data_max(most));
@@ -192,7 +194,8 @@ fn fragments(
     Ok(())
 }
 
-/// [`fragments`] that do not fit into the current burst, or that leave with a gap between them.
+/// [`fragments`] for those that do not fit into the current burst, or that leave with a gap between
+/// them.
 #[cold]
 #[inline(never)]
 fn made_before(
@@ -205,7 +208,7 @@ fn made_before(
     let mut frames = core::mem::take(&mut stack.fragments_out);
     let outcome = cut(&mut stack.core.cx.pool, headers, payload, most, &mut frames)
         .and_then(|()| leave(stack, port_id, dst, &mut frames));
-    // Only fragments that could not be sent are left.
+    // Only fragments that could not be sent are left in `frames`.
     stack.core.cx.pool.free_all(frames.drain(..));
     stack.fragments_out = frames;
     outcome
@@ -221,7 +224,7 @@ fn leave(stack: &mut Stack, port_id: u16, dst: IpAddr, frames: &mut Vec<Mbuf>) -
         count_fragments(&mut stack.core.cx, count);
         return Ok(());
     }
-    // Into a burst of their own, if this one is too full for all of them.
+    // If the current burst has no room for all of them, they get a burst of their own.
     if port.room() < count {
         port.flush(&mut core.cx);
     }
@@ -230,8 +233,8 @@ fn leave(stack: &mut Stack, port_id: u16, dst: IpAddr, frames: &mut Vec<Mbuf>) -
     }
     count_fragments(&mut core.cx, count);
     for frame in frames.drain(..) {
-        // Frames that the device does not take now wait at the port. There was room for the first,
-        // so only frames of this datagram wait.
+        // Frames that the device does not accept now wait at the port. There was room for the first
+        // one, so only frames of this datagram wait.
         port.push_or_hold(frame, &mut core.cx);
     }
     Ok(())
@@ -242,7 +245,7 @@ fn count_fragments(cx: &mut tcp::Cx, count: usize) {
     cx.counters.add(Counter::FragmentsOut, count as u64);
 }
 
-/// All fragments, with their headers in front, to the end of `frames`; data is copied once.
+/// Append all fragments of a datagram to `frames`, with their headers. The data is copied once.
 #[inline(always)]
 fn cut<F: Extend<Mbuf> + DerefMut<Target = [Mbuf]>>(
     pool: &mut Pool,

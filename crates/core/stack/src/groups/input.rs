@@ -1,5 +1,5 @@
-//! Packets that arrive for groups: IGMP and MLD messages, and datagrams, of which every socket that
-//! has joined gets a copy.
+//! Handles packets that arrive for groups: IGMP and MLD messages, and datagrams. Every socket that
+//! has joined gets a copy of a datagram.
 //!
 //! Called by: `rx.rs` for messages, `udp/input.rs` for datagrams; `output.rs` for datagrams to
 //! sockets of this host. RFC 1112 section 7.2, RFC 3376 sections 3.2 and 5.2, RFC 3810 section 6.2.
@@ -19,12 +19,12 @@ use crate::handles::UdpHandle;
 use crate::socket::udp::{Datagram, receive};
 use crate::stack::Stack;
 
-/// Is this ICMPv6 message, which begins at `at`, one of MLD?
+/// Is the ICMPv6 message that begins at `at` one of MLD?
 pub(crate) fn is_mld(m: &Mbuf, at: usize) -> bool {
     m.as_slice().get(at).is_some_and(|&kind| mld::is_mld(kind))
 }
 
-/// A message of IGMP or MLD; the packet is whole, and its IP header begins at `at`.
+/// Process a message of IGMP or MLD. The packet is not fragmented; its IP header begins at `at`.
 #[cold]
 pub(crate) fn message<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();
@@ -55,7 +55,7 @@ pub(crate) fn message<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usi
             on.host_mut(base::IpVersion::of(&ip.src())).query(&query, now);
             Counter::GroupQueriesIn
         }
-        // A report that was not sent to its group suppresses none of ours.
+        // A report that was not sent to its group suppresses none of our reports.
         // RFC 3376 9.2-a.
         Message::Report(_, group) if group == ip.dst() => {
             let on = stack.groups.port_mut(id);
@@ -70,8 +70,8 @@ pub(crate) fn message<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usi
     Ok(())
 }
 
-/// A datagram to a group that came by the port `in_port`. Each copy that a socket misses is counted
-/// as a drop; the last reason is returned.
+/// Deliver a datagram to a group that came by the port `in_port`. Each copy that a socket misses is
+/// counted as a drop; the last reason is returned.
 /// RFC 1112 7.2-b, RFC 3376 3.2-c.
 pub(crate) fn deliver(
     stack: &mut Stack,
@@ -104,7 +104,8 @@ pub(crate) fn deliver(
     fate
 }
 
-/// The sockets that take a datagram: bound to no address, or to the group's, and joined.
+/// The sockets that get a datagram: those that have joined, and are bound to no address or to the
+/// group's.
 fn find_takers(
     stack: &Stack,
     (from, to): (SocketAddr, SocketAddr),
@@ -118,7 +119,7 @@ fn find_takers(
         let filter = groups.sockets.get(handle).and_then(|s| s.filter(in_port, group));
         let takes = match filter {
             Some(filter) => filter.takes(from.ip()),
-            // Every host is a member, and no socket has to ask for it.
+            // Every host is a member of all-nodes, so no socket has to join.
             None => group::is_all_nodes(group),
         };
         if !takes {

@@ -1,8 +1,8 @@
-//! Group memberships of UDP sockets, with source filters, and their options for sending to groups.
+//! Group memberships of UDP sockets, with source filters, and the sockets' options for sending.
 //!
-//! Called by: programs, `net`. A membership is of a group on a port. As with FreeBSD's sockets and
-//! with Linux's IP_MULTICAST_ALL off, a socket gets packets of the groups that it has joined
-//! itself, not of those that only other sockets have joined. RFC 1112 section 7.1, RFC 3376
+//! Called by: programs, `net`. A membership names a group and a port. As with FreeBSD's sockets,
+//! and with Linux's IP_MULTICAST_ALL off, a socket gets packets only to the groups that it has
+//! joined itself, not to those that other sockets have joined. RFC 1112 section 7.1, RFC 3376
 //! sections 2 and 3.1, RFC 3678.
 
 use core::fmt;
@@ -22,17 +22,18 @@ use crate::stack::Stack;
 pub enum GroupError {
     /// The socket is closed.
     Closed,
-    /// There is no such port, or the group's address does not determine one.
+    /// There is no such port, or no port was named and the group's address does not determine one.
     NoPort,
     /// The address is no multicast address.
     NotAGroup,
-    /// A source is no address of a host, or is of another IP version than the group.
+    /// A source is not the address of a host, or is of another IP version than the group.
     NotASource,
-    /// The socket has joined the group on this port, or named the source, already.
+    /// The socket has already joined the group on this port, or has already named the source.
     AlreadyMember,
-    /// The socket has not joined the group on this port, or not named the source.
+    /// The socket has not joined the group on this port, or has not named the source.
     NotAMember,
-    /// A source is to be joined although all are, or blocked although only some are joined.
+    /// The membership has the other filter mode: a source cannot be joined while all sources are
+    /// received, nor blocked while only joined ones are.
     OtherMode,
     /// The limit is reached.
     LimitReached(Limit),
@@ -68,21 +69,23 @@ impl fmt::Display for GroupError {
 
 impl core::error::Error for GroupError {}
 
-/// One source of a membership.
+/// A change of one source of a membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceChange {
-    /// Take this source as well (MCAST_JOIN_SOURCE_GROUP); joins the group if need be.
+    /// Receive from this source as well (MCAST_JOIN_SOURCE_GROUP). Joins the group if the socket
+    /// has not.
     Join,
-    /// Take this source no more (MCAST_LEAVE_SOURCE_GROUP); leaves with the last.
+    /// Receive no longer from this source (MCAST_LEAVE_SOURCE_GROUP). Leaves the group after the
+    /// last source.
     Leave,
-    /// Take all but this one and those blocked before (MCAST_BLOCK_SOURCE).
+    /// Receive from all sources but this one and those blocked before (MCAST_BLOCK_SOURCE).
     Block,
-    /// Take a blocked source again (MCAST_UNBLOCK_SOURCE).
+    /// Receive from a blocked source again (MCAST_UNBLOCK_SOURCE).
     Unblock,
 }
 
 impl Stack {
-    /// Receive a group, from all sources, on a port.
+    /// Join a group on a port, so that the socket receives packets to it from all sources.
     /// RFC 1112 7.1-a.
     ///
     /// ```
@@ -110,7 +113,7 @@ impl Stack {
         self.udp_set_source_filter(handle, port, group, Filter::ANYTHING)
     }
 
-    /// Receive a group no more.
+    /// Leave a group on a port.
     /// RFC 1112 7.1-b.
     ///
     /// # Errors
@@ -127,7 +130,7 @@ impl Stack {
         self.udp_set_source_filter(handle, port, group, Filter::NOTHING)
     }
 
-    /// Take one source of a group, or take it no more, as in RFC 3678 section 3.
+    /// Change one source of a membership, as in RFC 3678 section 3.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -162,12 +165,13 @@ impl Stack {
         self.udp_set_source_filter(handle, port, group, filter)
     }
 
-    /// Set the sources that a socket takes of a group on a port; joins or leaves if need be (RFC
-    /// 3376 section 2, IPMulticastListen). The group may be of another IP version than the socket.
+    /// Set the sources that a socket receives from in a group on a port. Joins or leaves the group
+    /// if need be (RFC 3376 section 2, IPMulticastListen). The group may be of another IP version
+    /// than the socket.
     /// RFC 3376 3.1-a, RFC 3810 4.1-a.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has changed then.
+    /// [`GroupError`]; nothing has changed.
     pub fn udp_set_source_filter(
         &mut self,
         handle: UdpHandle,
@@ -228,19 +232,21 @@ impl Stack {
         Ok(())
     }
 
-    /// A membership has changed: report the effect on the port to routers.
+    /// Set what a port receives after a membership has changed, and report the effect to routers.
     fn refresh_group(&mut self, port: u16, group: IpAddr) {
         let most = self.core.cx.budget.of(Limit::SourcesPerGroup);
         self.groups.refresh(port, group, most, self.core.cx.now);
         self.rare_timers.note(self.groups.next_deadline());
-        // Report at once: the program may not poll before it waits for the first datagram.
+        // The report is sent at once: the program may not poll before it waits for the first
+        // datagram.
         if self.groups.next_deadline() <= self.core.cx.now {
             reports::expire(self);
             self.ports.flush(&mut self.core.cx);
         }
     }
 
-    /// The sources that a socket takes of a group on a port; `None` if it has not joined.
+    /// The sources that a socket receives from in a group on a port; `None` if it has not joined
+    /// the group.
     pub fn udp_source_filter(
         &self,
         handle: UdpHandle,
@@ -275,8 +281,8 @@ impl Stack {
         Ok(())
     }
 
-    /// The port that a group is joined on if none is named: that of the route to it, else the only
-    /// one; `None` if there are several.
+    /// The port on which a group is joined if none is named: that of the route to the group, or the
+    /// only port. `None` if there are several ports.
     /// RFC 1112 7.1-c.
     pub fn group_port(&self, group: IpAddr) -> Option<PortId> {
         let remote = core::net::SocketAddr::new(group, 0);
@@ -284,7 +290,7 @@ impl Stack {
         output::egress_port(self, MulticastOptions::default(), None, remote, whose).ok()
     }
 
-    /// A socket is about to be closed: it leaves its groups.
+    /// Leave all groups of a socket that is about to be closed.
     pub(crate) fn udp_leave_all(&mut self, handle: UdpHandle) {
         if let Some(Sender { ip: Some(group), port: udp_port, .. }) = self.udp.sender(handle)
             && let Some(bound) = self.groups.bound.get_mut(&(udp_port, group))

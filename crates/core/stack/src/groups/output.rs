@@ -1,5 +1,5 @@
-//! Datagrams that sockets send to groups: by which port, from which address, and the copies for
-//! sockets of this host.
+//! Sends the datagrams of sockets to groups: chooses the port and the source address, and delivers
+//! copies to sockets of this host.
 //!
 //! Called by: `udp/send.rs`. RFC 1112 section 6, RFC 3678, RFC 4291 section 2.7.
 
@@ -20,8 +20,8 @@ use crate::resolving::Egress;
 use crate::socket::udp::{Datagram, UdpError};
 use crate::stack::Stack;
 
-/// The port that a datagram leaves by: that of the option, of the scope identifier, of the bound
-/// address, of the route, or the only one.
+/// The port that a datagram leaves by: the one that the socket's option names, or its scope
+/// identifier, its bound address or the route, in this order; or the only port.
 /// RFC 1112 6.1-c.
 pub(super) fn egress_port(
     stack: &Stack,
@@ -40,7 +40,7 @@ pub(super) fn egress_port(
     if let Some(port) = bound.and_then(|ip| stack.port_of(ip)) {
         return Ok(port);
     }
-    // No route can say on which of several links a group of link scope is meant.
+    // No route tells on which of several links a group of link scope is meant.
     let is_v6_link = remote.is_ipv6() && group::is_link_scoped(remote.ip());
     if !is_v6_link && let Ok(hop) = next_hop(stack, None, remote, sender) {
         return Ok(PortId(hop.port));
@@ -55,7 +55,7 @@ pub(super) fn egress_port(
 /// Send a datagram to a group, from `local` if it is given.
 ///
 /// # Errors
-/// As [`Stack::udp_send`].
+/// Those of [`Stack::udp_send`].
 pub(crate) fn send(
     stack: &mut Stack,
     handle: UdpHandle,
@@ -83,7 +83,7 @@ pub(crate) fn send(
     if wire::udp::HEADER_LEN + payload.len() > frag::output::transport_max(dst) {
         return Err(UdpError::Unsendable(DropReason::IpTooBig));
     }
-    // With a TTL of 0, or in a group of host scope, the datagram stays in this host.
+    // With a TTL of 0, or to a group of host scope, the datagram stays in this host.
     let leaves = options.hops > 0 && !is_host_scoped(dst);
     if leaves {
         if port.gone {
@@ -106,14 +106,15 @@ pub(crate) fn send(
             .map_err(UdpError::Unsendable)?;
     }
     stack.core.cx.counters.add(Counter::UdpOut, 1);
-    // RFC 1112 6.1-b.
+    // RFC 1112 6.1-b: joined sockets of this host get a copy, unless the sender has turned that
+    // off.
     if options.loops && (stack.groups.is_joined(id.0, dst) || group::is_all_nodes(dst)) {
         loop_back(stack, (from, remote), id, payload);
     }
     Ok(())
 }
 
-/// Deliver a copy to the sockets of this host. If they do not take it, that is no error of the
+/// Deliver a copy to the sockets of this host. A copy that is not delivered is no error of the
 /// sender.
 fn loop_back(stack: &mut Stack, ends: (SocketAddr, SocketAddr), port: PortId, payload: &[u8]) {
     let copied = match stack.core.cx.pool.copy_of(payload) {
@@ -125,8 +126,8 @@ fn loop_back(stack: &mut Stack, ends: (SocketAddr, SocketAddr), port: PortId, pa
     };
     match copied {
         Ok(()) => stack.core.cx.counters.add(Counter::GroupLooped, 1),
-        // No socket here has that UDP port. That is no error: the datagram was sent to a group, not
-        // to us.
+        // No socket here has that UDP port. This is not counted as a drop: the datagram was sent to
+        // a group, not to us.
         Err(DropReason::UdpNoSocket) => {}
         Err(reason) => stack.core.drops.count(reason),
     }

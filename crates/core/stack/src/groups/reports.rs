@@ -1,7 +1,7 @@
-//! The IGMP and MLD messages that say which groups a port receives.
+//! Sends the IGMP and MLD messages that report which groups a port receives.
 //!
 //! Called by: `poll.rs` when a message is due, `addresses/calls.rs` when addresses change,
-//! `change.rs` when a port is added or has another device. RFC 3376, RFC 3810. Limit:
+//! `change.rs` when a port is added or gets another device. RFC 3376, RFC 3810. Limit:
 //! `group_reports_per_second`. Counter: `group_reports_out`.
 
 use core::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::pace;
 use crate::port::Port;
 use crate::stack::Stack;
 
-/// The addresses of a port have changed, and with them its solicited-node groups.
+/// Update the solicited-node groups of a port whose addresses have changed.
 /// RFC 3810 6-b.
 pub(crate) fn addresses_changed(stack: &mut Stack, id: PortId) {
     let Stack { ports, groups, core, rare_timers, .. } = stack;
@@ -35,7 +35,7 @@ pub(crate) fn addresses_changed(stack: &mut Stack, id: PortId) {
     rare_timers.note(groups.next_deadline());
 }
 
-/// A port has another device: report its groups to the routers of the new link.
+/// Report the groups of a port that has another device to the routers of the new link.
 #[cold]
 pub(crate) fn rejoin(stack: &mut Stack, id: PortId) {
     let Some(groups) = stack.groups.ports.get_mut(&id.0) else { return };
@@ -50,12 +50,12 @@ pub(crate) fn rejoin(stack: &mut Stack, id: PortId) {
 pub(crate) fn expire(stack: &mut Stack) {
     let ids: Vec<u16> = stack.groups.ports.keys().copied().collect();
     let both = |id| [(id, IpVersion::V4), (id, IpVersion::V6)];
-    // Beyond the limit all other messages wait for the next second.
+    // Once the limit is reached, all other messages wait for the next second.
     let _ = ids.into_iter().flat_map(both).all(|(id, version)| reports(stack, id, version));
     stack.groups.look_ahead();
 }
 
-/// Send the messages of one port and version; `false` at the limit.
+/// Send the messages of one port and IP version; `false` if the limit was reached.
 fn reports(stack: &mut Stack, id: u16, version: IpVersion) -> bool {
     let now = stack.core.cx.now;
     while let Some(groups) = stack.groups.ports.get_mut(&id) {
@@ -76,7 +76,7 @@ fn reports(stack: &mut Stack, id: u16, version: IpVersion) -> bool {
     true
 }
 
-/// Send one message.
+/// Send one message of one port and IP version.
 /// RFC 3376 4.2.13-a, RFC 3810 5.2.13-a.
 fn report(stack: &mut Stack, id: u16, version: IpVersion) {
     let Some(groups) = stack.groups.ports.get_mut(&id) else { return };
@@ -99,10 +99,10 @@ fn report(stack: &mut Stack, id: u16, version: IpVersion) {
     }
 }
 
-/// Bytes of the largest report, headers included: no fragments, whatever the MTU.
+/// Bytes of the largest report, headers included. Reports are never fragmented, whatever the MTU.
 const ROOM_MAX: usize = 1_500;
 
-/// The source of messages: link-local over IPv6; unspecified while there is none.
+/// The source address of messages: with IPv6 a link-local address, or `::` while there is none.
 fn source(port: &Port, version: IpVersion) -> IpAddr {
     let usable = port.addresses.iter().filter(|address| address.is_usable());
     let mut ours = usable.map(inet::Address::ip);
@@ -118,8 +118,8 @@ fn source(port: &Port, version: IpVersion) -> IpAddr {
 }
 
 impl Stack {
-    /// The joined groups that ports receive. All-nodes groups are not listed, nor solicited-node
-    /// groups on ports that do not report them.
+    /// The joined groups that ports receive. All-nodes groups are not in the list, nor
+    /// solicited-node groups on ports that do not report them.
     pub(crate) fn group_rows(&self) -> impl Iterator<Item = GroupRow> {
         let now = self.core.cx.now;
         self.groups.ports.iter().flat_map(move |(&id, on)| {

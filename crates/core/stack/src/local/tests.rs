@@ -1,4 +1,4 @@
-//! Addresses that are broadcasts here, and addresses that may send.
+//! Broadcast addresses of a port, and addresses that a sender may have.
 
 use super::*;
 
@@ -61,7 +61,11 @@ fn v4(addr: &str) -> Ipv4Addr {
 #[test]
 fn both_forms_are_broadcasts_whichever_is_set() {
     let mut ours = of(&["10.1.2.3/24"]);
-    assert_eq!(ours.broadcast(v4("10.1.2.3")), Some(v4("10.1.2.255")), "ones by default");
+    assert_eq!(
+        ours.broadcast(v4("10.1.2.3")),
+        Some(v4("10.1.2.255")),
+        "the default is not the form of ones"
+    );
     for to in ["10.1.2.0", "10.1.255.255", "10.255.255.255", "10.0.0.0", "255.255.255.255"] {
         assert!(ours.set_broadcast(v4("10.1.2.3"), v4(to)), "{to}");
         assert_eq!(ours.broadcast(v4("10.1.2.3")), Some(v4(to)));
@@ -73,7 +77,10 @@ fn both_forms_are_broadcasts_whichever_is_set() {
     for to in ["10.1.2.3", "10.1.2.127", "10.1.5.255", "11.255.255.255", "192.0.2.255"] {
         assert!(!ours.set_broadcast(v4("10.1.2.3"), v4(to)), "{to}");
     }
-    assert!(!ours.set_broadcast(v4("10.1.2.4"), v4("10.1.2.0")), "no address of ours");
+    assert!(
+        !ours.set_broadcast(v4("10.1.2.4"), v4("10.1.2.0")),
+        "a broadcast address was set for an address that is not ours"
+    );
     let mut narrow = of(&["10.1.2.3/32"]);
     assert!(!narrow.set_broadcast(v4("10.1.2.3"), v4("10.1.2.255")));
     assert_eq!(narrow.broadcast(v4("10.1.2.3")), None);

@@ -1,4 +1,4 @@
-//! The gaps that are set, and the frames that wait for one.
+//! The gaps that are set, and the frames that wait for them.
 //!
 //! Called by: `pace.rs`. Limits: `burst_gaps`, `gap_destinations`, `gap_queue`.
 
@@ -14,7 +14,7 @@ use mbuf::{Mbuf, Pool};
 pub enum GapError {
     /// The gap is longer than [`super::GAP_MAX`]: give a shorter one.
     TooLong,
-    /// As many networks have a gap as limit `burst_gaps` admits: raise it, or give one gap to a
+    /// As many networks have a gap as the limit `burst_gaps` admits: raise it, or set one gap for a
     /// network that contains several of them.
     LimitReached,
 }
@@ -41,11 +41,12 @@ struct Queue {
     gap: Duration,
     /// No frame may leave before this time.
     next: Instant,
-    /// The number of the last frame among the frames of its port, where it may wait behind others.
+    /// The number of the last frame in the sequence of its port's frames. At the port it may wait
+    /// behind others.
     position: u64,
-    /// [`crate::Stack::flow_epoch`] when the last frame that waits was known to fit its link.
+    /// [`crate::Stack::flow_epoch`] when the last frame in the queue was known to fit its link.
     epoch: u64,
-    /// The last frame had not left when the next one was due.
+    /// The last frame was still at the port when the next one was due.
     is_late: bool,
     frames: VecDeque<Mbuf>,
     /// A sender was pushed back and waits for room.
@@ -59,18 +60,18 @@ pub(super) enum Full {
     Table,
 }
 
-/// The gaps, and the frames that wait for one.
+/// The gaps, and the frames that wait for them.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// The longest prefix first.
+    /// The entry with the longest prefix comes first.
     gaps: Vec<(Cidr, Duration)>,
-    // Remote hosts choose the keys when we answer them, and no choice slows down a tree.
+    // Remote hosts choose the keys when we answer them. No choice of keys slows down a tree.
     queues: BTreeMap<Key, Queue>,
     /// The queues with frames, by the time when their next frame may leave.
     due: BTreeSet<(Instant, Key)>,
-    /// The number of awaited queues.
+    /// The number of queues for which a sender waits.
     awaited: usize,
-    /// An awaited queue has got room since the last call of [`Pace::found_room`].
+    /// Such a queue has got room since the last call of [`Pace::found_room`].
     found_room: bool,
 }
 
@@ -107,7 +108,7 @@ impl Pace {
                 self.gaps.insert(at, (to, gap));
             }
         }
-        // A queue that waits already waits no longer than the new gap.
+        // A frame that already waits does not wait longer than the new gap from now.
         let gaps = &self.gaps;
         for (&key, queue) in &mut self.queues {
             queue.gap = gap_of(gaps, key.1).unwrap_or_default();
@@ -135,13 +136,13 @@ impl Pace {
         }
         let limit = Limit::GapDestinations;
         if self.queues.len() >= budget.of(limit) {
-            // Empty queues whose gap is over are not needed any more.
+            // Empty queues whose gap has passed are not needed any more.
             self.queues.retain(|_, queue| !queue.frames.is_empty() || queue.next > now);
         }
         if budget.admits(limit, self.queues.len()) { Ok(()) } else { Err(Full::Table) }
     }
 
-    /// A sender waits for room in the queue of `key`.
+    /// Note that a sender waits for room in the queue of `key`.
     pub(super) fn await_room(&mut self, key: Key) {
         if let Some(queue) = self.queues.get_mut(&key)
             && !core::mem::replace(&mut queue.is_awaited, true)
@@ -179,11 +180,12 @@ impl Pace {
     }
 
     /// May the next frame of `key`, which is due, go to its port at `now`, when the device has
-    /// taken `taken` frames? Not while the frame before it waits there: then it is due a gap later.
+    /// taken `taken` frames? If the frame before it still waits there, the answer is no, and the
+    /// frame is due a gap later.
     pub(super) fn may_leave(&mut self, key: Key, now: Instant, taken: u64) -> bool {
         let Some(queue) = self.queues.get_mut(&key) else { return false };
         let has_left = queue.position <= taken;
-        // The time at which a late frame left is unknown: the gap begins now.
+        // When a late frame left is unknown, so the gap begins now.
         if has_left && !queue.is_late {
             return true;
         }
@@ -194,7 +196,8 @@ impl Pace {
         false
     }
 
-    /// The next frame of `key` goes to its port at `now`, as the `position`th there.
+    /// Remove and return the next frame of `key`, which goes to its port at `now` as the
+    /// `position`th frame there.
     pub(super) fn pop(
         &mut self,
         key: Key,
@@ -217,28 +220,29 @@ impl Pace {
         frame
     }
 
-    /// The next frame of `key`, if something that limits its size has changed since it came.
+    /// Returns the next frame of `key`, if something that limits its size has changed since it was
+    /// queued.
     pub(super) fn outdated(&self, key: Key, epoch: u64) -> Option<&Mbuf> {
         self.queues.get(&key).filter(|queue| queue.epoch != epoch)?.frames.front()
     }
 
-    /// Does a sender wait for room?
+    /// Does a sender wait for room in any queue?
     pub(crate) fn is_awaited(&self) -> bool {
         self.awaited > 0
     }
 
-    /// Has an awaited queue got room since the last call?
+    /// Has a queue that a sender waits for got room since the last call?
     pub(crate) fn found_room(&mut self) -> bool {
         core::mem::take(&mut self.found_room)
     }
 
-    /// Frames that wait.
+    /// The number of frames that wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.queues.values().map(|queue| queue.frames.len()).sum()
     }
 
-    /// Nothing leaves by this port any more. Returns how many frames were thrown away.
+    /// Forget a port, by which nothing leaves any more. Returns how many frames were dropped.
     pub(crate) fn forget_port(&mut self, port: u16, pool: &mut Pool) -> u64 {
         let mut count = 0;
         self.due.retain(|(_, key)| key.0 != port);

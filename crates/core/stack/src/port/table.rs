@@ -1,6 +1,6 @@
-//! All ports, by number: added, replaced, removed, and asked together.
+//! All ports, by number: they are added, replaced and removed here, and polled together.
 //!
-//! Called by: whoever has the number of a port; `change.rs` and `poll.rs` for all of them. Numbers
+//! Called by: code that has the number of a port; `change.rs` and `poll.rs` for all ports. Numbers
 //! are reused, so that replacing ports for ever takes no memory.
 
 use core::fmt;
@@ -20,12 +20,12 @@ use crate::shared::Core;
 /// The number of the loopback port, which no other port gets.
 pub(crate) const LOOPBACK: u16 = u16::MAX;
 
-/// Why a port keeps the device that it has.
+/// Why a port keeps its present device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplaceError {
     /// There is no such port.
     NoPort,
-    /// The new device's link is of another kind, where the port's addresses mean nothing.
+    /// The new device's link is of another kind, on which the port's addresses have no meaning.
     OtherLink,
     /// The new device does not suit the port's interrupt mitigation.
     Mitigation(MitigationError),
@@ -50,9 +50,10 @@ impl core::error::Error for ReplaceError {}
 #[derive(Default)]
 pub(crate) struct Ports {
     ports: Vec<Option<Port>>,
-    /// Why connections failed, by port number; also of ports that are gone, whose sockets may ask.
+    /// Why connections failed, by port number. Reasons of removed ports stay, because sockets may
+    /// ask for them.
     failures: Vec<Option<Arc<str>>>,
-    /// The loopback port; it is not among `ports`, which the lists show.
+    /// The loopback port. It is not among `ports`, which the lists show.
     loopback: Option<Box<Port>>,
     epoch: u64,
 }
@@ -84,7 +85,7 @@ impl Ports {
     /// Give a port another device; the frames in its burst are lost.
     ///
     /// # Errors
-    /// The device, and why it does not suit this port.
+    /// The device, and the reason why it does not suit this port.
     pub(crate) fn replace(
         &mut self,
         id: PortId,
@@ -104,7 +105,7 @@ impl Ports {
         Ok(old)
     }
 
-    /// Addresses have changed: each port gets the broadcast addresses of all.
+    /// Give each port the broadcast addresses of all ports, because addresses have changed.
     pub(crate) fn share_broadcasts(&mut self) {
         let mut all = Vec::new();
         if self.iter().nth(1).is_some() {
@@ -120,7 +121,7 @@ impl Ports {
         self.epoch
     }
 
-    /// A port whose device is gone since the last look, and why.
+    /// A port whose device was found gone since the last call, and the reason.
     pub(crate) fn next_gone(&mut self) -> Option<(PortId, String)> {
         let port = self.iter_mut().find(|port| !port.gone && port.device.is_gone())?;
         port.gone = true;
@@ -144,7 +145,7 @@ impl Ports {
         self.ports.get_mut(usize::from(id.0))?.take().map(|p| p.device)
     }
 
-    /// Numbers given so far.
+    /// How many numbers were given so far.
     pub(crate) fn len(&self) -> usize {
         self.ports.len()
     }
@@ -171,7 +172,7 @@ impl Ports {
         }
     }
 
-    /// Hand the bursts to the devices, full or not.
+    /// Hand the bursts to the devices, even if they are not full.
     pub(crate) fn flush(&mut self, cx: &mut tcp::Cx) {
         for port in self.iter_mut() {
             port.flush_here(cx);
@@ -181,8 +182,9 @@ impl Ports {
         }
     }
 
-    /// Put a finished frame into a port's burst. Without room it is dropped and counted: only
-    /// frames that nobody would send again come this way when the device is full.
+    /// Put a finished frame into a port's burst. If there is no room, the frame is dropped and
+    /// counted: the only frames that come here while the device is full are those that nobody would
+    /// send again.
     pub(crate) fn put(&mut self, id: u16, frame: Mbuf, core: &mut Core) {
         let Some(port) = self.get_mut(id) else { return core.drops.count(DropReason::TxNoPort) };
         if port.has_room(&mut core.cx) {
@@ -221,7 +223,7 @@ impl Ports {
         self.iter_mut().fold(false, |any, port| found(port) | any)
     }
 
-    /// Have every device wake `waker`. A device that is gone does not wake. A device whose frames
+    /// Ask every device to wake `waker`. A device that is gone does not wake. A device whose frames
     /// are coalesced is polled in time, and wakes earlier only if it can count them.
     pub(crate) fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let mut armed = Armed::All;
@@ -238,7 +240,7 @@ impl Ports {
         to: Mitigation,
     ) -> Result<(), MitigationError> {
         let port = self.get_mut(id.0).ok_or(MitigationError::NoPort)?;
-        // A setting that needs no deeper queue than the present one is not checked.
+        // A setting that needs no deeper queue than the present setting is not checked.
         if to.least_depth() > port.moderation.setting().least_depth() {
             admits(&*port.device, to)?;
         }
@@ -247,10 +249,11 @@ impl Ports {
     }
 }
 
-/// Does a device's receive queue hold the frames that a mitigation lets gather? Level 0, which a
-/// port begins with, lets nothing gather.
+/// Does a device's receive queue hold the frames that gather with this mitigation? With level 0,
+/// with which a port begins, no frames gather.
 ///
-/// # Errors The queue is too short.
+/// # Errors
+/// The queue is too short.
 pub(crate) fn admits(device: &dyn Device, to: Mitigation) -> Result<(), MitigationError> {
     let (depth, least) = (device.rx_depth(), to.least_depth());
     let gathers = least > Mitigation::default().least_depth();

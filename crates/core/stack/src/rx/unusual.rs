@@ -1,8 +1,10 @@
-//! Received frames that are not plain TCP: tagged, to a link-level group, with options or extension
-//! headers, in fragments, of other protocols; of a router, or from ourselves.
+//! Handles received frames that are not plain TCP: VLAN tags, multicast and broadcast MAC
+//! addresses, IPv4 options, IPv6 extension headers, fragments, other protocols. Also frames that
+//! reached a router on one port for its address on another port, and frames that we sent to
+//! ourselves.
 //!
-//! Called by: `rx.rs`. Once the unusual part is removed, each goes on as if it had come plain. RFC
-//! 1122 sections 3.2.2 and 3.3, RFC 8200 section 4, IEEE 802.1Q. Counter: `looped`.
+//! Called by: `rx.rs`. Once the unusual part is removed, a packet is processed as if it had arrived
+//! without it. RFC 1122 sections 3.2.2 and 3.3, RFC 8200 section 4, IEEE 802.1Q. Counter: `looped`.
 
 use base::{Counter, DropReason, LinkKind, MacAddr};
 use device::vlan;
@@ -25,7 +27,8 @@ use crate::socket::udp;
 use crate::stack::Stack;
 use crate::{arp, extension, frag, groups, icmp, nd};
 
-/// RFC 9293 MUST-50.
+/// Process an IPv4 packet that may have options or be a fragment; its header begins at `at`.
+/// Options that TCP does not know are ignored (RFC 9293 MUST-50).
 #[inline(never)]
 pub(super) fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     match ipv4_any(&m.as_slice()[at..]) {
@@ -55,8 +58,8 @@ pub(super) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     }
 }
 
-/// A frame that is refused for `reason`. If the reason is a priority tag, the frame is processed
-/// without the tag.
+/// Process a frame that was refused for `reason`, if the reason is a priority tag: the tag is
+/// removed. A frame refused for another reason stays refused.
 #[cold]
 #[inline(never)]
 pub(super) fn priority_tagged(
@@ -79,7 +82,7 @@ pub(super) fn priority_tagged(
     }
 }
 
-/// A fragment; the last one of a datagram returns the datagram.
+/// Keep a fragment for reassembly. If it completes its datagram, process the datagram.
 fn fragment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, part: Part, m: Mbuf, at: usize) -> Fate {
     match frag::input(stack, ip, part, m, at)? {
         Some(Whole::V4(ip, m)) => transport(stack, ip, m, 0),
@@ -88,8 +91,8 @@ fn fragment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, part: Part, m: Mbuf, at: usi
     }
 }
 
-/// A frame to a link-level group, in `m`; its IP header begins at `at`.
-/// RFC 1122 3.3.6-b.
+/// Process a frame that was sent to a multicast or broadcast MAC address; its payload begins at
+/// `at`. An IPv4 packet in it with a unicast destination is dropped (RFC 1122 3.3.6-b).
 #[cold]
 #[inline(never)]
 pub(super) fn to_group(stack: &mut Stack, carries: Carries, mut m: Mbuf, at: usize) -> Fate {
@@ -118,7 +121,8 @@ pub(super) fn to_group(stack: &mut Stack, carries: Carries, mut m: Mbuf, at: usi
     }
 }
 
-/// A packet that is not plain TCP. `at` is where the IP header begins.
+/// Pass an IP packet that is not on the fast path to its transport protocol. Its IP header begins
+/// at `at`.
 #[inline(never)]
 pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
     if ip.protocol == protocol::TCP {
@@ -127,7 +131,7 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
     let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
         protocol::UDP => udp::input::input(stack, &ip, m, at),
-        // Each version of IP has its own ICMP: the other's protocol number means nothing in it.
+        // IPv4 and IPv6 have an ICMP each: the protocol number of one means nothing in the other.
         protocol::ICMP if ip.src().is_ipv4() => {
             m.keep(from, len);
             icmp::for_us(stack, &ip, &m)?;
@@ -146,7 +150,7 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             icmp::for_us(stack, &ip, &m)?;
             icmp::input(stack, &ip, m)
         }
-        // RFC 8200 4.7-a.
+        // RFC 8200 4.7-a: a packet whose last next header is 59 is dropped silently.
         protocol::NO_NEXT if ip.src().is_ipv6() => {
             for_us(stack, &ip, &m)?;
             Err(DropReason::Ipv6NoNextHeader)
@@ -159,8 +163,8 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
     }
 }
 
-/// Frames that came by a port of a router to an address of ours on another port are handled as if
-/// they had come by that port.
+/// Process the frames that came by port `came_by` of a router to addresses of ours on other ports.
+/// Each is handled as if it had come by the port that has the address.
 #[cold]
 #[inline(never)]
 pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
@@ -179,7 +183,7 @@ pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
     stack.forwarding.to_host = frames;
 }
 
-/// Take in a burst of frames that we sent to ourselves; returns how many.
+/// Process a burst of frames that we sent to ourselves; returns their number.
 #[cold]
 #[inline(never)]
 pub(crate) fn looped(stack: &mut Stack) -> usize {
@@ -213,7 +217,8 @@ fn looped_frame(stack: &mut Stack, mut m: Mbuf) -> Fate {
     }
 }
 
-/// A segment of ours: its checksum is not verified, because memory did not change it.
+/// Process a TCP segment that we sent to ourselves. Its checksum is not verified: it never left
+/// memory.
 fn looped_segment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
     let (at, len) = (ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(at..at + len).ok_or(DropReason::TcpShort)?;

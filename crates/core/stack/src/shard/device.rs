@@ -1,10 +1,10 @@
-//! A shard's queue of a device: frames of other shards' flows are handed to those shards, and
-//! frames that they hand over are received with its own.
+//! A shard's queue of a device. Frames that belong to other shards' flows are handed to those
+//! shards; frames that other shards hand over are received together with the queue's own.
 //!
-//! Called by: `rx.rs`, once a burst, on ports of shards alone; `forward/ingress.rs`, which takes
-//! its frames before they are steered, and steers those left for the host. Between two shards there
-//! is a ring in each direction, with one producer and one consumer; order is kept. Where the device
-//! spreads its frames by the same hash, the rings carry only the answers of neighbours.
+//! Called by: `rx.rs`, once a burst, only on ports of shards; `forward/ingress.rs`, which takes the
+//! queue's frames before they are steered, and steers those left for the host. Between two shards
+//! there is a ring in each direction, with one producer and one consumer; order is kept. Where the
+//! device spreads its frames by the same hash, the rings carry only the answers of neighbours.
 //! Drop reasons: `shard_ring_full`, `mbuf_exhausted`. Limit: [`RING_FRAMES`].
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -20,19 +20,20 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::steering::{Home, Steering};
 
-/// Frames that wait between two shards at most, for each port and direction.
+/// The most frames that wait between two shards, for each port and direction.
 pub const RING_FRAMES: usize = 512;
 
-/// Bursts of its own queue that one call takes, if all their frames are other shards'.
+/// How many bursts of its own queue one call takes, as long as all their frames belong to other
+/// shards.
 pub(crate) const ROUNDS_MAX: usize = 8;
 
-/// The rings to the other shards, of one port of one shard.
+/// The rings to the other shards, for one port of one shard.
 pub(crate) struct Outbox {
     index: usize,
     link: LinkKind,
     steering: Steering,
-    /// By shard; `None` is the shard that has the outbox. Only the thread of that shard takes the
-    /// lock.
+    /// The rings, by shard. The entry of the shard that has the outbox is `None`. Only that shard's
+    /// thread takes the lock.
     rings: Mutex<Vec<Option<Producer<Mbuf>>>>,
     bells: Vec<Doorbell>,
     full: AtomicU64,
@@ -56,29 +57,29 @@ impl Outbox {
         }
     }
 
-    /// The hash of the shards.
+    /// The hash that assigns flows to shards.
     pub(super) fn steering(&self) -> &Steering {
         &self.steering
     }
 
-    /// Where a frame goes by the hash of its flow.
+    /// The shard to which a frame goes by the hash of its flow.
     pub(super) fn home(&self, frame: &[u8]) -> Home {
         self.steering.home(self.link, frame)
     }
 
-    /// Is a frame one of another shard's flows?
+    /// Does a frame belong to another shard's flow?
     pub(super) fn is_foreign(&self, frame: &[u8]) -> bool {
         matches!(self.home(frame), Home::Shard(to) if to != self.index)
     }
 
-    /// Hand over the frames from `from` on that are not this shard's; `false` if all of them are
-    /// this shard's.
+    /// Hand over the frames from index `from` on that belong to other shards. `false` if all of
+    /// them are this shard's.
     #[inline(always)]
     pub(super) fn steer(&self, pool: &mut Pool, into: &mut Burst, from: usize) -> bool {
         self.steer_by(pool, into, from, |frame| self.home(frame))
     }
 
-    /// [`Outbox::steer`] by other homes.
+    /// [`Outbox::steer`] with another function that returns the home of a frame.
     #[inline(always)]
     pub(super) fn steer_by(
         &self,
@@ -137,7 +138,7 @@ impl Outbox {
         }
     }
 
-    /// Count the frames that were lost since the last call.
+    /// Add the frames that were lost since the last call to `drops`.
     pub(super) fn count_drops(&self, drops: &mut Drops) {
         for (lost, reason) in
             [(&self.full, DropReason::ShardRingFull), (&self.exhausted, DropReason::MbufExhausted)]
@@ -149,7 +150,7 @@ impl Outbox {
     }
 }
 
-/// One queue of a device, as a shard sees it.
+/// The queue of a device that belongs to one shard.
 pub(super) struct Queue {
     device: Box<dyn Device>,
     inbox: Vec<Consumer<Mbuf>>,
@@ -157,7 +158,8 @@ pub(super) struct Queue {
     bell: Doorbell,
 }
 
-/// The queues of one port, a device for each shard, and their ways out.
+/// Join the queues of one port, a device for each shard. Returns each queue with its shard's
+/// outbox.
 pub(super) fn join(
     devices: Vec<Box<dyn Device>>,
     steering: Steering,
@@ -191,7 +193,7 @@ pub(super) fn join(
 }
 
 impl Queue {
-    /// Take the frames that other shards handed over.
+    /// Receive the frames that other shards handed over.
     #[inline(always)]
     fn receive(&mut self, into: &mut Burst) {
         for ring in &mut self.inbox {
@@ -254,7 +256,7 @@ impl Device for Queue {
         self.device.drops()
     }
 
-    /// A frame of another shard wakes whatever the device waits on, and at once.
+    /// A frame from another shard wakes the driver at once, whatever the device waits for.
     fn arm(&mut self, waker: &Waker) -> bool {
         self.bell.arm_waker(waker);
         let is_armed = self.device.arm(waker);

@@ -1,10 +1,10 @@
-//! Homes of frames while rules are set: the shard that has the state of a frame's flow, and its
-//! mapping of NAT.
+//! The home of a frame while rules are set: the shard that has the state of the frame's flow and
+//! the flow's NAT mapping.
 //!
 //! Called by: `forward/ingress.rs` for each frame that a shard of a router with rules receives;
-//! `forward/plain/elsewhere.rs`, when the firewall names another home. Without rules of NAT it is
-//! the hash of the flow (`steering.rs`). Frames for the host go where they go without rules, in a
-//! second step if need be. docs/decisions/0135.
+//! `forward/plain/elsewhere.rs`, when the firewall names another home. Without rules of NAT the
+//! home is the one by the flow's hash (`steering.rs`). Frames for the host go where they go without
+//! rules, in a second step if need be. docs/decisions/0135.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -20,27 +20,27 @@ use wire::{ether, protocol};
 use super::steering::{Home, Steering};
 use crate::stack::Stack;
 
-/// Separates the key from the other values that the secret determines.
+/// A constant that makes the key differ from other values derived from the secret.
 const PURPOSE: u64 = 135;
 
-/// In place of the port that a frame came by: another shard has handed it over for good, so it is
-/// judged here.
+/// Takes the place of the port that a frame came by: another shard has handed the frame over for
+/// good, so it is judged here.
 const FOR_GOOD: u16 = u16::MAX;
-/// Another shard has directed the fragment to here.
+/// Takes the place of the port: another shard has directed the fragment to this shard.
 const DIRECTED: u16 = u16::MAX - 1;
 
-/// A frame that comes by a ring.
+/// How a frame came to this shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It comes by the device, or by the ring of another queue.
+    /// The frame came by the device, or by the ring of another queue.
     First,
-    /// The shard of its addresses has directed it to here.
+    /// The shard that its addresses select has directed the frame to this shard.
     Directed,
-    /// It is judged here, whatever hashes say.
+    /// The frame is judged here, whatever hashes say.
     Last,
 }
 
-/// How a frame came, which was received by this shard.
+/// How a received frame came to this shard.
 pub(crate) fn step(m: &Mbuf) -> Step {
     match m.in_port() {
         FOR_GOOD => Step::Last,
@@ -49,13 +49,13 @@ pub(crate) fn step(m: &Mbuf) -> Step {
     }
 }
 
-/// A frame is judged by the shard that gets it.
+/// Mark a frame so that the shard that gets it judges it.
 pub(super) fn mark_for_good(m: &mut Mbuf) {
     m.set_in_port(FOR_GOOD);
 }
 
-/// The homes of packets by the rules and addresses of this stack, which is the first of several
-/// shards. Those that it has are kept if nothing has changed.
+/// Returns the homes of packets by the rules and addresses of this stack, which is the first of
+/// several shards. The previous homes are returned if nothing has changed.
 pub(super) fn made(stack: &Stack) -> Option<Arc<Homes>> {
     let count = stack.steering().count();
     let firewall = stack.filter().filter(|_| count > 1)?;
@@ -73,8 +73,8 @@ pub(super) fn made(stack: &Stack) -> Option<Arc<Homes>> {
     Homes::new(firewall.published(), own, count, key).map(Arc::new)
 }
 
-/// Hand over the frames of a burst from `from` on that are other shards', and note at the others
-/// that they came by port `port_id`. Returns how many were handed over.
+/// Hand over the frames of a burst, from index `from` on, that belong to other shards. Each is
+/// marked as having come by port `port_id`. Returns how many were handed over.
 pub(crate) fn steer(stack: &mut Stack, port_id: u16, frames: &mut Burst, from: usize) -> usize {
     let Some(port) = stack.ports.get(port_id) else { return 0 };
     let (Some(outbox), link) = (port.outbox.as_ref(), port.limits.link) else { return 0 };
@@ -92,7 +92,7 @@ pub(crate) fn steer(stack: &mut Stack, port_id: u16, frames: &mut Burst, from: u
     count - frames.len()
 }
 
-/// The home of a frame that comes by port `port_id`.
+/// The home of a frame that came by port `port_id`.
 pub(super) fn home(stack: &Stack, port_id: u16, frame: &[u8]) -> Home {
     let Some(port) = stack.ports.get(port_id) else { return Home::Shard(stack.shard_index()) };
     let (steering, link) = (stack.steering(), port.limits.link);
@@ -117,7 +117,7 @@ fn of_frame(
     let found = packet.filter(|packet| !is_to_group(packet)).and_then(|packet| {
         let (tuple, icmp) = flow(packet)?;
         let is_for_link = match (tuple.protocol, icmp) {
-            // Answers from these ports are of flows like others.
+            // Packets from these ports, the answers, belong to flows like others.
             (protocol::UDP, _) => is_dhcp(&tuple.dst_port),
             (protocol::ICMP, Some((5, _))) => true,
             (protocol::ICMPV6, Some((kind, _))) => matches!(kind, 130..=137 | 143),
@@ -128,8 +128,8 @@ fn of_frame(
     found.map_or_else(|| steering.home(link, frame), Home::Shard)
 }
 
-/// The flow of a packet in its direction, and the type and code of a message of ICMP; `None` for a
-/// fragment. An error is of the flow that it quotes, in the other direction.
+/// The flow of a packet in the packet's direction, and the type and code of an ICMP message; `None`
+/// for a fragment. An ICMP error belongs to the flow that it quotes, in the opposite direction.
 #[inline]
 fn flow(packet: &[u8]) -> Option<(Tuple, Option<(u8, u8)>)> {
     if let Some(key) = plain_v4(packet) {
@@ -146,7 +146,7 @@ fn flow(packet: &[u8]) -> Option<(Tuple, Option<(u8, u8)>)> {
     Some((key.tuple(), parsed.icmp))
 }
 
-/// The IP packet of a frame to one host.
+/// Returns the IP packet of a frame to a unicast MAC address.
 fn to_one(frame: &[u8]) -> Option<&[u8]> {
     let header = frame.first_chunk::<{ ether::HEADER_LEN }>()?;
     let packet = frame.get(ether::HEADER_LEN..)?;
@@ -154,7 +154,7 @@ fn to_one(frame: &[u8]) -> Option<&[u8]> {
     match u16::from_be_bytes([header[12], header[13]]) {
         _ if header[0] & 1 != 0 => None,
         ethertype if is_ip(ethertype) => Some(packet),
-        // With a priority tag.
+        // The frame has a priority tag.
         ether::VLAN | ether::SERVICE_VLAN => {
             let ethertype = packet.get(2..4)?;
             let is_plain = is_ip(u16::from_be_bytes([ethertype[0], ethertype[1]]));
@@ -176,20 +176,20 @@ fn is_dhcp(port: &u16) -> bool {
     matches!(port, 67 | 68 | 546 | 547)
 }
 
-/// Hand a frame that came by `port_id` to another shard: to judge it, or the fragments of its
-/// datagram.
+/// Hand a frame that came by `port_id` to another shard, which judges it, or keeps the fragments of
+/// its datagram together.
 #[cold]
 pub(crate) fn hand(stack: &mut Stack, port_id: u16, mut m: Mbuf, to: usize, is_directed: bool) {
     m.set_in_port(if is_directed { DIRECTED } else { FOR_GOOD });
     let pool = &mut stack.core.cx.pool;
     match stack.ports.get(port_id).and_then(|port| port.outbox.as_ref()) {
         Some(outbox) => outbox.send(to, m, pool),
-        // A port that was removed has no frames either.
+        // Without the port there is no ring: the frame is dropped like the port's others.
         None => pool.free(m),
     }
 }
 
-/// The shard of a frame for the host itself, if it is another one.
+/// The shard that should get a frame for the host itself, if it is another one.
 pub(crate) fn of_host(stack: &Stack, port_id: u16, frame: &[u8]) -> Option<usize> {
     let outbox = stack.ports.get(port_id)?.outbox.as_ref()?;
     match outbox.home(frame) {

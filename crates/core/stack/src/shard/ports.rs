@@ -1,8 +1,8 @@
-//! Ports of a host of several shards: each has its own queue of the device, and the port has the
-//! same number in all.
+//! Ports of a host with several shards: each shard has its own queue of the device, and the port
+//! has the same number in all shards.
 //!
 //! Called by: [`super::Shard::add_port`]; callers that have the stacks of all shards at once, as
-//! crate `net` has while it holds their locks. A stack alone is a host of one shard.
+//! crate `net` has while it locks them. A stack alone is a host with one shard.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::handles::PortId;
 use crate::port::ReplaceError;
 use crate::stack::Stack;
 
-/// Add a port to all shards, with a device for each: its queue, in the order of the shards.
-/// Addresses are those of the first shard, which publishes them.
+/// Add a port to all shards. `devices` are the queues of the device, one for each shard in the
+/// order of the shards. The addresses are those of the first shard, which publishes them.
 ///
 /// # Panics
-/// If there is not one device for each shard, or these are not all shards of one group.
+/// If there is not one device for each shard, or the stacks are not all shards of one group.
 pub fn add_port(
     stacks: &mut [&mut Stack],
     devices: Vec<Box<dyn Device>>,
@@ -53,10 +53,10 @@ pub fn remove_port(stacks: &mut [&mut Stack], id: PortId) -> bool {
 /// [`Stack::replace_port`] of all shards, with a device for each.
 ///
 /// # Errors
-/// Why not; then all shards have the devices that they had.
+/// The reason why not. All shards then keep the devices that they had.
 ///
 /// # Panics
-/// As [`add_port`].
+/// Those of [`add_port`].
 pub fn replace_port(
     stacks: &mut [&mut Stack],
     id: PortId,
@@ -76,7 +76,8 @@ pub fn replace_port(
     Ok(())
 }
 
-/// A device as a shard sees it, and its way out; a stack alone has its device as it is.
+/// A shard's queue of a device, and its rings to the other shards; for a stack alone, the device
+/// itself.
 type Queue = (Box<dyn Device>, Option<Arc<Outbox>>);
 
 /// The queues of the shards, in their order.

@@ -1,11 +1,11 @@
 //! State that the first shard publishes to the others: addresses, permanent neighbours, rules of
-//! routing, switches, whether packets are forwarded, and the rules of the firewall, whose states
-//! each shard has for itself. Routes are not copied, because all look up in one
-//! FIB (decision 0075); the exceptions are routes that not everybody may use and the routes around
-//! them.
+//! routing, switches, whether packets are forwarded, and the rules of the firewall (whose states
+//! each shard has for itself). Routes are not copied, because all shards look them up in one FIB
+//! (decision 0075). The exceptions are routes that only some users may use, and the routes that
+//! contain them or that they contain.
 //!
-//! Called by: `turns.rs`. The state is published as a whole, with a version that a shard reads once
-//! a turn; the lock is taken only if the version has changed.
+//! Called by: `turns.rs`. The state is published as a whole, with a version that each shard reads
+//! once a turn. The lock is taken only if the version has changed.
 
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -32,19 +32,20 @@ pub(super) struct Published {
 #[derive(Default)]
 struct State {
     switches: Switches,
-    /// Forwarding, directed broadcasts, redirects.
+    /// Whether forwarding, directed broadcasts and redirects are on.
     forwarding: (bool, bool, bool),
-    /// By port: usable addresses, and the same in the form in which packets are compared with them.
+    /// By port: usable addresses, and the same addresses in the form in which packets are compared
+    /// with them.
     addresses: Vec<(PortId, Vec<Address>, LocalAddrs)>,
     neighbours: Vec<(PortId, IpAddr, MacAddr)>,
     rules: Vec<Rule>,
     restricted: Arc<Restricted>,
     filter: Option<Arc<Rules>>,
-    /// Where packets go while rules of NAT are set.
+    /// The homes of packets while rules of NAT are set.
     homes: Option<Arc<Homes>>,
 }
 
-/// Values that change when the first shard's state changes.
+/// Values that change whenever the first shard's state changes.
 pub(super) type Stamp = (u64, u64, Switches, (bool, bool, bool), Option<u32>);
 
 pub(super) fn stamp(stack: &Stack) -> Stamp {
@@ -62,7 +63,7 @@ impl Published {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The state of the first shard.
+    /// Publish the state of the first shard.
     pub(super) fn publish(&self, stack: &mut Stack) {
         let homes = homes::made(stack);
         if let Some(firewall) = stack.filter_mut() {
@@ -128,7 +129,7 @@ impl Published {
     }
 }
 
-/// The addresses of a port are these now; connections from others fail.
+/// Set the addresses of a port. Connections from other addresses fail.
 fn follow_addresses(stack: &mut Stack, id: PortId, addresses: &[Address], local: &LocalAddrs) {
     let Some(port) = stack.ports.get_mut(id.0) else { return };
     let old = core::mem::replace(&mut port.addresses, addresses.to_vec());

@@ -2,8 +2,8 @@
 //! both directions.
 //!
 //! Called by: `device.rs` for each frame, `open.rs` for the port of a connection, `frag.rs` for a
-//! datagram that is whole again; senders that have a ring for each shard. ICMP errors go where the
-//! flow that they quote goes, fragments by their addresses alone, so that those of one datagram
+//! reassembled datagram; senders that have a ring for each shard. An ICMP error goes to the shard
+//! of the flow that it quotes. Fragments go by their addresses alone, so that those of one datagram
 //! meet. Frames for the host rather than for a flow go to the first shard. RFC 792, RFC 4443.
 
 use core::net::{IpAddr, SocketAddr};
@@ -11,16 +11,16 @@ use core::net::{IpAddr, SocketAddr};
 use base::LinkKind;
 use wire::{ether, ipv6, protocol, vlan};
 
-/// Where a frame goes.
+/// The shard or shards to which a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     /// To this shard.
     Shard(usize),
-    /// To all shards, a copy each: the answers of neighbours.
+    /// To all shards, each of which gets a copy: the answers of neighbours.
     All,
 }
 
-/// To the first shard, which has the state of the host.
+/// The first shard, which has the state of the host.
 const FIRST: Home = Home::Shard(0);
 
 const ICMP_REDIRECT: u8 = 5;
@@ -28,17 +28,17 @@ const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 /// DHCP and DHCPv6, servers and clients: RFC 2131 section 4.1, RFC 8415 section 7.2.
 const DHCP: u16 = 67;
 const DHCPV6: u16 = 546;
-/// More extension headers than hosts read: the frame goes by its addresses.
+/// A frame with more extension headers than hosts process is steered by its addresses.
 const EXTENSIONS_MAX: usize = 8;
 
-/// The hash and the number of shards.
+/// The key of the hash, and the number of shards.
 #[derive(Clone, Copy, Debug)]
 pub struct Steering {
     key: [u64; 2],
     count: u32,
 }
 
-/// One end of a flow, folded to a word that no remote host can predict.
+/// One end of a flow, folded to a number that no remote host can predict.
 type Endpoint = u64;
 
 impl Steering {
@@ -46,7 +46,7 @@ impl Steering {
         Steering { key, count: count as u32 }
     }
 
-    /// The steering of a stack that is no shard: it has all flows.
+    /// The steering of a stack that is no shard: all flows belong to it.
     pub fn alone() -> Steering {
         Steering::new([0; 2], 1)
     }
@@ -56,12 +56,12 @@ impl Steering {
         self.count as usize
     }
 
-    /// The shard of a flow of TCP or UDP, whichever end is named first.
+    /// The shard of a TCP or UDP flow, in whichever order its ends are named.
     pub fn of_flow(&self, one: SocketAddr, other: SocketAddr) -> usize {
         self.between(self.endpoint(one.ip(), one.port()), self.endpoint(other.ip(), other.port()))
     }
 
-    /// Where a frame goes.
+    /// The shard to which a frame goes.
     #[inline(always)]
     pub fn home(&self, link: LinkKind, frame: &[u8]) -> Home {
         if link == LinkKind::Ip {
@@ -80,7 +80,7 @@ impl Steering {
         }
     }
 
-    /// A frame with priority tags goes where it would go without them.
+    /// A frame with priority tags goes to the shard of the same frame without them.
     #[cold]
     fn priority_tagged(&self, to_group: bool, ethertype: u16, behind: &[u8]) -> Home {
         let (mut ethertype, mut packet) = (ethertype, behind);
@@ -101,7 +101,7 @@ impl Steering {
         }
     }
 
-    /// Where an IP packet goes.
+    /// The shard to which an IP packet goes.
     #[inline(always)]
     pub(super) fn packet(&self, packet: &[u8]) -> Home {
         match packet.first() {
@@ -110,7 +110,7 @@ impl Steering {
         }
     }
 
-    /// Where a frame goes that came by a link-level broadcast or multicast.
+    /// The shard to which a frame with a broadcast or multicast MAC address goes.
     #[cold]
     fn group(&self, ethertype: u16, packet: &[u8]) -> Home {
         match ethertype {
@@ -123,7 +123,7 @@ impl Steering {
 
     #[inline(always)]
     fn v4(&self, packet: &[u8]) -> Home {
-        // 20 bytes of header and the ports behind it.
+        // 20 bytes of header and the ports, which follow it.
         let Some(b) = packet.first_chunk::<24>() else { return self.other_v4(packet) };
         let is_whole = (b[6] & 0x3f) | b[7] == 0;
         let is_plain = b[0] == 0x45 && is_whole && b[16] >> 4 != 0xe;
@@ -139,7 +139,7 @@ impl Steering {
         u64::from(word(addr)) << 16 | u64::from(u16::from_ne_bytes([b[port], b[port + 1]]))
     }
 
-    /// Where a packet goes that is not plain TCP or UDP.
+    /// The shard to which a packet goes that is not plain TCP or UDP.
     #[cold]
     #[inline(never)]
     fn other_v4(&self, packet: &[u8]) -> Home {
@@ -164,8 +164,8 @@ impl Steering {
         }
     }
 
-    /// The shard of a packet that an error quotes: the flow's own, because the first fragment names
-    /// the ports.
+    /// The shard of a packet that an error quotes: that of the flow, because the quoted packet is a
+    /// first fragment or whole, and names the ports.
     fn quoted_v4(&self, quoted: &[u8]) -> usize {
         let Some(b) = quoted.first_chunk::<20>() else { return 0 };
         let has_ports = (b[6] & 0x1f) | b[7] == 0 && matches!(b[9], protocol::TCP | protocol::UDP);
@@ -173,7 +173,7 @@ impl Steering {
         self.v4_flow(b, if has_ports { data } else { &[] })
     }
 
-    /// The shard of two addresses and the ports at the beginning of `data`, if it has them.
+    /// The shard of two addresses and the ports at the beginning of `data`, if it contains ports.
     fn v4_flow(&self, header: &[u8; 20], data: &[u8]) -> usize {
         let mut b = [0; 24];
         b[..20].copy_from_slice(header);
@@ -204,7 +204,7 @@ impl Steering {
         fold(low ^ self.key[1], high ^ self.key[0]) ^ u64::from(u16::from_ne_bytes(port))
     }
 
-    /// Where a packet goes that has no TCP or UDP right behind its header.
+    /// The shard to which a packet goes that does not have TCP or UDP right after its header.
     #[cold]
     #[inline(never)]
     fn other_v6(&self, packet: &[u8]) -> Home {
@@ -218,7 +218,7 @@ impl Steering {
         match (protocol, data) {
             (protocol::UDP, _) if is_dhcp(data) => FIRST,
             (protocol::TCP | protocol::UDP, _) => Home::Shard(self.v6_flow(b, data)),
-            // MLD, and the other messages of neighbour discovery.
+            // MLD, and all messages of neighbour discovery but advertisements.
             (protocol::ICMPV6, [130..=137 | 143, ..]) => FIRST,
             (protocol::ICMPV6, [0..128, _, _, _, _, _, _, _, quoted @ ..]) => {
                 Home::Shard(self.quoted_v6(quoted))
@@ -253,8 +253,8 @@ impl Steering {
         }
     }
 
-    /// This is not SipHash, whose six rounds each frame would pay for: an attacker who finds out
-    /// the key can overload one shard, and no more.
+    /// This is not SipHash, which would cost every frame six rounds. An attacker who finds out the
+    /// key can overload one shard, and no more.
     #[inline(always)]
     fn between(&self, one: Endpoint, other: Endpoint) -> usize {
         let [a, b] = self.key;
@@ -264,14 +264,14 @@ impl Steering {
     }
 }
 
-/// Both halves of a product, which depend on all bits of both factors.
+/// Fold a product's halves into one word, which depends on all bits of both factors.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Is one of the ports that of a DHCP server or client?
+/// Does one of the ports belong to a DHCP server or client?
 #[inline(always)]
 fn is_dhcp(ports: &[u8]) -> bool {
     let Some(&[a, b, c, d]) = ports.first_chunk::<4>() else { return false };
@@ -281,8 +281,8 @@ fn is_dhcp(ports: &[u8]) -> bool {
         .any(|port| port.wrapping_sub(DHCP) < 2 || port.wrapping_sub(DHCPV6) < 2)
 }
 
-/// The protocol behind the extension headers of an IPv6 packet, and its data; `None` for a fragment
-/// of several, or if the headers do not end.
+/// The protocol after the extension headers of an IPv6 packet, and its data. `None` for one of
+/// several fragments, or if the headers do not end.
 fn last_header(mut next: u8, mut data: &[u8]) -> Option<(u8, &[u8])> {
     for _ in 0..EXTENSIONS_MAX {
         let len = match next {
@@ -301,7 +301,7 @@ fn last_header(mut next: u8, mut data: &[u8]) -> Option<(u8, &[u8])> {
     None
 }
 
-/// The state of a stack that is a shard.
+/// The state of a stack that it has because it is a shard.
 pub(crate) struct Membership {
     pub(crate) index: usize,
     pub(crate) steering: Steering,

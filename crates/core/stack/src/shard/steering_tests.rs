@@ -104,7 +104,7 @@ fn what_is_for_the_host_goes_to_the_first_and_neighbours_answers_to_all() {
     }
 }
 
-/// IEEE 802.1Q table 9-2: a frame with a tag of VLAN 0 is an untagged one.
+/// IEEE 802.1Q table 9-2: a frame with a tag of VLAN 0 counts as an untagged frame.
 #[test]
 fn a_priority_tag_does_not_change_the_shard() {
     let steering = steering(16);

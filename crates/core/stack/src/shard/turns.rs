@@ -1,6 +1,6 @@
-//! A turn is the time in which a thread uses the stack of a shard. When it begins, the shard takes
-//! over the state that the first shard published, and pins the FIB; when it ends, the first shard
-//! publishes its changes and wakes the others.
+//! A turn is the time in which a thread uses the stack of a shard. When a turn begins, the shard
+//! takes over the state that the first shard published, and pins the FIB. When a turn of the first
+//! shard ends, it publishes its changes and wakes the others.
 //!
 //! Called by: [`super::Shard::enter`]; crate `net`, which keeps stacks behind locks of its own. A
 //! stack alone has no turns, and pays nothing for them.
@@ -20,7 +20,7 @@ use super::published::{self, Published, Stamp};
 use super::steering::{Home, Membership, Steering};
 use crate::stack::Stack;
 
-/// State that the shards of a group have in common.
+/// State that all shards of a group share.
 pub(super) struct Group {
     published: Published,
     /// A doorbell for each shard, rung after the first shard has published.
@@ -34,15 +34,15 @@ impl Group {
     }
 }
 
-/// The turns of one shard, beside its stack.
+/// The turns of one shard. They are separate from its stack.
 pub struct Turns {
     group: Arc<Group>,
     index: usize,
-    /// The version that was last taken over.
+    /// The published version that was last taken over.
     seen: u64,
     /// On the first shard: the stamp of the state that it last published.
     stamp: Option<Stamp>,
-    /// On the other shards: their place among the readers of the FIB.
+    /// On the other shards: this shard's registration as a reader of the FIB.
     reader: Option<Reader>,
 }
 
@@ -62,7 +62,7 @@ impl Turns {
         }
     }
 
-    /// End the turn.
+    /// End the turn, after the stack was used.
     pub fn end(&mut self, stack: &mut Stack) {
         for outbox in stack.ports.iter().filter_map(|port| port.outbox.as_ref()) {
             outbox.count_drops(&mut stack.core.drops);
@@ -80,10 +80,10 @@ impl Turns {
         }
     }
 
-    /// Before the shard's driver sleeps: wake `waker` once the first shard has published something.
-    /// `false`: it has already, so begin another turn.
+    /// Called before the shard's driver sleeps: wake `waker` once the first shard has published
+    /// something. `false` if it has done so already: begin another turn.
     pub fn arm(&self, waker: &Waker) -> bool {
-        // The first shard publishes, and waits for nothing.
+        // The first shard publishes state itself, and waits for none.
         if self.index == 0 {
             return true;
         }
@@ -96,12 +96,12 @@ impl Turns {
     }
 }
 
-// Hands packets of other shards' flows to those shards; and calls about being a shard.
+// Hands packets that belong to other shards' flows to those shards; and calls about being a shard.
 //
 // A stack alone has all flows. docs/decisions/0081.
 
-/// Steer the frames of the device's burst that are left for the host: frames of other shards' flows
-/// are handed to those shards. Returns how many.
+/// Steer the frames of the device's burst that are left for the host: frames that belong to other
+/// shards' flows are handed to those shards. Returns how many.
 #[inline(never)]
 pub(crate) fn steer(stack: &mut Stack, port: u16, frames: &mut Burst) -> usize {
     let Some(outbox) = stack.ports.get(port).and_then(|port| port.outbox.as_ref()) else {
@@ -112,14 +112,14 @@ pub(crate) fn steer(stack: &mut Stack, port: u16, frames: &mut Burst) -> usize {
     count - frames.len()
 }
 
-/// Is a frame that came by a port one of another shard's flows?
+/// Does a frame that came by a port belong to another shard's flow?
 pub(crate) fn is_foreign(stack: &Stack, port: u16, frame: &[u8]) -> bool {
     let outbox = stack.ports.get(port).and_then(|port| port.outbox.as_ref());
     outbox.is_some_and(|outbox| outbox.is_foreign(frame))
 }
 
-/// Hand a reassembled datagram, which begins with its IP header, to its flow's shard. It is
-/// returned if that is this shard.
+/// Hand a reassembled datagram, which begins with its IP header, to the shard of its flow. The
+/// datagram is returned if that is this shard.
 #[cold]
 pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
     let Some(membership) = &stack.membership else { return Some(m) };
@@ -141,8 +141,8 @@ pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
     None
 }
 
-/// Hand a forwarded packet, in the frame that it came in, to the first shard, which alone can find
-/// its route. `false`, and the frame is freed, if that is not possible.
+/// Hand a forwarded packet, in the frame in which it came, to the first shard, because only that
+/// shard can find its route. `false` if that is not possible; the frame is then freed.
 #[cold]
 pub(crate) fn to_first(stack: &mut Stack, mut m: Mbuf) -> bool {
     let outbox = stack.ports.get(m.in_port()).and_then(|port| port.outbox.as_ref());
@@ -158,12 +158,12 @@ pub(crate) fn to_first(stack: &mut Stack, mut m: Mbuf) -> bool {
 }
 
 impl Stack {
-    /// Which shard of its group this is; 0 for a stack alone.
+    /// The index of this shard in its group; 0 for a stack alone.
     pub fn shard_index(&self) -> usize {
         self.membership.as_ref().map_or(0, |membership| membership.index)
     }
 
-    /// The hash that says which shard a flow belongs to; a stack alone has all flows.
+    /// The hash that assigns flows to shards; all flows belong to a stack alone.
     pub fn steering(&self) -> Steering {
         let membership = self.membership.as_ref();
         membership.map_or(Steering::alone(), |membership| membership.steering)
@@ -174,7 +174,7 @@ impl Stack {
         self.membership.as_ref().is_some_and(|membership| membership.index != 0)
     }
 
-    /// Do packets of a flow between these come to this shard?
+    /// Do packets of a flow between these ends come to this shard?
     pub(crate) fn has_flow(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         let is_here = |m: &Membership| m.steering.of_flow(local, remote) == m.index;
         self.membership.as_deref().is_none_or(is_here)

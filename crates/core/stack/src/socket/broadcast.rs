@@ -1,8 +1,9 @@
-//! UDP to all hosts on a port's link, also from a port that has no address yet.
+//! Sends UDP datagrams to all hosts on a port's link, also from a port that has no address yet.
 //!
-//! Called by: programs, for protocols that find an address. The limited broadcast address has no
-//! route: the caller names the port. RFC 919 section 7, RFC 1122 section 3.2.1.3 (the unspecified
-//! source is for this alone), RFC 2131 section 4.1 (answers to an address that is only offered).
+//! Called by: programs, for protocols that find an address. There is no route to the limited
+//! broadcast address, so the caller names the port. RFC 919 section 7, RFC 1122 section 3.2.1.3
+//! (only for this may the source be unspecified), RFC 2131 section 4.1 (answers to an address that
+//! is only offered).
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -18,19 +19,20 @@ use crate::stack::Stack;
 use crate::{frag, pace};
 
 impl Stack {
-    /// Have an IPv4 socket take datagrams to its UDP port that come by `id` for an address that is
-    /// not ours, or no longer: the answers of DHCP servers to the address that they offer. This
-    /// lasts while the port has no address; a router meanwhile examines all packets of that port
-    /// one by one.
+    /// Let an IPv4 socket receive datagrams to its UDP port that come by the port `id` for an
+    /// address that is not ours, or no longer ours: the answers of DHCP servers to the address that
+    /// they offer. This lasts while the port has no address; a router meanwhile examines all
+    /// packets from that port one by one.
     pub fn udp_take_offers(&mut self, handle: UdpHandle, id: PortId, on: bool) {
         if let Some(port) = self.ports.get_mut(id.0) {
             port.offers = on.then_some(handle);
         }
     }
 
-    /// Send a datagram to 255.255.255.255, UDP port `to_port`, out of port `id`, from an address of
-    /// that port or from the unspecified one. Answers to the broadcast address come to the socket
-    /// if it is bound to the unspecified address, whether or not the port has an address.
+    /// Send a datagram to 255.255.255.255, UDP port `to_port`, by port `id`. Its source is an
+    /// address of that port, or the unspecified address. Answers to the broadcast address come to
+    /// the socket if it is bound to the unspecified address, whether or not the port has an
+    /// address.
     ///
     /// # Errors
     /// [`UdpError::Closed`], [`UdpError::NoAddress`] if the port does not have `source`,

@@ -1,8 +1,8 @@
-//! A listener without room answers a SYN with a cookie and keeps nothing; the ACK that brings the
-//! cookie back takes the place of a half-open connection.
+//! A listener without room answers a SYN with a cookie and keeps no state. The ACK that returns the
+//! cookie then creates the connection.
 //!
-//! Called by: `no_connection.rs` at a limit, and for an ACK to a listener. `tcp::cookie` says what
-//! a cookie is, and what it can hold. RFC 4987 section 3.6. Counters: `tcp_cookies_sent`,
+//! Called by: `no_connection.rs` at a limit, and for an ACK to a listener. `tcp::cookie` defines a
+//! cookie, and what it can hold. RFC 4987 section 3.6. Counters: `tcp_cookies_sent`,
 //! `tcp_cookies_accepted`, `tcp_cookies_late`, `tcp_cookies_refused`.
 
 use core::net::SocketAddr;
@@ -20,15 +20,15 @@ use crate::socket::listener::{Iss, Syn};
 use crate::socket::passive;
 use crate::stack::Stack;
 
-/// The largest window of a SYN, which is not scaled.
+/// The largest window field of a SYN, which is not scaled.
 const WINDOW_MAX: u32 = 65_535;
 
 fn flow(stack: &Stack, local: SocketAddr, remote: SocketAddr) -> u64 {
     FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port()).hash(&stack.core.secret)
 }
 
-/// Answer a SYN, and forget it. While SYNs come faster than they can be answered, only SYNs that
-/// come for the second time are answered (`half_open.rs`).
+/// Answer a SYN with a cookie, and forget the SYN. While SYNs come faster than they can be
+/// answered, only SYNs that come for the second time are answered (`half_open.rs`).
 pub(crate) fn offer_in_time(stack: &mut Stack, syn: &Syn) -> Fate {
     if stack.is_overrun && stack.core.cx.switches.on(Switch::RepeatedSyns) {
         let hash = flow(stack, syn.local, syn.remote).wrapping_add(u64::from(syn.seg.seq.0));
@@ -62,7 +62,8 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
     let seq = cookie::sequence_number(&core.secret, flow, seg.seq, theirs, core.cx.now);
     let clock = core.cx.now_ms.wrapping_add((flow >> 32) as u32);
     let timestamps = cookie::timestamps(clock, options, &config);
-    // Options that the cookie cannot hold are not agreed to: scale and SACK are in the timestamp.
+    // Options that the cookie cannot hold are not agreed to. Window scale and SACK are held in the
+    // timestamp.
     let kept = timestamps.is_some();
     let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes) as usize;
     let scaled = kept && config.window_scaling && options.window_scale.is_some();
@@ -81,8 +82,9 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
     bare::segment_over(stack, &egress, (*local, *remote), &answer)
 }
 
-/// If the ACK `seg` brings a cookie of ours to a listener, make its connection, in SYN-RECEIVED
-/// with its SYN-ACK sent; the segment is for it. `Ok(None)`: the segment has none.
+/// If the ACK `seg` to a listener returns a cookie of ours, create its connection, in SYN-RECEIVED
+/// with its SYN-ACK sent; the caller then processes the segment. `Ok(None)` if there is no valid
+/// cookie.
 pub(crate) fn redeem(
     stack: &mut Stack,
     listener: ListenerHandle,
@@ -99,10 +101,10 @@ pub(crate) fn redeem(
         return Ok(None);
     };
     let Some(there) = stack.listeners.get(listener) else { return Ok(None) };
-    // Cookies are honoured up to twice the backlog: more cookies may be on the way than there was
+    // Cookies are accepted up to twice the backlog: more cookies may be on the way than there was
     // room for.
     if there.accepted.len() >= 2 * there.backlog {
-        // Not refused: the peer's next segment may find room.
+        // The connection is not refused: the peer's next segment may find room.
         stack.core.cx.counters.add(Counter::TcpCookiesLate, 1);
         return Err(DropReason::TcpBacklogFull);
     }

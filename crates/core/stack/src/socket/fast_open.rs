@@ -1,9 +1,8 @@
 //! TCP Fast Open: checks the cookies of SYNs, limits the connections that are open before their
 //! handshake is done, and remembers the cookies of peers.
-//!
-//! Called by: `passive.rs` for a SYN with the option or with data, and when such a handshake is
-//! over; `open.rs` for connections whose SYN carries data. The connection's part is in
-//! `tcp::fast_open`. RFC 7413; off unless a listener or a caller asks for it. Limits:
+//! Called by: `passive.rs` for a SYN with the option or with data, and when such a handshake has
+//! ended; `open.rs` for connections whose SYN carries data. The state of one connection is in
+//! `tcp::fast_open`. RFC 7413; off unless a listener or a caller turns it on. Limits:
 //! `fast_open_pending`, `fast_open_peers`, the listener's own. Counters: `tcp_fast_open_...`.
 
 use core::net::IpAddr;
@@ -17,47 +16,48 @@ use crate::handles::{ListenerHandle, TcpHandle};
 use crate::shared::Core;
 use crate::socket::listener::{FastOpenListener, Listener, Listeners, Syn};
 
-/// How long a connection that was reset before its handshake was done keeps its place among the
-/// pending ones: otherwise, if an attacker reflects data at a victim, the victim's RSTs would make
-/// room for more (RFC 7413 section 5.1). Linux does the same.
+/// How long a connection that was reset before the end of its handshake counts as pending.
+/// Otherwise, if an attacker reflects data at a victim, the victim's RSTs would make room for more
+/// (RFC 7413 section 5.1). Linux does the same.
 const RESET_KEEPS_PLACE: Duration = Duration::from_secs(60);
-/// If more than this many SYNs with data in a row were lost, the next ones carry none.
+/// If more than this many consecutive SYNs with data were lost, the next ones carry none.
 const LOSSES_MAX: u8 = 1;
-/// How long they carry none, doubled for each loss in a row (RFC 7413 section 4.1.3.1). Linux's
-/// figures.
+/// For how long SYNs then carry no data; doubled for each further loss (RFC 7413 section 4.1.3.1).
+/// Linux has the same values.
 const LOSS_PAUSE: Duration = Duration::from_secs(60);
-/// The time is doubled this many times at most.
+/// The time is doubled at most this many times.
 const PAUSE_SHIFT_MAX: u8 = 10;
 
-/// State of a peer.
+/// Fast Open state of a peer.
 #[derive(Clone, Copy)]
 struct Peer {
     cookie: Option<FastOpen>,
     mss: u16,
-    /// SYNs with data that were lost in a row, and the time of the last loss.
+    /// Consecutive SYNs with data that were lost, and the time of the last loss.
     losses: u8,
     lost_at: Instant,
 }
 
 /// The stack's state of Fast Open.
 pub(crate) struct FastOpens {
-    /// The key that cookies are made with.
+    /// The key from which cookies are made.
     key: KeyedHash,
     /// Peers, by our address and theirs.
     peers: BTreeMap<(IpAddr, IpAddr), Peer>,
     /// The keys of `peers`, oldest first.
     order: VecDeque<(IpAddr, IpAddr)>,
-    /// Connections in SYN-RECEIVED that their user already has, and that their listener counts.
+    /// Connections in SYN-RECEIVED that their user already has, and the listener that counts each
+    /// of them.
     pending: BTreeMap<TcpHandle, ListenerHandle>,
 }
 
 /// A listener's decision about a SYN that concerns Fast Open.
 pub(crate) enum Verdict {
-    /// Nothing: an ordinary handshake.
+    /// Nothing special: an ordinary handshake.
     Ordinary,
-    /// An ordinary handshake, and the SYN-ACK tells the peer its cookie.
+    /// An ordinary handshake, in which the SYN-ACK carries the peer's cookie.
     Grant(FastOpen),
-    /// Accept: the program gets its data now.
+    /// Accept the SYN's data: the program gets it now.
     Open,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn keyed(key: [u8; 16]) -> KeyedHash {
     KeyedHash::new(key as u64, (key >> 64) as u64)
 }
 
-/// The cookie of a peer: SipHash-2-4 of both addresses in network order, so that a host with
-/// another system, behind the same name and with the same key, accepts it.
+/// The cookie of a peer: SipHash-2-4 of both addresses in network order, as on other operating
+/// systems. So another host of the same DNS name with the same key accepts it.
 pub(crate) fn cookie(key: &KeyedHash, local: IpAddr, remote: IpAddr) -> [u8; 8] {
     let hash = match (remote.to_canonical(), local.to_canonical()) {
         (IpAddr::V4(remote), IpAddr::V4(local)) => {
@@ -90,9 +90,9 @@ pub(crate) fn cookie(key: &KeyedHash, local: IpAddr, remote: IpAddr) -> [u8; 8] 
 }
 
 impl FastOpens {
-    /// With a key drawn from the stack's secret.
+    /// Create the state, with a key derived from the stack's secret.
     pub(crate) fn new(secret: &KeyedHash) -> FastOpens {
-        // Separates this key from the other values that the secret determines.
+        // A constant that makes this key differ from other values derived from the secret.
         const KIND: u64 = 4;
         FastOpens {
             key: KeyedHash::new(secret.hash([KIND, 0]), secret.hash([KIND, 1])),
@@ -102,8 +102,8 @@ impl FastOpens {
         }
     }
 
-    /// The cookie of a peer, and the MSS that it offered; `None` without one, or after losses of
-    /// SYNs with data.
+    /// The cookie of a peer, and the MSS that it offered. `None` if no cookie is known, or after
+    /// losses of SYNs with data.
     pub(crate) fn known(&self, ends: (IpAddr, IpAddr), now: Instant) -> Option<(FastOpen, u16)> {
         let peer = self.peers.get(&ends)?;
         (!peer.pauses(now)).then_some((peer.cookie?, peer.mss))
@@ -164,13 +164,14 @@ impl FastOpens {
         }
     }
 
-    /// A connection goes to its user before its handshake is done; its listener counts it.
+    /// Note that a connection goes to its user before its handshake is done; its listener counts
+    /// it.
     pub(crate) fn enter(&mut self, handle: TcpHandle, at: ListenerHandle, listener: &mut Listener) {
         self.pending.insert(handle, at);
         listener.fast_open.pending += 1;
     }
 
-    /// The handshake of such a connection is over: it is open, or closed.
+    /// Note that the handshake of such a connection has ended: the connection is open, or closed.
     pub(crate) fn leave(
         &mut self,
         handle: TcpHandle,
@@ -187,7 +188,7 @@ impl FastOpens {
         }
     }
 
-    /// Note what the outcome of a SYN tells about its peer.
+    /// Note what the outcome of a SYN shows about the peer.
     pub(crate) fn note(
         &mut self,
         ends: (IpAddr, IpAddr),
@@ -240,7 +241,7 @@ impl Peer {
 }
 
 impl FastOpenListener {
-    /// May one more be open before its handshake is done?
+    /// May one more connection be open before its handshake is done?
     fn has_room(&mut self, now: Instant) -> bool {
         while self.reset.front().is_some_and(|&until| until <= now) {
             self.reset.pop_front();

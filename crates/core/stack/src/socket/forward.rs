@@ -1,10 +1,10 @@
-//! Connections whose user decides about each SYN: an inspecting listener keeps each SYN as a small
-//! record, answers nothing, and reports the addresses of both ends to its user. The user completes
-//! the handshake, resets it or drops it; the peer's repetitions of its SYN change nothing
-//! meanwhile.
+//! Connections whose user decides about each SYN. A listener with `inspect` keeps each SYN as a
+//! small record, answers nothing, and reports the addresses of both ends to its user. The user
+//! completes the handshake, resets it or ignores it. Meanwhile the peer's repetitions of the SYN
+//! change nothing.
 //!
-//! Called by: `no_connection.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of
-//! all listeners together; a record older than `REQUEST_WAIT` makes room, because its peer has
+//! Called by: `no_connection.rs` for SYNs; programs for everything else. Limit: `forward_requests`,
+//! for all listeners together. A record older than `REQUEST_WAIT` makes room, because its peer has
 //! given up.
 
 use core::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::{bare, tx};
 pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
     let flow = (syn.local, syn.remote);
     let requests = &mut stack.requests;
-    // Done first, so that a peer that comes back after a long time gets a new record.
+    // Old records are removed first, so that a peer that returns after a long time gets a new one.
     requests.expire(stack.core.cx.now);
     if requests.by_flow.contains_key(&flow) {
         return Err(DropReason::TcpDuplicate);
@@ -35,7 +35,8 @@ pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
     requests.by_flow.insert(flow, handle);
     requests.order.push_back(handle);
     if let Some(listener) = stack.listeners.get_mut(syn.listener) {
-        // Entries that were decided or are too old are removed at the front, or when they are many.
+        // Entries of SYNs that were decided or are too old are removed at the front, or when they
+        // are many.
         if listener.requests.len() > 2 * requests.slots.len() + 16 {
             listener.requests.retain(|handle| requests.slots.contains_key(*handle));
         }
@@ -62,12 +63,13 @@ impl Stack {
         None
     }
 
-    /// Go on with the handshake: the connection is the caller's at once, and
-    /// [`tcp::Events::CONNECTED`] or `CLOSED` reports the result. It counts as half open until
-    /// then.
+    /// Complete the handshake. The caller gets the connection at once, and
+    /// [`tcp::Events::CONNECTED`] or `CLOSED` reports the result. Until then the connection counts
+    /// as half open.
     ///
     /// # Errors
-    /// The named reason: a limit, no route back, or a handle that means nothing any more.
+    /// The named reason: a limit was reached, there is no route back, or the handle is no longer
+    /// valid.
     pub fn tcp_complete(&mut self, handle: RequestHandle) -> Result<TcpHandle, DropReason> {
         let request = self.requests.take(handle).ok_or(DropReason::TcpNoSocket)?;
         let room = passive::make_room(self, request.syn.listener);
@@ -79,7 +81,7 @@ impl Stack {
         made
     }
 
-    /// Answer with RST: the peer's connect is refused.
+    /// Answer the SYN with a RST: the peer's connect is refused.
     pub fn tcp_refuse(&mut self, handle: RequestHandle) {
         if let Some(request) = self.requests.take(handle) {
             let Syn { local, remote, seg, .. } = &request.syn;

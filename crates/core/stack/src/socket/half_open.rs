@@ -1,10 +1,11 @@
 //! Connections in SYN-RECEIVED, in the order of their SYNs: how many there are, and whether one of
-//! them gives way to a new one. A connection that has waited for much longer than handshakes take
-//! will not be completed any more. Other connections keep their places: otherwise each of a crowd
-//! of honest peers would push out another, and all would be reset and none opened.
+//! them gives way to a new one. A connection gives way after it has waited for much longer than
+//! handshakes take, because it will hardly be completed. Other connections keep their places:
+//! otherwise, in a crowd of honest peers, each would push out another, and all would be reset and
+//! none opened.
 //!
 //! Called by: `passive.rs`. Its callers check the limits. Without cookies no more can be done (RFC
-//! 4987 sections 3.3 and 3.4): the chance of a SYN in a flood is the share of all SYNs for which
+//! 4987 sections 3.3 and 3.4): during a flood, the chance of a SYN is the share of SYNs for which
 //! places become free.
 
 use std::collections::VecDeque;
@@ -15,7 +16,7 @@ use crate::connections::Connections;
 use crate::handles::TcpHandle;
 
 /// How long a half-open connection keeps its place, at least and at most. The minimum allows for
-/// the delay of a busy program; the maximum is when its SYN-ACK is sent again (RFC 6298 section 2).
+/// the delay of a busy program; after the maximum its SYN-ACK is sent again (RFC 6298 section 2).
 const WAIT_LEAST: Duration = Duration::from_millis(10);
 const WAIT_MOST: Duration = Duration::from_secs(1);
 
@@ -25,13 +26,13 @@ pub(crate) struct HalfOpen {
     /// Entries of connections that are open or gone are skipped.
     order: VecDeque<(TcpHandle, Instant)>,
     count: usize,
-    /// How long handshakes take: it rises at once with slow ones, and falls gradually with quick
-    /// ones.
+    /// How long handshakes take: the estimate rises at once after a slow one, and falls gradually
+    /// after quick ones.
     round_trip_ns: u64,
 }
 
 fn is_half_open(connections: &Connections, handle: TcpHandle) -> bool {
-    // Fast Open counts its own.
+    // Fast Open counts its connections separately.
     let own = |tcb: &tcp::Tcb| tcb.fast_open() == Some(tcp::fast_open::Role::Server);
     connections.get(handle).is_some_and(|pcb| pcb.tcb.is_embryonic() && !own(&pcb.tcb))
 }
@@ -41,17 +42,17 @@ impl HalfOpen {
         self.count
     }
 
-    /// A connection is about to be made. Its handle comes with [`HalfOpen::push`], if it is made.
+    /// Note that a connection is about to be created. If it is, [`HalfOpen::push`] adds its handle.
     pub(crate) fn enter(&mut self) {
         self.count += 1;
     }
 
-    /// A connection opened, or is gone.
+    /// Note that a connection opened, or was removed.
     pub(crate) fn leave(&mut self) {
         self.count -= 1;
     }
 
-    /// A handshake took this long; zero means that it was not measured.
+    /// Note how long a handshake took; zero means that it was not measured.
     pub(crate) fn took(&mut self, round_trip: Duration) {
         let ns = round_trip.as_nanos();
         if ns > 0 {
@@ -59,7 +60,7 @@ impl HalfOpen {
         }
     }
 
-    /// The handle of the connection that entered last.
+    /// Add the handle of the connection that entered last.
     pub(crate) fn push(&mut self, handle: TcpHandle, now: Instant, connections: &Connections) {
         self.order.push_back((handle, now));
         // Entries of other connections are removed at the front, or when they are many.
@@ -68,7 +69,8 @@ impl HalfOpen {
         }
     }
 
-    /// The oldest connection, if it has waited so long that it gives way; it stays in the list.
+    /// Returns the oldest connection, if it has waited so long that it gives way. It stays in the
+    /// list.
     pub(crate) fn overdue(&mut self, now: Instant, connections: &Connections) -> Option<TcpHandle> {
         let wait = Duration::from_nanos(self.round_trip_ns).saturating_mul(2);
         let wait = wait.max(WAIT_LEAST).min(WAIT_MOST);
@@ -82,30 +84,31 @@ impl HalfOpen {
     }
 }
 
-// SYNs that came before. If SYNs come faster than they can be answered, the device loses frames
-// that it cannot hold, segments of open connections among them. Then a SYN is answered only when it
+// Remembers recent SYNs. If SYNs come faster than they can be answered, the device loses frames
+// that it cannot hold, among them segments of open connections. Then a SYN is answered only when it
 // comes for the second time: a real peer sends it again after a second (RFC 6298 section 2.1), and
 // a forger of addresses would have to send each SYN twice. To recognise a SYN takes one bit.
 //
-// The memory is bounded: two fields of [`BITS`], made at the first flood. If another SYN has set
-// the same bit, a SYN is answered at once, as all are while there is no flood.
+// The memory is bounded: two fields of [`BITS`] bits, allocated at the first flood. If another SYN
+// has set the same bit, a SYN is answered at once, as all SYNs are while there is no flood.
 
-/// Bits of a field, which takes a megabyte; a tenth are set by 400,000 SYNs a second.
+/// Bits of a field, which takes a megabyte. 400,000 SYNs a second set a tenth of them.
 const BITS: usize = 1 << 23;
-/// A SYN is remembered for this long, and for twice as long at most.
+/// A SYN is remembered for at least this long, and at most twice as long.
 const SPAN: Duration = Duration::from_secs(2);
 
 /// The SYNs of the last seconds.
 #[derive(Default)]
 pub(crate) struct Repeated {
-    /// The SYNs of this span and of the last one, one bit a SYN; empty before the first flood.
+    /// One field for the SYNs of this span and one for those of the last span, with one bit for
+    /// each SYN; empty before the first flood.
     fields: [Box<[u64]>; 2],
     /// When the next span begins.
     turns: Option<Instant>,
 }
 
 impl Repeated {
-    /// Did the SYN with this hash come within the last seconds? From now on it did.
+    /// Did a SYN with this hash come within the last seconds? The SYN is remembered from now on.
     pub(crate) fn came_before(&mut self, hash: u64, now: Instant) -> bool {
         if self.turns.is_none_or(|turns| turns <= now) {
             self.turn(now);
@@ -144,10 +147,10 @@ mod tests {
         assert!(!repeated.came_before(77, at(3)));
         assert!(repeated.came_before(77, at(4)));
         assert!(!repeated.came_before(78, at(4)));
-        assert!(repeated.came_before(78, at(6)), "in the next span");
-        assert!(!repeated.came_before(77, at(8)), "two spans on");
+        assert!(repeated.came_before(78, at(6)), "forgotten in the next span");
+        assert!(!repeated.came_before(77, at(8)), "remembered after two spans");
         assert!(!repeated.came_before(79, at(8)));
-        assert!(!repeated.came_before(79, at(60)), "all is old");
+        assert!(!repeated.came_before(79, at(60)), "remembered after a long time");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Listeners: where connections are accepted, and how many may wait; and the SYNs that wait for a
-//! decision of a listener's user.
+//! Listeners: the addresses where connections are accepted, and how many may wait. Also the SYNs
+//! that wait for a decision of a listener's user.
 //!
 //! Called by: `no_connection.rs` and `passive.rs` for segments of no connection, `open.rs` and
 //! `forward.rs` for users. A listener is found by address and port, then by port alone, then by
@@ -36,36 +36,37 @@ use crate::socket::half_open::HalfOpen;
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
     /// Maximum of connections that are half open or wait to be accepted. When there are that many,
-    /// a new SYN is answered with a cookie, unless half of them wait to be accepted; with
-    /// connections that cookies make, twice as many may wait. Without cookies
+    /// a new SYN is answered with a cookie, unless half of them wait to be accepted. Cookies that
+    /// come back may raise the number of waiting connections to twice the maximum. Without cookies
     /// ([`base::Switch::SynCookies`]), and if `inspect` is set, a new SYN takes the place of the
     /// oldest half-open connection, if that one has waited for twice as long as handshakes take (10
-    /// ms to 1 s); otherwise the SYN is dropped.
+    /// ms to 1 s). Otherwise the SYN is dropped.
     pub backlog: usize,
     /// Keep each SYN until [`crate::Stack::tcp_complete`] or another decision; see `forward.rs`.
     pub inspect: bool,
-    /// Settings of the connections it accepts.
+    /// Settings of the accepted connections.
     pub tcp: tcp::Config,
-    /// Their owner.
+    /// Owner of the accepted connections.
     pub owner: Owner,
-    /// Settings for the IP header of their packets.
+    /// Settings for the IP header of the connections' packets.
     pub ip: IpSettings,
     /// TCP Fast Open; off by default.
     pub fast_open: FastOpenConfig,
 }
 
-/// Settings of a listener for TCP Fast Open (RFC 7413). The default is off: SYNs that ask for a
-/// cookie, or bring one, get an ordinary handshake. With it on, a program may get the data of a SYN
-/// twice (section 2.1).
+/// Settings of a listener for TCP Fast Open (RFC 7413). The default is off: SYNs that request a
+/// cookie, or carry one, get an ordinary handshake. If Fast Open is on, a program may get the data
+/// of a SYN twice (section 2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastOpenConfig {
-    /// Connections that may be accepted before their handshake is done; a SYN beyond them gets an
+    /// How many connections may be accepted before their handshake is done. Further SYNs get an
     /// ordinary handshake. 0 turns Fast Open off. TCP_FASTOPEN of Linux.
     pub pending_max: usize,
-    /// Take the data of SYNs without a cookie: only if one party controls both ends, and no other
-    /// can send here (RFC 7413 section 6.3). Linux's net.ipv4.tcp_fastopen & 0x200.
+    /// Accept the data of SYNs without a cookie. Set it only if one party controls both ends, and
+    /// nobody else can send packets to this host (RFC 7413 section 6.3). Linux's
+    /// net.ipv4.tcp_fastopen & 0x200.
     pub without_cookie: bool,
-    /// The key that cookies are made with, if not the stack's
+    /// The key from which cookies are made; `None`: the stack's key
     /// ([`crate::Stack::set_fast_open_key`]).
     pub key: Option<[u8; 16]>,
 }
@@ -76,9 +77,9 @@ pub(crate) struct FastOpenListener {
     pub(crate) max: usize,
     pub(crate) without_cookie: bool,
     pub(crate) key: Option<[u8; 16]>,
-    /// Connections whose handshake is not done, and connections that were reset before it was.
+    /// Connections whose handshake is not done, and connections that were reset before that.
     pub(crate) pending: usize,
-    /// Until when each of the reset ones keeps its place, in order.
+    /// Until when each reset connection still counts as pending, in order.
     pub(crate) reset: VecDeque<Instant>,
 }
 
@@ -110,11 +111,11 @@ pub(crate) struct Listener {
     pub(crate) owner: Owner,
     pub(crate) ip: IpSettings,
     pub(crate) fast_open: FastOpenListener,
-    /// In SYN-RECEIVED.
+    /// Connections in SYN-RECEIVED.
     pub(crate) half_open: HalfOpen,
-    /// Open, not yet accepted.
+    /// Open connections that are not accepted yet.
     pub(crate) accepted: VecDeque<TcpHandle>,
-    /// Waiting for a decision.
+    /// SYNs that wait for a decision.
     pub(crate) requests: VecDeque<RequestHandle>,
 }
 
@@ -162,7 +163,8 @@ impl Listeners {
         Some(listener)
     }
 
-    /// Is there a listener at exactly this address (none: every one of ours) and port?
+    /// Is there a listener at exactly this address and port? `None` as address: at every address of
+    /// ours.
     pub(crate) fn has(&self, ip: Option<IpAddr>, port: u16) -> bool {
         self.by_local.contains_key(&(ip, port))
     }
@@ -174,13 +176,13 @@ impl Listeners {
         by_port.or_else(|| self.by_local.get(&(None, 0))).copied()
     }
 
-    /// Does a listener take segments to `ip` (none: any address of ours) and `port`?
+    /// Does a listener accept segments to `ip` (`None`: any address of ours) and `port`?
     pub(crate) fn overlaps(&self, ip: Option<IpAddr>, port: u16) -> bool {
         let meets = |other: Option<IpAddr>| ip.is_none() || other.is_none() || ip == other;
         self.by_local.keys().any(|&(other, p)| p == port && meets(other))
     }
 
-    /// A handshake for `listener` took this long.
+    /// Note how long a handshake for `listener` took.
     pub(crate) fn took(&mut self, listener: Option<ListenerHandle>, round_trip: Duration) {
         self.half_open.took(round_trip);
         if let Some(listener) = listener.and_then(|handle| self.slots.get_mut(handle)) {
@@ -188,7 +190,7 @@ impl Listeners {
         }
     }
 
-    /// A half-open connection of `listener` opened, or is gone.
+    /// Note that a half-open connection of `listener` opened, or was removed.
     pub(crate) fn embryo_gone(&mut self, listener: ListenerHandle) {
         self.half_open.leave();
         if let Some(listener) = self.slots.get_mut(listener) {
@@ -196,7 +198,7 @@ impl Listeners {
         }
     }
 
-    /// Does any listener take every destination, ours or not?
+    /// Does any listener accept segments to every destination, ours or not?
     pub(crate) fn takes_anything(&self) -> bool {
         self.by_local.contains_key(&(None, 0))
     }
@@ -213,20 +215,20 @@ pub(crate) struct Syn {
     pub(crate) iss: Iss,
 }
 
-/// Our initial sequence number.
+/// How our initial sequence number is chosen.
 #[derive(Clone, Copy)]
 pub(crate) enum Iss {
-    /// The usual one.
+    /// As usual.
     Any,
-    /// A number behind this one, if a connection takes the place of one in TIME-WAIT (RFC 1122,
-    /// 4.2.2.13).
+    /// A number after this one, because the connection takes the place of one in TIME-WAIT (RFC
+    /// 1122, 4.2.2.13).
     Behind(SeqNumber),
     /// This number, from a cookie.
     Said(SeqNumber),
 }
 
-/// How long a record may wait: a peer with the usual six SYN retransmissions gives up after two
-/// minutes, and few users wait for half of that.
+/// How long a record may wait. A peer with the usual six SYN retransmissions gives up after two
+/// minutes, and few users wait for half of that time.
 pub(crate) const REQUEST_WAIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Request {
@@ -234,12 +236,12 @@ pub(crate) struct Request {
     pub(crate) since: Instant,
 }
 
-/// All SYNs of a shard that wait.
+/// All SYNs of a shard that wait for a decision.
 #[derive(Default)]
 pub(crate) struct Requests {
     pub(crate) slots: SlotMap<RequestHandle, Request>,
     pub(crate) by_flow: BTreeMap<(SocketAddr, SocketAddr), RequestHandle>,
-    /// In the order of arrival; entries that were decided are skipped.
+    /// Handles in the order of arrival. Those of SYNs that were decided are skipped.
     pub(crate) order: VecDeque<RequestHandle>,
 }
 
@@ -247,7 +249,7 @@ impl Requests {
     pub(crate) fn take(&mut self, handle: RequestHandle) -> Option<Request> {
         let request = self.slots.remove(handle)?;
         self.by_flow.remove(&(request.syn.local, request.syn.remote));
-        // Entries that were decided are removed at the front, or when they are many.
+        // Entries of SYNs that were decided are removed at the front, or when they are many.
         if self.order.len() > 2 * self.slots.len() + 16 {
             let slots = &self.slots;
             self.order.retain(|handle| slots.contains_key(*handle));
@@ -266,7 +268,7 @@ impl Requests {
         }
     }
 
-    /// A listener is gone.
+    /// Forget the SYNs of a listener that was removed.
     pub(crate) fn forget_listener(&mut self, listener: ListenerHandle) {
         self.slots.retain(|_, request| request.syn.listener != listener);
         let slots = &self.slots;

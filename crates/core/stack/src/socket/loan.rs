@@ -1,8 +1,9 @@
-//! Loaned buffers: a program writes data where it is sent from, and reads it where it was received.
+//! Loaned buffers: a program writes data into the buffer from which it is sent, and reads data in
+//! the buffer in which it was received.
 //!
-//! Called by: programs. A buffer that is loaned counts against the stack's pool until it comes
-//! back. Calls that put bytes from elsewhere into a [`Loan`] copy and sum them in one pass, as a
-//! write does; bytes made in the buffer itself are summed when it is sent.
+//! Called by: programs. A loaned buffer counts against the stack's pool until it comes back. Calls
+//! that put bytes from elsewhere into a [`Loan`] copy and sum them in one pass, as a write does.
+//! Bytes that the program makes in the buffer itself are summed when they are sent.
 
 use mbuf::Mbuf;
 use tcp::usrreq::{self, CallError};
@@ -13,35 +14,35 @@ use crate::handles::TcpHandle;
 use crate::stack::Stack;
 use crate::tx;
 
-/// An empty buffer for one segment or super-segment, to fill and to hand to
+/// An empty buffer for one segment or super-segment. The program fills it and passes it to
 /// [`Stack::tcp_write_loan`].
 pub struct Loan {
     mbuf: Mbuf,
     room: usize,
-    /// How sums are made, and whether while copying; `None` if no sum is needed.
+    /// How sums are computed, and whether while copying; `None` if no sum is needed.
     sums: Option<(Ladder, bool)>,
-    /// The sum of all its bytes, while it is known.
+    /// The sum of all bytes in the buffer, while it is known.
     sum: Option<Sum>,
 }
 
 impl Loan {
-    /// Bytes that may still be added.
+    /// How many more bytes fit.
     pub fn room(&self) -> usize {
         self.room - self.mbuf.len()
     }
 
-    /// Its bytes.
+    /// The bytes in the buffer.
     pub fn bytes(&self) -> &[u8] {
         self.mbuf.as_slice()
     }
 
-    /// Its bytes, to be changed.
+    /// The bytes in the buffer, to change them.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.sum = None;
         self.mbuf.as_mut_slice().unwrap_or_default()
     }
 
-    /// Append as much as there is room for; returns how many bytes.
+    /// Append as much of `data` as there is room for; returns the number of bytes.
     #[inline]
     pub fn append(&mut self, data: &[u8]) -> usize {
         let (before, n) = (self.mbuf.len(), data.len().min(self.room()));
@@ -58,7 +59,7 @@ impl Loan {
         n
     }
 
-    /// Let `fill` write into the free part and say how many bytes it wrote.
+    /// Let `fill` write into the free part of the buffer. `fill` returns how many bytes it wrote.
     pub fn fill(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         self.sum = None;
         let room = self.room();
@@ -70,15 +71,15 @@ impl Loan {
     }
 }
 
-/// A separate function, so that instruction counts can tell it from the rest.
+/// It is a function of its own, so that instruction counts show it separately.
 #[inline(never)]
 fn bytepass_copy_sum(ladder: Ladder, fused: bool, from: &[u8], to: &mut [u8]) -> Sum {
     if fused { ladder.copy_sum(from, to) } else { ladder.copy_then_sum(from, to) }
 }
 
 impl Stack {
-    /// A buffer to fill for [`Stack::tcp_write_loan`]; `None` if there is no such connection or no
-    /// buffer.
+    /// Returns a buffer to fill for [`Stack::tcp_write_loan`]; `None` if there is no such
+    /// connection or no buffer.
     #[inline]
     pub fn tcp_loan(&mut self, handle: TcpHandle) -> Option<Loan> {
         let tcb = &self.connections.get(handle)?.tcb;
@@ -87,11 +88,11 @@ impl Stack {
         Some(Loan { mbuf, room, sums, sum: Some(Sum::ZERO) })
     }
 
-    /// Queue a buffer that was filled: nothing is copied. Data that fills no burst leaves with the
-    /// next [`Stack::poll`], like data that was written.
+    /// Queue a filled buffer without a copy. Data that fills no burst leaves at the next
+    /// [`Stack::poll`], like written data.
     ///
     /// # Errors
-    /// The reason, with the buffer.
+    /// The reason why the buffer was not queued, with the buffer.
     #[inline]
     pub fn tcp_write_loan(
         &mut self,
@@ -99,14 +100,14 @@ impl Stack {
         loan: Loan,
     ) -> Result<(), (CallError, Loan)> {
         let Loan { mbuf, room, sums, sum } = loan;
-        // Whether the connection needs sums may have changed since: then the sum is made when the
-        // buffer is queued.
+        // The connection may need sums now although it did not when the buffer was loaned, or the
+        // other way round. Then the sum is computed when the buffer is queued.
         let sum = sum.filter(|_| sums.is_some());
         self.queue_mbuf(handle, mbuf, sum)
             .map_err(|(why, mbuf)| (why, Loan { mbuf, room, sums, sum }))
     }
 
-    /// A buffer to fill for [`Stack::tcp_write_mbuf`] and how many bytes to put into it at most.
+    /// Returns a buffer to fill for [`Stack::tcp_write_mbuf`], and the most bytes to put into it.
     pub fn tcp_alloc(&mut self, handle: TcpHandle) -> Option<(Mbuf, usize)> {
         let unit = usrreq::unit_bytes(&self.connections.get(handle)?.tcb);
         Some((self.core.cx.pool.alloc(unit)?, unit))
@@ -115,7 +116,7 @@ impl Stack {
     /// [`Stack::tcp_write_loan`] for a buffer from [`Stack::tcp_alloc`] that the user has filled.
     ///
     /// # Errors
-    /// The reason, with the buffer.
+    /// The reason why the buffer was not queued, with the buffer.
     #[inline]
     pub fn tcp_write_mbuf(&mut self, handle: TcpHandle, m: Mbuf) -> Result<(), (CallError, Mbuf)> {
         self.queue_mbuf(handle, m, None)
@@ -142,7 +143,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Take the oldest received buffer itself; `None` means the peer has closed and all was read.
+    /// Take the oldest received buffer; `None` means that the peer has closed and all data was
+    /// read.
     ///
     /// # Errors
     /// [`CallError`].
@@ -154,9 +156,9 @@ impl Stack {
         Ok(m)
     }
 
-    /// Show `look` all received data in place, in order and piece by piece, up to a mark of urgent
-    /// data at most; the buffers then return to their pools together. Returns how many bytes were
-    /// shown; 0 means the peer has closed and all was read.
+    /// Call `look` with each piece of the received data, in order and without a copy, up to the
+    /// urgent mark at most. The buffers then return to their pools together. Returns the number of
+    /// bytes that `look` got; 0 means that the peer has closed and all data was read.
     ///
     /// # Errors
     /// [`CallError`].
@@ -172,7 +174,7 @@ impl Stack {
         Ok(n)
     }
 
-    /// Give a loaned buffer back; dropping it works as well, a little slower.
+    /// Give a loaned buffer back. Dropping the buffer does the same, a little more slowly.
     #[inline]
     pub fn give_back(&mut self, m: Mbuf) {
         self.core.cx.pool.free(m);

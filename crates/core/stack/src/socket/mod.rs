@@ -1,4 +1,4 @@
-//! TCP for users of the polled API, once a connection is there: write, read, shut down, close, ask.
+//! The polled API for open TCP connections: write, read, shut down, close, query.
 //!
 //! Called by: programs. `open.rs` opens connections. Nothing here waits: a call that is not
 //! possible now returns [`CallError::WouldBlock`], and an [`Event`](crate::Event) reports when it
@@ -31,8 +31,8 @@ use crate::stack::Stack;
 use crate::tx;
 
 impl Stack {
-    /// Copy received data out, up to a mark of urgent data; 0 means the peer has closed and all was
-    /// read.
+    /// Copy received data to `into`, up to the urgent mark, and return the number of bytes. 0 means
+    /// that the peer has closed and all data was read.
     ///
     /// # Errors
     /// [`CallError`].
@@ -60,17 +60,17 @@ impl Stack {
         }
     }
 
-    /// No more will be read.
+    /// No more will be read: data that arrives is acknowledged and discarded.
     pub fn tcp_shutdown_read(&mut self, handle: TcpHandle) {
         if let Some(pcb) = self.connections.get_mut(handle) {
             usrreq::shutdown_read(&mut pcb.tcb, &mut self.core.cx);
-            // Notify readers.
+            // Readers get an event.
             self.connections.mark_dirty(handle);
             tx::output(self);
         }
     }
 
-    /// Close the connection: queued data is still sent; the handle means nothing afterwards.
+    /// Close the connection. Queued data is still sent; the handle is not valid afterwards.
     pub fn tcp_close(&mut self, handle: TcpHandle) {
         self.let_go(handle, usrreq::close);
     }
@@ -86,14 +86,15 @@ impl Stack {
     fn let_go(&mut self, handle: TcpHandle, how: impl FnOnce(&mut tcp::Tcb, &mut tcp::Cx)) {
         let Some(pcb) = self.connections.get_mut(handle) else { return };
         if !pcb.in_table {
-            // The connection had ended already, and was kept for its user alone.
+            // The connection had ended already, and was kept only for its user.
             tx::forget(self, handle);
             return;
         }
         how(&mut pcb.tcb, &mut self.core.cx);
         self.connections.mark_dirty(handle);
         self.orphans.let_go(handle, &mut self.connections, &mut self.core.cx);
-        // A connection that a forwarder completed belongs to its user while it is still half open.
+        // A connection that a user completed at an inspecting listener belongs to that user while
+        // it is still half open.
         handshake_progress(self, handle);
         tx::output(self);
     }
@@ -103,7 +104,7 @@ impl Stack {
         self.connections.get(handle).map(|p| p.tcb.info())
     }
 
-    /// Bytes that can be read now, and whether the peer has closed.
+    /// How many bytes can be read now, and whether the peer has closed.
     pub fn tcp_readable(&self, handle: TcpHandle) -> Option<(usize, bool)> {
         self.connections.get(handle).map(|p| (p.tcb.receive.len(), p.tcb.receive_finished()))
     }
@@ -122,25 +123,25 @@ impl Stack {
 // Ephemeral ports. If the next port of a host can be predicted, its connections can be attacked
 // blindly, and answers to its queries forged (RFC 6056).
 
-/// Ports for sockets that ask for no particular one: Linux's range.
+/// Ports for sockets that are bound to no particular port: Linux's range.
 pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;
 
-/// Ephemeral ports while NAT uses the others for flows that it translates
+/// The range of ephemeral ports while NAT uses the usual range for the flows that it translates
 /// ([`filter::rules::NAT_PORTS`]).
 const PORTS_BESIDE_NAT: core::ops::Range<u16> = 61_000..u16::MAX;
 const _: () = assert!(filter::rules::NAT_PORTS.1 < PORTS_BESIDE_NAT.start);
 
-/// Separates these draws from the other values that the secret determines.
+/// A constant that makes these draws differ from other values derived from the secret.
 const KIND: u64 = 3;
-/// Separates the secrets of [`Stack::derived_secret`] from the other values.
+/// A constant that makes the secrets of [`Stack::derived_secret`] differ from other values.
 const DERIVED: u64 = 5;
 
 impl Stack {
-    /// Ephemeral ports in the order to try them, each once: RFC 6056 section 3.3.1, algorithm 1
-    /// ("simple port randomization"), in which the random number is a keyed hash of how many were
-    /// drawn. So no port reveals the one before or behind it, whatever their destinations. The
-    /// counters of algorithms 3 and 4 would reveal to a destination how many other ports were
-    /// drawn.
+    /// Ephemeral ports in the order in which to try them, each once: RFC 6056 section 3.3.1,
+    /// algorithm 1 ("simple port randomization"). Its random number is a keyed hash of how many
+    /// ports were drawn so far. So no port reveals the ports drawn before or after it, for any
+    /// destination. The counters of algorithms 3 and 4 would reveal to a destination how many other
+    /// ports were drawn.
     pub fn ports_to_try(&mut self) -> impl Iterator<Item = u16> + use<> {
         let range = match &self.firewall {
             Some(firewall) if firewall.translates() => PORTS_BESIDE_NAT,
@@ -152,8 +153,8 @@ impl Stack {
         (first..first + count).map(move |at| begin + (at % count) as u16)
     }
 
-    /// A secret for a protocol beside the stack, determined by the stack's own: `purpose` separates
-    /// the protocols, and no secret reveals another.
+    /// A secret for a protocol outside the stack, derived from the stack's own secret. Each
+    /// protocol has another `purpose`, and no secret reveals another.
     pub fn derived_secret(&self, purpose: u64) -> [u64; 2] {
         [0, 1].map(|half| self.core.secret.hash_2_4([DERIVED, purpose, half]))
     }

@@ -1,8 +1,8 @@
 //! Calls of programs that open connections: connect, listen, accept, and TCP Fast Open (RFC 7413).
 //!
 //! Called by: programs that poll the stack, and crate `net`. Nothing here waits: an
-//! [`Event`](crate::Event) reports the result. Code for connects and accepts alike, and handshakes
-//! that peers begin, are in `passive.rs`.
+//! [`Event`](crate::Event) reports the result. `passive.rs` has the code that connects and accepts
+//! share, and handshakes that peers begin.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -29,8 +29,8 @@ use crate::{neighbours, tx};
 pub enum ConnectError {
     /// Nothing can be sent to the destination, for this reason: no route, port or neighbour.
     Unreachable(DropReason),
-    /// The local address that was asked for is not ours or of another IP version; or no address of
-    /// ours is of the destination's version.
+    /// The requested local address is not ours or has another IP version; or no address of ours has
+    /// the destination's version.
     NoAddress,
     /// The local port is in use, or none is free.
     AddressInUse,
@@ -45,7 +45,7 @@ pub enum ListenError {
     AddressInUse,
     /// The limit on sockets is reached.
     LimitReached,
-    /// The address is none of ours.
+    /// The address is not one of ours.
     NoAddress,
 }
 
@@ -85,15 +85,16 @@ pub struct FastConnect<'a> {
     pub local: Option<SocketAddr>,
     /// Settings of the connection.
     pub config: &'a tcp::Config,
-    /// Its owner.
+    /// Owner of the connection.
     pub owner: Owner,
-    /// Settings for the IP header of its packets.
+    /// Settings for the IP header of the connection's packets.
     pub ip: IpSettings,
-    /// The data to send first, such as a request that may be repeated: if the peer gets the SYN
+    /// The first data to send, such as a request that may be repeated: if the peer gets the SYN
     /// twice, its program may get the data twice (RFC 7413 section 2.1).
     pub first: &'a [u8],
-    /// Send the data even if the peer's cookie is not known, because the peer asks for none: one
-    /// party controls both ends (RFC 7413 section 6.3, Linux's net.ipv4.tcp_fastopen & 4).
+    /// Send the data even if the peer's cookie is not known. Set it only if the peer requires no
+    /// cookie, because one party controls both ends (RFC 7413 section 6.3, Linux's
+    /// net.ipv4.tcp_fastopen & 4).
     pub without_cookie: bool,
 }
 
@@ -107,8 +108,8 @@ impl From<NoSource> for ConnectError {
 }
 
 impl Stack {
-    /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` reports the result. Without a
-    /// local address the stack chooses one, and a random port (RFC 6056).
+    /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` reports the result. If `local` is
+    /// not given, the stack chooses an address and a random port (RFC 6056).
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -149,7 +150,7 @@ impl Stack {
     }
 
     /// The first step of every active open: check that it is possible, and choose the local address
-    /// and port. Returns them, with the settings as connections share them.
+    /// and port. Returns them, and the settings in shared memory.
     pub(crate) fn active_open(
         &mut self,
         remote: SocketAddr,
@@ -179,7 +180,8 @@ impl Stack {
         Ok((local, self.shared_config(config)))
     }
 
-    /// The settings in memory that connections share: the last connection's, if they are equal.
+    /// Returns the settings in memory that connections share. Equal settings share the memory of
+    /// the last connection.
     fn shared_config(&mut self, config: &tcp::Config) -> Arc<tcp::Config> {
         match &self.last_config {
             Some(last) if **last == *config => last.clone(),
@@ -193,7 +195,8 @@ impl Stack {
         ip.is_unspecified() || ip.is_multicast() || self.ports.iter().any(|p| p.local.is_group(ip))
     }
 
-    /// The local port: `port`, if no connection to `remote` has it; for 0 a random free one.
+    /// Returns the local port: `port`, if no connection to `remote` has it; a random free port if
+    /// `port` is 0.
     fn local_port(
         &mut self,
         ip: IpAddr,
@@ -212,8 +215,8 @@ impl Stack {
         let free = if port != 0 {
             is_free(self, port).then_some(port)
         } else {
-            // The answers go to the shard that the hash of their flow selects: it has to be this
-            // one.
+            // Answers go to the shard that the hash of their flow selects, which has to be this
+            // shard.
             let is_here =
                 |stack: &Stack, port| is_to_us || stack.has_flow(SocketAddr::new(ip, port), remote);
             self.ports_to_try().find(|&port| is_free(self, port) && is_here(self, port))
@@ -221,9 +224,9 @@ impl Stack {
         free.map(|port| SocketAddr::new(ip, port)).ok_or(ConnectError::AddressInUse)
     }
 
-    /// Open a connection with the first bytes of the data in the SYN, if the peer's cookie is
-    /// known. If it is not, the SYN asks for a cookie. Returns how many bytes the SYN carries,
-    /// perhaps none; the caller writes the rest as usual.
+    /// Open a connection whose SYN carries the first bytes of the data, if the peer's cookie is
+    /// known. If it is not known, the SYN requests a cookie. Returns how many bytes the SYN
+    /// carries, possibly none; the caller writes the remaining bytes as usual.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -259,7 +262,7 @@ impl Stack {
                     let fits = first.len().min(usize::from(most).saturating_sub(OPTIONS_ROOM));
                     let tcb =
                         usrreq::connect_fast_open(&config, opening, option, &first[..fits], cx);
-                    // The SYN carries nothing if there was no buffer for the data.
+                    // If there was no buffer for the data, the SYN carries none.
                     carried = tcb.fast_open_outcome().map_or(0, |o| o.syn_bytes as usize);
                     tcb
                 }
@@ -288,8 +291,9 @@ impl Stack {
         local.is_ok_and(|local| self.fast_open.known((local, remote.ip()), now).is_some())
     }
 
-    /// Set the key that cookies are made with; without this call it is drawn from the stack's
-    /// secret. Hosts behind one name should share a key. Linux's net.ipv4.tcp_fastopen_key.
+    /// Set the key from which cookies are made. Without this call the key is derived from the
+    /// stack's secret. Hosts that share a DNS name should share a key. Linux's
+    /// net.ipv4.tcp_fastopen_key.
     pub fn set_fast_open_key(&mut self, key: [u8; 16]) {
         self.fast_open.set_key(key);
     }
@@ -299,7 +303,7 @@ impl Stack {
         self.fast_open.forget_peers();
     }
 
-    /// Change what a listener does with Fast Open from now on; `None` if it is gone.
+    /// Change a listener's Fast Open settings from now on; `None` if the listener is gone.
     pub fn tcp_set_fast_open(
         &mut self,
         listener: ListenerHandle,
@@ -309,9 +313,9 @@ impl Stack {
         Some(())
     }
 
-    /// Listen on a port. The address has to be ours, unless [`IpSettings::transparent`] is set. An
-    /// unspecified address stands for every address of ours; with port 0 it stands for every
-    /// destination at all, ours or not.
+    /// Listen on a port. The address has to be ours, unless [`IpSettings::transparent`] is set. The
+    /// unspecified address means every address of ours. With port 0 it means every destination,
+    /// ours or not.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -350,7 +354,7 @@ impl Stack {
             .ok_or(ListenError::AddressInUse)
     }
 
-    /// Take a connection that waits; an [`Event::Accept`](crate::Event) reported it.
+    /// Take a connection that waits to be accepted. An [`Event::Accept`](crate::Event) reported it.
     pub fn tcp_accept(&mut self, listener: ListenerHandle) -> Option<TcpHandle> {
         let listener = self.listeners.get_mut(listener)?;
         let handle = listener.accepted.pop_front()?;

@@ -1,5 +1,5 @@
-//! Calls of ordinary sockets beside those of `mod.rs`: the state of a connection, whether it can be
-//! written, a look at received data without taking it, options, and urgent data.
+//! Calls of ordinary sockets that `mod.rs` does not have: the state of a connection, whether it can
+//! be written, peeking at received data, options, and urgent data.
 //!
 //! Called by: programs, `net`. Nothing here waits, and nothing is on the packet path.
 
@@ -14,36 +14,36 @@ use crate::handles::{ListenerHandle, TcpHandle};
 use crate::stack::Stack;
 use crate::tx;
 
-/// What a write announces about the one that follows it.
+/// What a write announces about the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {
     /// Nothing.
     Anything,
-    /// The next write comes soon: a segment that is not full waits for it, until the next write
-    /// that announces nothing, an ACK, or a time-out. MSG_MORE of Linux.
+    /// The next write comes soon: a segment that is not full waits until the next write that
+    /// announces nothing, an ACK, or a time-out. MSG_MORE of Linux.
     More,
-    /// The next write is another record, and shares no segment with this one. MSG_EOR.
+    /// The next write is another record: no segment has data of both. MSG_EOR.
     Record,
 }
 
 impl Stack {
-    /// The state of a connection, and how it ended if it did not end well; `None` if the handle
-    /// means nothing any more.
+    /// The state of a connection, and its error if it has ended with one; `None` if the handle is
+    /// not valid any more.
     pub fn tcp_state(&self, handle: TcpHandle) -> Option<(State, Option<Error>)> {
         self.connections.get(handle).map(|p| (p.tcb.state, p.tcb.error))
     }
 
-    /// Bytes that a write would take now, not 0.
+    /// How many bytes a write would take now; never 0.
     ///
     /// # Errors
-    /// [`CallError`]; after [`CallError::WouldBlock`] an event tells when there is room.
+    /// [`CallError`]; after [`CallError::WouldBlock`] an event reports when there is room.
     pub fn tcp_writable(&mut self, handle: TcpHandle) -> Result<usize, CallError> {
         let pcb = self.connections.get_mut(handle).ok_or(CallError::Closed)?;
         usrreq::writable(&mut pcb.tcb, &mut self.core.cx)
     }
 
-    /// Copy received data out and leave it to be read; 0 means the peer has closed and all was
-    /// read.
+    /// Copy received data to `into`, but leave it in the receive buffer. 0 means that the peer has
+    /// closed and all data was read.
     ///
     /// # Errors
     /// [`CallError`].
@@ -52,13 +52,13 @@ impl Stack {
         usrreq::peek(&mut pcb.tcb, into)
     }
 
-    /// Has the peer acknowledged everything that was written, the end of it included?
+    /// Has the peer acknowledged everything that was written, including our FIN if one is queued?
     pub fn tcp_is_sent(&self, handle: TcpHandle) -> bool {
         let sent = |tcb: &tcp::Tcb| tcb.unsent_bytes() == 0 && tcb.in_flight() == 0;
         self.connections.get(handle).is_none_or(|p| sent(&p.tcb))
     }
 
-    /// Nagle's algorithm off (`true`) or on; `None` if the handle means nothing any more.
+    /// Turn Nagle's algorithm off (`true`) or on; `None` if the handle is not valid any more.
     pub fn tcp_set_no_delay(&mut self, handle: TcpHandle, on: bool) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         usrreq::set_no_delay(&mut pcb.tcb, on);
@@ -67,8 +67,8 @@ impl Stack {
         Some(())
     }
 
-    /// Hold back a segment that is not full until more is written (`true`), or release what was
-    /// held back; a time-out releases it as well. TCP_CORK of Linux, TCP_NOPUSH of BSD.
+    /// Hold back a segment that is not full until more is written (`true`), or release a segment
+    /// that is held back; a time-out releases it as well. TCP_CORK of Linux, TCP_NOPUSH of BSD.
     pub fn tcp_set_cork(&mut self, handle: TcpHandle, on: bool) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         usrreq::set_cork(&mut pcb.tcb, on);
@@ -77,7 +77,7 @@ impl Stack {
         Some(())
     }
 
-    /// [`Stack::tcp_write`], and what `follows` it.
+    /// [`Stack::tcp_write`] with `follows`, which announces the next write.
     ///
     /// # Errors
     /// [`CallError`].
@@ -90,7 +90,7 @@ impl Stack {
         let corked = self.connections.get(handle).is_some_and(|p| usrreq::cork(&p.tcb));
         let hold = follows != Follows::Anything && !corked;
         if let (true, Some(pcb)) = (hold, self.connections.get_mut(handle)) {
-            // No part of the write leaves before it is marked, except whole units.
+            // Until it is marked, no part of the write leaves except whole units.
             usrreq::set_cork(&mut pcb.tcb, true);
         }
         let written = self.tcp_write(handle, data);
@@ -118,7 +118,7 @@ impl Stack {
         written
     }
 
-    /// Connections that wait at a listener to be accepted.
+    /// The number of connections that wait to be accepted at a listener.
     pub fn tcp_waiting(&mut self, listener: ListenerHandle) -> usize {
         self.listeners.get_mut(listener).map_or(0, |l| l.accepted.len())
     }
@@ -139,8 +139,7 @@ impl Stack {
         self.connections.get(handle).map(|p| usrreq::no_delay(&p.tcb))
     }
 
-    /// Change settings of one connection that count from now on: buffers, user time-out,
-    /// keepalive.
+    /// Change the settings of one connection from now on: buffers, user timeout, keepalive.
     pub fn tcp_configure(
         &mut self,
         handle: TcpHandle,
@@ -148,7 +147,7 @@ impl Stack {
     ) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         usrreq::configure(&mut pcb.tcb, change, &mut self.core.cx);
-        // Its deadlines may be nearer now.
+        // The connection's deadlines may be earlier now.
         self.connections.mark_dirty(handle);
         tx::output(self);
         Some(())
@@ -159,15 +158,14 @@ impl Stack {
         self.connections.get(handle).map(|p| p.tcb.config())
     }
 
-    /// The settings for the IP header of a connection's packets; `None` if the handle means
-    /// nothing.
+    /// The settings for the IP header of a connection's packets; `None` if the handle is not valid.
     pub fn tcp_ip(&self, handle: TcpHandle) -> Option<IpSettings> {
         let pcb = self.connections.get(handle)?;
         let (tos, ttl) = pcb.template.tos_ttl();
         Some(IpSettings { ttl, tos, mark: pcb.mark, ..IpSettings::default() })
     }
 
-    /// Change the settings for the IP header from the next packet on; frames that wait for their
+    /// Change the settings for the IP header from the next packet on. Frames that wait for their
     /// departure time keep the old settings. RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
     pub fn tcp_set_ip(&mut self, handle: TcpHandle, ip: IpSettings) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
@@ -179,16 +177,17 @@ impl Stack {
     }
 
     /// Is the port of `local` used by another listener, by a connection or by a record in
-    /// TIME-WAIT? Only a listener at the very same address prevents listening; this call is for
+    /// TIME-WAIT? Only a listener at exactly the same address prevents listening; this call is for
     /// programs that want the port for themselves.
     pub fn tcp_port_is_used(&self, local: SocketAddr) -> bool {
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
         self.listeners.overlaps(ip, local.port()) || self.connections.use_port(ip, local.port())
     }
 
-    /// [`Stack::tcp_write`], but the last byte is urgent: the peer learns of it at once, also while
-    /// its window is shut, and finds the urgent mark there (RFC 6093: the byte stays in the
-    /// stream). If not all was taken, nothing is marked: write the rest in the same way. MSG_OOB.
+    /// Like [`Stack::tcp_write`], but the last byte is urgent. The urgent data is announced to the
+    /// peer at once, even while its window is zero, and the urgent mark is at that byte (RFC 6093:
+    /// the byte stays in the stream). If not all bytes were taken, nothing is marked: write the
+    /// remaining bytes in the same way. MSG_OOB.
     ///
     /// # Errors
     /// [`CallError`].
@@ -206,21 +205,21 @@ impl Stack {
         }
     }
 
-    /// Bytes up to the end of the urgent data that was announced and not read yet, those that are
-    /// still to come included; 0 if there are none. [`tcp::Events::URGENT`] tells when there are
-    /// some, or more.
+    /// How many bytes there are to read up to the end of the announced urgent data, including those
+    /// that have not arrived; 0 if there are none. [`tcp::Events::URGENT`] reports new urgent data.
     pub fn tcp_urgent_left(&self, handle: TcpHandle) -> Option<u64> {
         self.connections.get(handle).map(|p| urgent::left(&p.tcb))
     }
 
-    /// The last urgent byte, if it was received and not read; a read still passes it. A socket that
-    /// hands it over out of band, as recv(2) with MSG_OOB does, drops it from the stream itself.
+    /// The last urgent byte, if it was received and not read. It stays in the stream, so a read
+    /// returns it again. A socket that delivers it out of band, as recv(2) does with MSG_OOB, drops
+    /// it from the stream itself.
     pub fn tcp_urgent_byte(&mut self, handle: TcpHandle) -> Option<u8> {
         urgent::byte(&mut self.connections.get_mut(handle)?.tcb)
     }
 
-    /// Is the next byte to read the last urgent one? A read ends before it, so that this can be
-    /// asked. SIOCATMARK, sockatmark(3).
+    /// Is the next byte to read the last urgent one? A read stops before that byte, so that this
+    /// call can find it. SIOCATMARK, sockatmark(3).
     pub fn tcp_at_mark(&self, handle: TcpHandle) -> Option<bool> {
         self.connections.get(handle).map(|p| urgent::at_mark(&p.tcb))
     }

@@ -1,10 +1,10 @@
-//! Connections that their user has closed and that have not ended: they send queued data, or wait
-//! for the peer (FIN-WAIT-1, FIN-WAIT-2, CLOSING, LAST-ACK). No program will ever abort one, so the
-//! stack bounds them: at the limit the one that has waited longest without progress is reset.
-//! Decision 0044.
+//! Connections that their user has closed and that have not ended: they still send queued data, or
+//! wait for the peer (FIN-WAIT-1, FIN-WAIT-2, CLOSING, LAST-ACK). No program will ever abort such a
+//! connection, so the stack bounds their number: at the limit the one that has waited longest
+//! without progress is reset. Decision 0044.
 //!
-//! Called by: `mod.rs` when a user closes a connection, `tx.rs` when one is forgotten. Timers end
-//! most of them (`Config::orphan_retries_max`, `Config::fin_wait_2`).
+//! Called by: `mod.rs` when a user closes a connection, `tx.rs` when a connection is removed.
+//! Timers end most orphans (`Config::orphan_retries_max`, `Config::fin_wait_2`).
 
 use std::collections::VecDeque;
 
@@ -14,17 +14,17 @@ use tcp::{State, usrreq};
 use crate::connections::{Connections, Pcb};
 use crate::handles::TcpHandle;
 
-/// How many orphans that made progress since the last look are passed over when room is wanted;
-/// then the oldest goes nevertheless. So making room takes a bounded time.
+/// When room is needed: how many orphans that have made progress are passed over before the oldest
+/// is reset nevertheless. So making room takes a bounded time.
 const LOOKS_MAX: usize = 32;
 
-/// How far the peer had come: SND.UNA and RCV.NXT.
+/// SND.UNA and RCV.NXT, which show how far the peer has come.
 type Progress = (SeqNumber, SeqNumber);
 
-/// Orphans, those that have waited longest at the front.
+/// Orphans; those that have waited longest are at the front.
 #[derive(Default)]
 pub(crate) struct Orphans {
-    /// Entries of connections that are gone are skipped.
+    /// Entries of connections that no longer exist are skipped.
     order: VecDeque<(TcpHandle, Progress)>,
     count: usize,
 }
@@ -39,12 +39,13 @@ impl Orphans {
         self.count
     }
 
-    /// An orphan is forgotten.
+    /// Note that an orphan is removed.
     pub(crate) fn leave(&mut self) {
         self.count -= 1;
     }
 
-    /// The user of a connection closed its handle. If the connection lives on, it is an orphan.
+    /// The user of a connection has closed its handle. If the connection lives on, it becomes an
+    /// orphan.
     pub(crate) fn let_go(
         &mut self,
         handle: TcpHandle,
@@ -56,7 +57,7 @@ impl Orphans {
             return;
         }
         if !cx.budget.admits(Limit::Orphans, self.count) {
-            // With a limit of 0 this connection itself goes.
+            // With a limit of 0 this connection itself is reset.
             let oldest = self.longest_waiting(connections).unwrap_or(handle);
             if let Some(pcb) = connections.get_dirty(oldest) {
                 usrreq::abort(&mut pcb.tcb, cx);
@@ -73,13 +74,14 @@ impl Orphans {
         }
         self.order.push_back((handle, progress(pcb)));
         self.count += 1;
-        // Entries of connections that are gone are removed at the front, or when they are many.
+        // Entries of connections that no longer exist are removed at the front, or when they are
+        // many.
         if self.order.len() > 2 * self.count + 16 {
             self.order.retain(|&(handle, _)| connections.get(handle).is_some());
         }
     }
 
-    /// The orphan to reset; it is removed from the list.
+    /// Returns the orphan to reset, and removes it from the list.
     fn longest_waiting(&mut self, connections: &Connections) -> Option<TcpHandle> {
         let mut looks = 0;
         while let Some((handle, then)) = self.order.pop_front() {

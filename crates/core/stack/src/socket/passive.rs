@@ -1,12 +1,12 @@
-//! Makes connections, for both sides; limits those in SYN-RECEIVED, and moves them on until they
-//! can be accepted or end. With TCP Fast Open they can be accepted before their handshake is done.
-//! If cookies are turned off or a user has to decide first, an overdue connection gives way, so
-//! that a flood of SYNs whose third segment never comes does not block a listener. RFC 9293 section
-//! 3.10.7.2, RFC 4987, RFC 6528, RFC 7413.
+//! Creates connections, both active and passive. Limits those in SYN-RECEIVED, and follows them
+//! until they can be accepted or end. With TCP Fast Open they can be accepted before their
+//! handshake is done. If cookies are turned off or a user has to decide first, an overdue
+//! connection gives way, so that a flood of SYNs whose handshake is never completed does not block
+//! a listener. RFC 9293 section 3.10.7.2, RFC 4987, RFC 6528, RFC 7413.
 //!
 //! Called by: `open.rs`, `no_connection.rs` for SYNs, `forward.rs` for a user's decision,
-//! `cookies.rs`, and callers that moved an embryonic connection on. Limits: the listener's backlog,
-//! `half_open`, `connections`.
+//! `cookies.rs`, and callers that have processed a segment or timer of an embryonic connection.
+//! Limits: the listener's backlog, `half_open`, `connections`.
 
 use core::net::SocketAddr;
 
@@ -28,7 +28,7 @@ use crate::socket::fast_open::Verdict;
 use crate::socket::listener::{Iss, Syn};
 use crate::stack::Stack;
 
-/// Make a connection between two addresses; `make` makes its Tcb.
+/// Create a connection between two addresses; `make` creates its Tcb.
 pub(crate) fn open(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
@@ -37,7 +37,7 @@ pub(crate) fn open(
     listener: Option<ListenerHandle>,
     make: impl FnOnce(&Opening, &mut tcp::Cx) -> tcp::Tcb,
 ) -> Result<TcpHandle, DropReason> {
-    // If this changes, or no link address is known yet, the route is looked up again before
+    // If the count changes, or if no link address is known yet, the route is looked up again before
     // sending.
     let changes = stack.changes();
     let Egress { port: port_id, mtu, template, is_complete, .. } =
@@ -90,8 +90,8 @@ pub(crate) fn open(
     Ok(stack.connections.insert(pcb, &stack.core.secret))
 }
 
-/// Make the connection in SYN-RECEIVED; the caller has made room. At a listener that inspects, it
-/// belongs to the user at once.
+/// Create the connection in SYN-RECEIVED; the caller has made room. At a listener that inspects,
+/// the connection belongs to the user at once.
 pub(crate) fn complete_open(stack: &mut Stack, syn: &Syn) -> Result<TcpHandle, DropReason> {
     let used = stack.connections.len();
     let listener_handle = syn.listener;
@@ -127,9 +127,9 @@ pub(crate) fn complete_open(stack: &mut Stack, syn: &Syn) -> Result<TcpHandle, D
     made
 }
 
-/// Make room for one more half-open connection, at the listener and among all: an overdue one gives
-/// way. It gets no RST: a flood from forged addresses must not become a flood of RSTs to their
-/// owners.
+/// Make room for one more half-open connection, at the listener and in the stack: an overdue one
+/// gives way. It gets no RST: a flood from forged addresses must not become a flood of RSTs to
+/// their owners.
 pub(crate) fn make_room(stack: &mut Stack, handle: ListenerHandle) -> Result<(), DropReason> {
     let now = stack.core.cx.now;
     let Some(listener) = stack.listeners.get_mut(handle) else {
@@ -155,7 +155,8 @@ pub(crate) fn make_room(stack: &mut Stack, handle: ListenerHandle) -> Result<(),
     Ok(())
 }
 
-/// An embryonic connection took a segment, or timed out: is it open, or gone?
+/// An embryonic connection has processed a segment, or timed out: find out whether it is open or
+/// has ended, and act on that.
 pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
     if let Some(role @ (Role::Client | Role::Server)) = pcb.tcb.fast_open() {
@@ -174,7 +175,7 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     if let Some(listener_handle) = listener {
         stack.listeners.embryo_gone(listener_handle);
         if stack.listeners.get_mut(listener_handle).is_some_and(|l| l.inspect) {
-            // The user has the connection already, and gets an event as for a connect.
+            // The user has the connection already, and gets an event as after a connect.
             if let Some(pcb) = stack.connections.get_mut(handle) {
                 pcb.listener = None;
             }
@@ -189,7 +190,7 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
             return;
         }
     }
-    // It can never be accepted: its listener is gone.
+    // The connection can never be accepted, because its listener is gone.
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
     if open {
         usrreq::abort(&mut pcb.tcb, &mut stack.core.cx);
@@ -198,8 +199,8 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     stack.connections.mark_dirty(handle);
 }
 
-/// The half-open connection `handle` was just made for `syn`, which had the option or the payload
-/// `m`: act on those.
+/// The half-open connection `handle` was just created for `syn`, which had the Fast Open option or
+/// the payload `m`: act on those.
 #[cold]
 pub(crate) fn answer_fast_open(stack: &mut Stack, syn: &Syn, handle: TcpHandle, m: Mbuf) {
     let core = &mut stack.core;
@@ -227,7 +228,8 @@ pub(crate) fn answer_fast_open(stack: &mut Stack, syn: &Syn, handle: TcpHandle, 
     core.cx.pool.free(m);
 }
 
-/// A connection with something of Fast Open took a segment, or timed out: is its handshake over?
+/// A connection that uses Fast Open has processed a segment, or timed out: find out whether its
+/// handshake has ended.
 #[cold]
 fn fast_open_progress(stack: &mut Stack, handle: TcpHandle, role: Role) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };

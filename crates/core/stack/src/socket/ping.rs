@@ -1,8 +1,8 @@
-//! Echo sockets: requests out, replies and errors in, each with its time.
+//! Echo sockets: they send echo requests, and receive replies and errors with the time of arrival.
 //!
-//! Called by: `icmp.rs` for what arrives; `calls.rs` has the calls of programs (`wirespeed ping`).
-//! A socket has an identifier of its own; replies with another one are dropped. RFC 792, RFC 4443
-//! section 4. Limits: `ping_sockets`, `ping_replies`.
+//! Called by: `icmp.rs` for received messages. `calls.rs` has the calls of programs (`wirespeed
+//! ping`). Each socket has an identifier of its own; replies with an unknown identifier are
+//! dropped. RFC 792, RFC 4443 section 4. Limits: `ping_sockets`, `ping_replies`.
 
 mod calls;
 
@@ -42,26 +42,27 @@ use crate::handles::{Event, PingHandle, PortId};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Echo {
-    /// The sender: the host that was asked, or a router that reports why there is no reply.
+    /// The sender of the reply: the host that was pinged, or a router that reports why there is no
+    /// reply.
     pub from: IpAddr,
-    /// Its sequence number.
+    /// The sequence number of the request.
     pub seq: u16,
-    /// TTL or hop limit that was left; 0 for an error.
+    /// TTL or hop limit that the reply arrived with; 0 for an error.
     pub ttl: u8,
-    /// When it arrived: the `now` of the call that took it in.
+    /// When the reply arrived: the `now` of the call that received it.
     pub at: Instant,
-    /// The data that came back, or what went wrong.
+    /// The data of the reply, or the reason why there is none.
     pub outcome: Result<Mbuf, EchoError>,
 }
 
 /// Why there is no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EchoError {
-    /// The request did not arrive.
+    /// The request did not reach its destination.
     Unreachable(Unreachable),
     /// The request was larger than the MTU of a link on the path, in bytes; 0: not reported.
     TooBig(usize),
-    /// A router dropped it because its hops ran out.
+    /// A router dropped the request because its hop limit was reached.
     TimeExceeded,
 }
 
@@ -83,7 +84,7 @@ struct Socket {
     owner: Owner,
     mark: u32,
     mtu_discovery: MtuDiscovery,
-    /// The port on whose link link-local addresses are.
+    /// The port on whose link the socket's link-local destinations are.
     port: Option<PortId>,
     queue: VecDeque<Echo>,
     /// The path MTU reported last, and until when it is used. The report cannot be verified, so
@@ -100,7 +101,8 @@ pub(crate) struct PingSockets {
 }
 
 impl PingSockets {
-    /// The largest packet to `remote` that `id` may send now is of `mtu` bytes, until `until`.
+    /// Note that the largest packet to `remote` that `id` may send is of `mtu` bytes, until
+    /// `until`.
     fn too_big(&mut self, id: u16, remote: IpAddr, mtu: Mtu, until: Instant) {
         let handle = self.by_id.get(&id);
         if let Some(socket) = handle.and_then(|&handle| self.slots.get_mut(handle)) {
@@ -114,8 +116,8 @@ impl PingSockets {
         Some((socket.owner.clone(), socket.mark))
     }
 
-    /// A reply: `m` is the whole message. Its socket gets an event for the first one that it has to
-    /// read.
+    /// Process a reply: `m` is the whole message. Its socket gets an event when its queue was empty
+    /// before.
     pub(crate) fn reply<A: Addrs>(
         &mut self,
         ip: &Ip<A>,
@@ -130,7 +132,7 @@ impl PingSockets {
         Ok(event)
     }
 
-    /// An error about an echo request of ours.
+    /// Process an error about an echo request of ours.
     pub(crate) fn failed(
         &mut self,
         quoted: &Quoted<'_>,

@@ -24,7 +24,7 @@ impl Stack {
         self.write_piece(handle, data, 0)
     }
 
-    /// [`Stack::tcp_write`] of parts that lie in several places, as one write: writev(2).
+    /// [`Stack::tcp_write`] of several slices, as one write: writev(2).
     ///
     /// # Errors
     /// [`CallError`], if nothing was taken.
@@ -50,7 +50,7 @@ impl Stack {
         Ok(written)
     }
 
-    /// Write data that `behind` bytes of the same write follow.
+    /// Write data; `behind` more bytes of the same write follow.
     #[inline(always)]
     fn write_piece(
         &mut self,
@@ -68,8 +68,8 @@ impl Stack {
         self.write_units(handle, data, behind)
     }
 
-    /// Write data that is longer than a segment, or that comes behind other waiting data. No
-    /// segment in the middle of a write is short, even with Nagle's algorithm off.
+    /// Write data that is longer than a segment, or that follows other waiting data. No segment in
+    /// the middle of a write is short, even with Nagle's algorithm off.
     #[inline(never)]
     fn write_units(
         &mut self,
@@ -105,8 +105,8 @@ impl Stack {
     }
 }
 
-/// Is the waiting data worth sending now: at least a unit, which the window admits? Otherwise it
-/// waits for the next poll.
+/// Is it worth sending the waiting data now? Yes if it is at least a unit, and the window admits
+/// some of it. If not, it waits for the next poll.
 #[inline(always)]
 pub(super) fn is_burst(tcb: &Tcb, unit: usize) -> bool {
     tcb.unsent_bytes() >= unit && output::admits_front(tcb)

@@ -24,7 +24,7 @@ fn tentative(ip: Ipv4Addr, origin: Origin) -> Address {
     Address { state: AddressState::Tentative, origin, ..Address::fixed(cidr) }
 }
 
-/// An ARP packet from station `station`, which says it is `sender`.
+/// An ARP packet from the station `station`, whose sender address is `sender`.
 fn arp(operation: Operation, station: u8, sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     let mut frame = vec![0; ether::HEADER_LEN];
     let src = pair::mac(station);
@@ -42,7 +42,7 @@ fn state(stack: &Stack, ip: Ipv4Addr) -> Option<AddressState> {
     stack.addresses(PORT).iter().find(|a| a.ip() == IpAddr::V4(ip)).map(|a| a.state)
 }
 
-/// A stack that was given a tentative address.
+/// A stack with a new tentative address.
 fn claiming(origin: Origin) -> Bench {
     let mut bench = bench(IpVersion::V4);
     bench.poll(NOW);
@@ -84,7 +84,7 @@ fn a_tentative_address_is_probed_then_claimed_and_announced() {
     assert_eq!(bench.stack.next_deadline(), Instant::NEVER);
 }
 
-/// As a DHCP client does: the network of the address is set once it is ours.
+/// Like a DHCP client: the network of the address is set once the address is ours.
 /// RFC 5227 2.3-a.
 #[test]
 fn an_address_that_is_changed_when_it_is_won_is_announced_twice() {
@@ -98,8 +98,12 @@ fn an_address_that_is_changed_when_it_is_won_is_announced_twice() {
     let changed = Address { cidr, ..address.expect("it is there") };
     bench.stack.add_address(PORT, changed).expect("room");
     let sent = run(&mut bench, after(20_000));
-    assert_eq!(sent.iter().filter(|(_, h)| h.sender_ip == NEW).count(), 1, "the second");
-    // A stack that is asked to check an address again begins from the start.
+    assert_eq!(
+        sent.iter().filter(|(_, h)| h.sender_ip == NEW).count(),
+        1,
+        "the second announcement is missing"
+    );
+    // A stack that is to check an address again begins at the first probe.
     bench.stack.add_address(PORT, tentative(NEW, Origin::Dhcp)).expect("room");
     assert_eq!(run(&mut bench, after(40_000)).len(), 5);
 }
@@ -127,7 +131,7 @@ fn who_has_or_wants_a_tentative_address_gets_it() {
         (arp(Operation::Reply, 9, NEW, unspecified), true),
         (arp(Operation::Request, 9, NEW, other), true),
         (arp(Operation::Request, 9, NEW, NEW), true),
-        // A probe of another host for the same address; one of ours that came back.
+        // A probe of another host for the same address, and one of ours that was looped back.
         (arp(Operation::Request, 9, unspecified, NEW), true),
         (arp(Operation::Request, 1, unspecified, NEW), false),
         (arp(Operation::Request, 9, unspecified, other), false),
@@ -162,14 +166,14 @@ fn an_address_that_is_removed_or_set_preferred_is_probed_no_more() {
     let sure = Address { state: AddressState::Preferred, ..tentative(NEW, Origin::Static) };
     bench.stack.add_address(PORT, sure).expect("changed");
     assert!(run(&mut bench, after(20_000)).is_empty());
-    assert_eq!(bench.stack.next_event(), None, "the user knows");
+    assert_eq!(bench.stack.next_event(), None, "an event reports a change that the user has made");
     bench.stack.remove_port(PORT);
     let mut bench = claiming(Origin::Static);
     bench.stack.remove_port(PORT);
     assert_eq!(bench.stack.next_deadline(), Instant::NEVER);
 }
 
-/// A link without ARP has nobody who could object.
+/// On a link without ARP nobody can object.
 #[test]
 fn without_arp_an_address_is_ours_at_once() {
     let mut config = PairConfig::new([8, 9]);
@@ -182,8 +186,8 @@ fn without_arp_an_address_is_ours_at_once() {
     assert_eq!(stack.next_event(), Some(Event::Address(id)));
 }
 
-/// RFC 5227 2.4-a, 2.4-b, 2.4-c: the user's address is kept, and defended every ten seconds at
-/// most; another is given up after a second conflict.
+/// RFC 5227 2.4-a, 2.4-b, 2.4-c: an address that the user has set is kept, and defended every ten
+/// seconds at most; any other address is given up after a second conflict.
 #[test]
 fn an_address_in_use_is_defended_or_given_up() {
     for origin in [Origin::Static, Origin::Dhcp] {
@@ -206,7 +210,7 @@ fn an_address_in_use_is_defended_or_given_up() {
         };
         assert_eq!(defences(&mut bench, after(0)), 1);
         assert_eq!(bench.stack.drops().of(DropReason::NeighbourConflict), 1);
-        // Ten seconds later a conflict counts as the first again.
+        // Ten seconds later, a conflict counts as the first one again.
         assert_eq!(defences(&mut bench, after(10_000)), 1);
         assert_eq!(state(&bench.stack, NEW), Some(AddressState::Preferred));
         for n in 0..100 {
@@ -247,13 +251,13 @@ fn a_link_local_address_is_found_and_used_on_the_link() {
     let peer = Ipv4Addr::new(169, 254, 9, 9);
     let to = SocketAddr::new(peer.into(), 7);
     assert_eq!(bench.stack.source_for(to), Some(ip.into()));
-    // Its replies are broadcast, so that conflicts are noticed.
+    // Replies from a link-local address are broadcast, so that conflicts are noticed.
     let replies = bench.exchange(&arp(Operation::Request, 9, peer, ip), after(10_000));
     assert_eq!(replies[0][..6], MacAddr::BROADCAST.0);
     bench.stack.remove_link_local_v4(PORT);
     assert_eq!(link_local(&bench.stack), None);
     assert_eq!(bench.stack.next_deadline(), Instant::NEVER);
-    // Another host finds another address.
+    // Another host chooses another address.
     let mut config = PairConfig::new([8, 10]);
     config.version = IpVersion::V4;
     let mut other = Bench::new(&config);
@@ -279,16 +283,20 @@ fn conflicts_move_the_search_on_and_slow_it_down() {
         }
         assert!(bench.stack.addresses(PORT).len() <= 3);
     }
-    assert!((18..=22).contains(&tried.len()), "{} candidates in ten minutes", tried.len());
-    assert!(tried[9].0 < after(15_000), "the first ten are quick");
+    assert!(
+        (18..=22).contains(&tried.len()),
+        "{} candidates were probed in ten minutes",
+        tried.len()
+    );
+    assert!(tried[9].0 < after(15_000), "the first ten candidates were probed slowly");
     let mut different: Vec<_> = tried.iter().map(|t| t.1).collect();
     different.sort();
     different.dedup();
     assert_eq!(different.len(), tried.len());
-    // That host stops: the next candidate is ours.
+    // When that host stops answering, the next candidate is ours.
     run(&mut bench, now + Duration::from_secs(100));
     assert!(link_local(&bench.stack).is_some_and(|(_, state)| state == AddressState::Preferred));
-    // A host that claims the address later gets it, and we find another one.
+    // If a host claims the address later, it gets the address, and we find another one.
     let (ip, _) = link_local(&bench.stack).expect("there");
     let later = now + Duration::from_secs(200);
     for ms in [0, 5] {

@@ -45,13 +45,21 @@ fn an_address_added_is_answered_and_one_removed_is_not() {
         let sum = if is_v4 { wire::checksum::Ladder::Word64.sum(&echo) } else { sum };
         echo[2..4].copy_from_slice(&sum.field());
         let frame = frame_between(bench.theirs, new.addr, protocol, &echo);
-        assert_eq!(bench.exchange(&frame, NOW).len(), 0, "not ours yet");
+        assert_eq!(
+            bench.exchange(&frame, NOW).len(),
+            0,
+            "an address that is not ours yet is answered"
+        );
         bench.stack.add_address(PORT, Address::fixed(new)).expect("added");
         let answers = bench.exchange(&frame, NOW);
         assert_eq!(answers.iter().map(|f| source_of(f)).collect::<Vec<_>>(), [new.addr]);
         assert!(bench.stack.remove_address(PORT, new.addr));
         assert!(!bench.stack.remove_address(PORT, new.addr), "twice");
-        assert_eq!(bench.exchange(&frame, NOW).len(), 0, "ours no more");
+        assert_eq!(
+            bench.exchange(&frame, NOW).len(),
+            0,
+            "an address that is no longer ours is answered"
+        );
     }
 }
 
@@ -87,7 +95,7 @@ fn lifetimes_end() {
     let state =
         |stack: &Stack| stack.addresses(PORT).iter().find(|a| a.cidr == old).map(|a| a.state);
     assert_eq!(state(&bench.stack), Some(AddressState::Deprecated));
-    assert!(bench.stack.has_address(old.addr), "deprecated is ours still");
+    assert!(bench.stack.has_address(old.addr), "a deprecated address is no longer ours");
     let routes = connected_routes(&bench.stack);
     bench.poll(NOW + Duration::from_secs(20));
     assert_eq!(state(&bench.stack), None);
@@ -145,9 +153,13 @@ fn a_port_with_an_ipv6_address_has_a_link_local_one_too() {
     stack.follow_link_local(PORT).expect("it is there");
     let [own] = made(stack)[..] else { panic!("{:?}", made(stack)) };
     let neighbour = SocketAddr::new(ip("fe80::1"), 7);
-    assert_eq!(stack.source_for(neighbour), Some(own), "a neighbour is asked from it");
+    assert_eq!(
+        stack.source_for(neighbour),
+        Some(own),
+        "the link-local address is not the source for a neighbour"
+    );
     assert_eq!(stack.source_for(SocketAddr::new(bench.theirs, 7)), Some(bench.ours));
-    // A link-local address of the user's replaces it; without an address of the user's there is
+    // A link-local address that the user sets replaces it. If the user has set no address, there is
     // none.
     stack.add_address(PORT, Address::fixed(cidr("fe80::9/64"))).expect("added");
     stack.follow_link_local(PORT).expect("it goes");
@@ -170,8 +182,16 @@ fn a_scope_identifier_chooses_the_port() {
     let remote =
         |scope| SocketAddr::V6(SocketAddrV6::new("fe80::9".parse().expect("v6"), 7, 0, scope));
     assert_eq!(stack.source_for(remote(PORT.scope_id())), Some(ip("fe80::1")));
-    assert_eq!(stack.source_for(remote(PortId(1).scope_id())), None, "there is no such port");
-    assert_eq!(stack.source_for(remote(0)), Some(ip("fe80::1")), "the only one");
+    assert_eq!(
+        stack.source_for(remote(PortId(1).scope_id())),
+        None,
+        "a source was found for a port that does not exist"
+    );
+    assert_eq!(
+        stack.source_for(remote(0)),
+        Some(ip("fe80::1")),
+        "the only link-local address is not the source"
+    );
     assert_eq!(PortId::of_scope(0), None);
     assert_eq!(PortId::of_scope(PORT.scope_id()), Some(PORT));
     assert_eq!(PortId::of_scope(70_000), None);
@@ -183,7 +203,10 @@ fn routes_expire_and_connections_find_the_next() {
     let far = SocketAddr::new(ip("198.51.100.1"), 9);
     let socket =
         bench.stack.udp_bind(SocketAddr::new(bench.ours, 9), Owner::program()).expect("free");
-    assert!(bench.stack.udp_send(socket, far, b"x", NOW).is_err(), "no route");
+    assert!(
+        bench.stack.udp_send(socket, far, b"x", NOW).is_err(),
+        "a datagram was sent without a route"
+    );
     let via = Route::new(cidr("198.51.100.9/24"), Some(bench.theirs), 0);
     let until = NOW + Duration::from_secs(5);
     bench.stack.add_route(Route { expires: until, ..via });

@@ -1,4 +1,4 @@
-//! Broadcasts of a port without an address. RFC 2131 section 4.1.
+//! Broadcasts to and from a port without an address. RFC 2131 section 4.1.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -33,8 +33,8 @@ fn a_port_without_an_address_broadcasts_and_hears_broadcasts() {
 }
 
 /// RFC 2131 section 4.1: servers answer to the address that they offer, with our link address or
-/// the broadcast one, whether the port forwards or not. While the port has no address, only the
-/// client's socket takes such answers, and only from a host.
+/// the broadcast one. While the port has no address, the client's socket gets such answers, only
+/// from an address that a host can have, and whether the stack forwards or not.
 #[test]
 fn a_port_without_an_address_takes_what_its_dhcp_client_waits_for() {
     let offered: IpAddr = [192, 0, 2, 50].into();
@@ -58,12 +58,20 @@ fn a_port_without_an_address_takes_what_its_dhcp_client_waits_for() {
             Some(())
         };
         for to_all in [false, true] {
-            assert_eq!(heard(&mut bench, theirs, to_all), None, "nobody waits");
+            assert_eq!(
+                heard(&mut bench, theirs, to_all),
+                None,
+                "an answer was delivered although no socket waits for it"
+            );
         }
         bench.stack.udp_take_offers(socket, PORT, true);
         for to_all in [false, true] {
             assert_eq!(heard(&mut bench, theirs, to_all), Some(()), "{to_all} {forwards}");
-            assert_eq!(heard(&mut bench, [127, 0, 0, 1].into(), to_all), None, "a martian");
+            assert_eq!(
+                heard(&mut bench, [127, 0, 0, 1].into(), to_all),
+                None,
+                "an answer from a martian source was delivered"
+            );
         }
         bench.stack.udp_take_offers(socket, PORT, false);
         assert_eq!(heard(&mut bench, theirs, false), None);

@@ -7,7 +7,7 @@ use base::{Counter, Duration, Instant, Owner, Switch};
 use crate::pair::{End, PairConfig, pair};
 use crate::{Event, ListenConfig, TcpHandle};
 
-/// Two full segments and a little: an ACK is due at once.
+/// Bytes of a request: two full segments and a little more, so that an ACK is due at once.
 const REQUEST: usize = 3_000;
 
 struct World {
@@ -34,7 +34,7 @@ impl World {
         World { client, server, ends: (opened.expect("routed"), accepted), now }
     }
 
-    /// The client sends a request; it is on the wire.
+    /// The client sends a request, which then is on the wire.
     fn request(&mut self) {
         let written = self.client.stack.tcp_write(self.ends.0, &[7; REQUEST]);
         assert_eq!(written, Ok(REQUEST));
@@ -46,13 +46,14 @@ impl World {
         assert_eq!(self.server.stack.tcp_read(self.ends.1, &mut into), Ok(REQUEST));
     }
 
-    /// The number of segments that the server has sent, and of those that are mere ACKs.
+    /// The number of segments that the server has sent, and how many of them were ACKs without
+    /// data.
     fn sent(&self) -> (u64, u64) {
         let counters = self.server.stack.counters();
         (counters.of(Counter::TcpSegmentsOut), counters.of(Counter::TcpAcksOut))
     }
 
-    /// Bytes that the client sent and that are not acknowledged.
+    /// Bytes that the client has sent and that are not acknowledged.
     fn in_flight(&mut self) -> u32 {
         self.client.stack.poll(self.now);
         self.client.stack.tcp_info(self.ends.0).expect("open").in_flight
@@ -101,7 +102,11 @@ fn who_does_not_flush_acknowledges_with_the_next_poll() {
     let (segments, acks) = world.sent();
     world.request();
     world.server.stack.poll_before_flush(world.now);
-    assert_eq!(world.server.stack.next_deadline(), world.now, "it does not sleep over it");
+    assert_eq!(
+        world.server.stack.next_deadline(),
+        world.now,
+        "the driver may sleep while an ACK is held"
+    );
     assert_eq!(world.sent(), (segments, acks));
     world.server.stack.poll_before_flush(world.now);
     assert_eq!(world.sent(), (segments + 1, acks + 1));
@@ -117,7 +122,7 @@ fn an_ack_that_is_due_at_once_is_not_held() {
     world.client.stack.tcp_shutdown_write(world.ends.0);
     world.client.stack.flush();
     world.server.stack.poll_before_flush(world.now);
-    assert_eq!(world.sent(), (segments + 1, acks + 1), "a FIN is acknowledged at once");
+    assert_eq!(world.sent(), (segments + 1, acks + 1), "a FIN is not acknowledged at once");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Ports that configure themselves, in virtual time: the test is the link, with its routers and
-//! other hosts. RFC 4862, RFC 4861 sections 6.3 and 8, RFC 7217, RFC 8981, RFC 8106.
+//! Ports that configure their own addresses, in virtual time: the test plays the link, with its
+//! routers and other hosts. RFC 4862, RFC 4861 sections 6.3 and 8, RFC 7217, RFC 8981, RFC 8106.
 
 mod dad;
 mod flood;
@@ -23,7 +23,7 @@ const NOW: Instant = Instant::from_nanos(5_000_000_000);
 const PORT: PortId = PortId(0);
 const ALL_NODES: &str = "ff02::1";
 
-/// A port without addresses, and its link.
+/// A stack with a port without addresses, and the far end of the port's link.
 struct Link {
     bench: Bench,
     now: Instant,
@@ -43,7 +43,7 @@ impl Message {
         self.bytes[0]
     }
 
-    /// The target of a solicitation or an advertisement.
+    /// The target of a neighbour solicitation or advertisement.
     fn target(&self) -> Ipv6Addr {
         Header::parse(&self.bytes).expect("well formed").target
     }
@@ -76,7 +76,7 @@ impl Link {
         Link { bench: Bench { stack, wire, pool, ours, theirs }, now: NOW }
     }
 
-    /// A port that has its link-local address and has solicited routers once.
+    /// A link whose port has its link-local address and has solicited routers once.
     fn configured(config: AutoConfig) -> Link {
         let mut link = Link::new();
         link.bench.stack.autoconfigure(PORT, config).expect("Ethernet");
@@ -89,7 +89,7 @@ impl Link {
         &mut self.bench.stack
     }
 
-    /// Let time pass, in steps to each deadline; returns what was sent.
+    /// Lets time pass, polling the stack at each deadline; returns what it sent.
     fn pass(&mut self, time: Duration) -> Vec<Message> {
         let (end, mut sent) = (self.now + time, Vec::new());
         loop {
@@ -108,7 +108,7 @@ impl Link {
         frames.iter().filter_map(|frame| message(frame, at)).collect()
     }
 
-    /// An ICMPv6 message from `src` to `dst`, with its checksum and this hop limit.
+    /// Gives the port an ICMPv6 message from `src` to `dst`, with its checksum and this hop limit.
     fn hear_from(&mut self, src: &str, dst: &str, hops: u8, bytes: &[u8]) -> Vec<Message> {
         let (src, dst) = (IpAddr::V6(v6(src)), IpAddr::V6(v6(dst)));
         let mut bytes = bytes.to_vec();
@@ -133,7 +133,7 @@ impl Link {
         self.bench.stack.addresses(PORT).to_vec()
     }
 
-    /// The addresses of an origin, in text, that are in a state.
+    /// The addresses, as text, of this origin and in this state.
     fn of(&self, origin: Origin, state: AddressState) -> Vec<Ipv6Addr> {
         let wanted = |a: &&Address| a.origin == origin && a.state == state;
         let v6 = |a: &Address| match a.ip() {
@@ -151,8 +151,8 @@ impl Link {
         self.bench.stack.drops().of(reason)
     }
 
-    /// The next hop to `dst` by what routers say: `None` if there is no such route, and the
-    /// destination itself if it is on the link.
+    /// The next hop to `dst` by routes from advertisements: `None` if there is no route, and `dst`
+    /// itself if it is on the link.
     fn next_hop(&self, dst: &str) -> Option<Ipv6Addr> {
         let dst = IpAddr::V6(v6(dst));
         let hop = self.bench.stack.routes.lookup(dst, None, inet::Sender::Program).ok()?;
@@ -187,7 +187,7 @@ fn advertisement(lifetime_s: u16, options: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// A prefix of 64 bits, on the link and for addresses.
+/// The option of a 64-bit prefix that is on the link and for addresses.
 fn prefix(text: &str, valid_s: u32, preferred_s: u32) -> Vec<u8> {
     prefix_with(0xc0, text, valid_s, preferred_s)
 }
@@ -206,14 +206,14 @@ fn link_address(last: u8) -> Vec<u8> {
     vec![1, 1, 2, 0, 0, 0, 0, last]
 }
 
-/// A solicitation for `target`; with `::` as the source it is another host's probe.
+/// A solicitation for `target`; with `::` as the source it is the probe of another host.
 fn solicitation(target: Ipv6Addr) -> Vec<u8> {
     let mut bytes = vec![135, 0, 0, 0, 0, 0, 0, 0];
     bytes.extend_from_slice(&target.octets());
     bytes
 }
 
-/// An advertisement of `target`, with the flags of RFC 4861 section 4.4.
+/// An advertisement of `target`, with these flags of RFC 4861 section 4.4.
 fn neighbour_advertisement(target: Ipv6Addr, flags: u8, last: u8) -> Vec<u8> {
     let mut bytes = vec![136, 0, 0, 0, flags, 0, 0, 0];
     bytes.extend_from_slice(&target.octets());
@@ -225,7 +225,7 @@ fn group_of(target: Ipv6Addr) -> String {
     inet::nd::solicited_node(target).to_string()
 }
 
-/// Without temporary addresses, for tests in which they would be in the way.
+/// The configuration without temporary addresses, for tests that are not about them.
 fn stable_only() -> AutoConfig {
     AutoConfig { temporary: false, ..AutoConfig::default() }
 }

@@ -1,5 +1,6 @@
-//! Broadcasts: both forms, frames to all with a packet for one, permission to send, and the
-//! neighbour that is configured otherwise. RFC 1122 sections 3.2.2 and 3.3.6.
+//! Broadcasts: both forms of the address, broadcast frames with a packet for one host, the
+//! permission to send, and the neighbour that uses the other form. RFC 1122 sections 3.2.2 and
+//! 3.3.6.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -29,7 +30,7 @@ fn addr(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A frame to all stations with a datagram to `dst`, port 520.
+/// A broadcast frame with a datagram to `dst`, port 520.
 fn to_all(src: IpAddr, dst: IpAddr) -> Vec<u8> {
     let mut datagram = vec![2, 8, 2, 8, 0, 12, 0, 0, b'r', b'i', b'p', 0];
     let sum = transport_sum(src, dst, 17, &datagram);
@@ -72,7 +73,7 @@ fn a_broadcast_of_either_form_arrives_and_a_unicast_to_all_does_not() {
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }
 
-/// A packet that was sent to all causes neither an ICMP error nor an ARP request (RFC 1122 section
+/// A packet in a broadcast frame causes neither an ICMP error nor an ARP request (RFC 1122 section
 /// 3.2.2).
 #[test]
 fn what_was_sent_to_all_draws_nothing() {
@@ -96,8 +97,8 @@ fn what_was_sent_to_all_draws_nothing() {
     }
 }
 
-/// A storm costs as little as it can: packets that nobody takes are dropped before their checksum
-/// is read.
+/// A broadcast storm costs as little as possible: packets without a receiver are dropped before
+/// their checksum is computed.
 #[test]
 fn what_nobody_takes_is_dropped_before_its_checksum_is_read() {
     let mut bench = bench();
@@ -110,7 +111,7 @@ fn what_nobody_takes_is_dropped_before_its_checksum_is_read() {
         assert_eq!(bench.exchange(&frame, NOW).len(), 0);
         assert_eq!(bench.stack.drops().of(reason), 1, "{protocol}");
     }
-    // With a socket that takes it, the checksum is read.
+    // With a socket for the datagram its checksum is computed.
     let udp = socket(&mut bench);
     let mut frame = to_all(bench.theirs, addr("192.0.2.255"));
     frame[14 + 20 + 6] ^= 1;
@@ -138,7 +139,8 @@ fn a_socket_broadcasts_only_with_permission() {
         let asked = bench.stack.ping_send(ping, to.ip(), 1, b"x", NOW);
         assert_eq!(asked, Err(UdpError::Broadcast), "{to}");
     }
-    // The old form of "all" is no destination: RFC 1122 section 3.2.1.3.
+    // The network's old broadcast address (host part 0) is not accepted as a destination: RFC 1122
+    // section 3.2.1.3.
     let any = "0.0.0.0/0".parse().expect("a network");
     bench.stack.add_route(inet::Route::new(any, None, 0));
     let to = SocketAddr::new(addr("0.0.0.0"), 7);
@@ -148,7 +150,7 @@ fn a_socket_broadcasts_only_with_permission() {
     assert_eq!(bench.stack.udp_set_broadcast(udp, true), Err(UdpError::Closed));
 }
 
-/// A gateway that is a broadcast address, and a station that claims to have one.
+/// A gateway whose address is a broadcast address, and a host that claims such an address by ARP.
 /// RFC 1122 3.3.6-c.
 #[test]
 fn nobody_is_asked_for_or_believed_to_have_a_broadcast_address() {
@@ -205,7 +207,7 @@ fn a_neighbour_of_the_other_form_is_named_once_a_minute() {
     );
     assert_eq!(row.to_string(), says);
     assert_eq!(bench.stack.counters().of(Counter::BroadcastsOtherForm), 121);
-    // Now we use the other form, so the other neighbour is the one that is reported.
+    // The port now uses the other form, so the other neighbour is reported.
     let ours = v4(bench.ours);
     assert!(bench.stack.set_broadcast(PORT, ours, v4(addr("192.0.2.0"))));
     assert_eq!(bench.stack.broadcast(PORT, ours), Some(v4(addr("192.0.2.0"))));
@@ -225,7 +227,7 @@ fn neighbours_of_other_forms_are_bounded_and_the_newest_is_kept() {
     assert_eq!(rows.len(), bench.stack.budget().of(Limit::OtherBroadcasters));
     assert!(rows.iter().any(|row| row.mac == MacAddr([2, 0, 0, 0, 1, 99])));
     assert!(bench.stack.budget().hits(Limit::OtherBroadcasters) > 80);
-    // No socket is bound to the port: datagrams are dropped before their checksum is read.
+    // No socket is bound to the port: datagrams are dropped before their checksum is computed.
     assert!(bench.stack.drops().of(DropReason::UdpNoSocket) > 90);
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }

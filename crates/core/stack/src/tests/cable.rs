@@ -1,4 +1,5 @@
-//! A device of tests: its link can be cut, and its peer can go away while the driver arms it.
+//! A device for tests: its link can be cut, and its peer can go away while the driver thread arms
+//! it.
 
 use core::any::Any;
 use core::error::Error;
@@ -14,7 +15,7 @@ use mbuf::Pool;
 pub(super) struct Cable {
     device: Box<dyn Device>,
     end: End,
-    /// The peer, which goes away between the last check and the sleep.
+    /// The peer, dropped between the driver thread's last check and its sleep.
     leaving: Option<Box<dyn Any + Send>>,
 }
 
@@ -30,7 +31,7 @@ impl End {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
 
-    /// How often the state of the link was asked for.
+    /// How many times the state of the link was read.
     pub(super) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
@@ -46,7 +47,7 @@ impl Cable {
         (Cable { device: Box::new(device), end: end.clone(), leaving: None }, end)
     }
 
-    /// A device whose peer goes away between the last check and the sleep.
+    /// A device whose peer goes away between the driver thread's last check and its sleep.
     pub(super) fn leaving(device: impl Device + 'static, peer: impl Any + Send + 'static) -> Cable {
         Cable { leaving: Some(Box::new(peer)), ..Cable::new(device).0 }
     }

@@ -1,4 +1,4 @@
-//! The checksum implementation that a stack takes: the best one or the configured one, and how
+//! The checksum implementation that a stack uses: the best one or the configured one, and how
 //! switches change it.
 
 use base::{Switch, Switches};
@@ -35,7 +35,7 @@ fn a_stack_says_which_rung_it_has_and_why() {
     };
     assert_eq!(stack(None, &[]), Ladder::choice().to_string());
     assert_eq!(stack(Some(Ladder::Byte), &[]), "byte (as configured)");
-    // Where the machine has nothing better, the switch changes nothing.
+    // On a machine without a better implementation the switch changes nothing.
     if Ladder::best() != Ladder::Word64 {
         assert_eq!(stack(None, &[Switch::SimdSum]), "word64 (switch simd-sum is off)");
         let both = [Switch::SimdSum, Switch::WideSum];

@@ -13,7 +13,7 @@ use wire::tcp::{Flags, Header};
 use crate::Stack;
 use crate::pair::{self, PairConfig};
 
-/// Splitmix64: the same seed, the same traffic.
+/// The random number generator splitmix64: the same seed gives the same traffic.
 pub(super) struct Rng(pub(super) u64);
 
 impl Rng {
@@ -25,7 +25,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// From 0 to `n`, `n` excluded.
+    /// A number from 0 to `n - 1`.
     pub(super) fn below(&mut self, n: u32) -> u32 {
         (self.next() >> 32) as u32 % n.max(1)
     }
@@ -48,13 +48,13 @@ pub(super) struct Tcp {
     pub(super) flags: Flags,
     pub(super) window: u16,
     pub(super) urgent: u16,
-    /// A multiple of four bytes.
+    /// The length must be a multiple of four bytes.
     pub(super) options: Vec<u8>,
     pub(super) payload: Vec<u8>,
 }
 
 impl Tcp {
-    /// The segment's bytes, with the checksum for these addresses.
+    /// The segment as bytes, with the checksum for these addresses.
     pub(super) fn bytes(&self, src: IpAddr, dst: IpAddr) -> Vec<u8> {
         let header_len = 20 + self.options.len();
         let mut out = vec![0; header_len];
@@ -83,7 +83,7 @@ pub(super) fn transport_sum(src: IpAddr, dst: IpAddr, protocol: u8, bytes: &[u8]
         .plus(Ladder::Word64.sum(bytes))
 }
 
-/// The timestamps option with the usual padding.
+/// The timestamps option with two no-operation options before it.
 pub(super) fn timestamps_option(value: u32, echo: u32) -> Vec<u8> {
     let mut out = vec![1, 1, 8, 10];
     out.extend_from_slice(&value.to_be_bytes());
@@ -109,7 +109,7 @@ impl Bench {
         Bench { stack: end.stack, wire, pool, ours: end.addr, theirs }
     }
 
-    /// The same, without configured neighbours.
+    /// As [`Bench::new`], but no end has the other's link address configured.
     pub(super) fn among_strangers(config: &PairConfig) -> Bench {
         let (left, wire) = mem::pair(&config.wire);
         let mut stack = Stack::new(config.stack.clone());
@@ -120,7 +120,7 @@ impl Bench {
         Bench { stack, wire, pool: Pool::new(256 << 20), ours, theirs }
     }
 
-    /// Poll, and return the frames that were sent.
+    /// Polls the stack; returns the frames that it sent.
     pub(super) fn poll(&mut self, now: Instant) -> Vec<Vec<u8>> {
         self.stack.poll(now);
         self.sent()
@@ -139,7 +139,7 @@ impl Bench {
         self.frame(wire::protocol::TCP, &segment.bytes(self.theirs, self.ours))
     }
 
-    /// Put a frame on the wire; `false` if it had no room.
+    /// Puts a frame on the wire; returns `false` if the wire had no room.
     pub(super) fn inject(&mut self, frame: &[u8]) -> bool {
         let mut burst = Burst::new();
         burst.push(self.pool.copy_of(frame).expect("the peer's pool is large"));
@@ -147,7 +147,7 @@ impl Bench {
         burst.is_empty()
     }
 
-    /// Everything the stack has sent, including what waits in its burst.
+    /// Every frame that the stack has sent, including those that wait in its burst.
     pub(super) fn sent(&mut self) -> Vec<Vec<u8>> {
         self.stack.flush();
         let mut frames = Vec::new();
@@ -165,14 +165,14 @@ impl Bench {
         }
     }
 
-    /// Inject a frame, poll, and return the frames sent in answer.
+    /// Puts a frame on the wire and polls; returns the frames that the stack sent in answer.
     pub(super) fn exchange(&mut self, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
         assert!(self.inject(frame));
         self.stack.poll(now);
         self.sent()
     }
 
-    /// Buffers of the peer's pool that the stack still holds.
+    /// The number of the peer's buffers that the stack still holds.
     pub(super) fn peers_buffers_out(&mut self) -> usize {
         self.pool.outstanding()
     }
@@ -192,7 +192,7 @@ pub(super) fn frame_between(src: IpAddr, dst: IpAddr, protocol: u8, transport: &
     })
 }
 
-/// Set CE (congestion experienced), as a router on the path does (RFC 3168 section 5).
+/// Sets CE (congestion experienced) in a frame, as a router on the path does (RFC 3168 section 5).
 pub(super) fn mark(frame: &mut [u8]) {
     if frame[14] >> 4 == 6 {
         frame[15] |= 0x30;
@@ -204,7 +204,7 @@ pub(super) fn mark(frame: &mut [u8]) {
     frame[24..26].copy_from_slice(&sum.field());
 }
 
-/// Give an IPv4 packet an identification; an IPv6 packet has none.
+/// Gives an IPv4 packet an identification; an IPv6 packet stays as it is.
 pub(super) fn number(frame: &mut [u8], id: u16) {
     if frame[14] >> 4 == 6 {
         return;
@@ -216,7 +216,8 @@ pub(super) fn number(frame: &mut [u8], id: u16) {
 }
 
 thread_local! {
-    /// Frames are built here: a pool for each frame would have to zero half a megabyte.
+    /// The pool in which frames are built. A pool for each frame would have to zero half a
+    /// megabyte.
     static POOL: core::cell::RefCell<Pool> = core::cell::RefCell::new(Pool::new(1 << 20));
 }
 

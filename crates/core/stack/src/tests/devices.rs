@@ -1,5 +1,5 @@
-//! Ports over devices that cannot wake, that end, that stop transmitting, that have short queues:
-//! how their driver idles, and what is reported.
+//! Ports over devices that cannot wake their driver thread, that end, that stop transmitting, or
+//! that have short queues: how the thread idles, and what is reported.
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -33,14 +33,14 @@ fn level(n: u8) -> Mitigation {
     Mitigation::Level(Level::new(n).expect("a level"))
 }
 
-/// A device that cannot wake, like those of the kernel: its frames are datagrams.
+/// A device without a waker, like a kernel device: a UDP socket whose datagrams are its frames.
 struct Mute {
     socket: UnixDatagram,
     has_descriptor: bool,
     is_unfinished: bool,
 }
 
-/// Such a device with a descriptor, and the socket that sends to it.
+/// Such a device with a file descriptor, and the socket that sends to it.
 fn mute() -> (Mute, UnixDatagram) {
     let (socket, other) = UnixDatagram::pair().expect("a pair of sockets");
     socket.set_nonblocking(true).expect("it is open");
@@ -104,7 +104,7 @@ fn an_end_between_the_last_look_and_the_sleep_is_not_slept_through() {
         assert_eq!(stack.arm(Waker::noop()), Armed::Ready);
         stack.poll(NOW);
         assert!(stack.port_failure(id).is_some());
-        assert_eq!(stack.arm(Waker::noop()), Armed::All, "nobody spins on it");
+        assert_eq!(stack.arm(Waker::noop()), Armed::All, "the driver thread would spin");
     }
 }
 
@@ -148,7 +148,7 @@ fn a_frame_that_will_come_keeps_nobody_from_a_device_that_tells_of_none() {
     assert_eq!(stack.arm(Waker::noop()), Armed::Until(soon));
 }
 
-/// Otherwise a stopped queue would keep its driver, and its processor, busy.
+/// A stopped queue must not keep its driver thread, and so a processor, busy.
 #[test]
 fn an_unfinished_device_is_looked_at_and_not_spun_for() {
     let (device, _other) = mute();
@@ -156,11 +156,11 @@ fn an_unfinished_device_is_looked_at_and_not_spun_for() {
     add(&mut stack, Mute { is_unfinished: true, ..device });
     stack.poll(NOW);
     assert_eq!(stack.arm(Waker::noop()), Armed::NotAll);
-    assert_eq!(awaited(&stack).len(), 1, "frames wake the driver all the same");
+    assert_eq!(awaited(&stack).len(), 1, "frames do not wake the driver thread");
 }
 
-/// Otherwise a task that waits for room on one port would wait for room on the other, which may
-/// never come.
+/// A task that waits for room on one port must not wait for room on the other port, which may never
+/// come.
 #[test]
 fn a_port_that_stands_hides_no_other_ones_room() {
     let one = mem::Config { depth: 1, ..mem::Config::default() };
@@ -178,7 +178,7 @@ fn a_port_that_stands_hides_no_other_ones_room() {
     stack.arm(Waker::noop());
     assert!(stack.is_pushed_back() && !stack.is_newly_pushed_back());
     fill(&mut stack, near);
-    assert!(stack.is_newly_pushed_back(), "nobody listens for its room yet");
+    assert!(stack.is_newly_pushed_back(), "a task waits for its room already");
     stack.arm(Waker::noop());
     assert!(!stack.is_newly_pushed_back());
     stack.found_room();
@@ -188,7 +188,7 @@ fn a_port_that_stands_hides_no_other_ones_room() {
     assert_eq!(far.rx_burst(&mut pool, &mut burst), 1);
     stack.poll(NOW);
     assert!(stack.found_room() && stack.is_pushed_back());
-    assert!(!stack.found_room(), "once");
+    assert!(!stack.found_room(), "the room was reported twice");
 }
 
 fn wire(depth: usize) -> mem::Mem {
@@ -243,7 +243,7 @@ fn a_device_that_takes_nothing_for_five_seconds_is_told_of() {
     let after = |seconds| NOW + Duration::from_secs(seconds);
     end.stack.poll(after(5));
     assert_eq!((row(&end.stack).pushed_back, row(&end.stack).stalled_ms), (true, None));
-    assert_eq!(end.stack.port_trouble(end.port), None, "it may be merely full");
+    assert_eq!(end.stack.port_trouble(end.port), None, "a full queue was reported as trouble");
     end.stack.poll(after(7));
     assert_eq!(row(&end.stack).stalled_ms, Some(7_000));
     let why = end.stack.port_trouble(end.port).expect("a reason");

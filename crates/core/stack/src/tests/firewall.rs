@@ -35,7 +35,7 @@ fn router(rules: &str, nat: &str) -> Router {
     router
 }
 
-/// Ends of a flow: the host on the LAN and the one behind the WAN.
+/// The two ends of a flow: a host on the LAN, and a host beyond the WAN port.
 const HERE: (&str, u16) = (A, 40_000);
 const THERE: (&str, u16) = (B, 443);
 
@@ -47,7 +47,7 @@ fn tcp(from: (&str, u16), to: (&str, u16), seq: u32, ack: u32, flags: Flags) -> 
     packets::tcp(from, to, seq, ack, flags)
 }
 
-/// Send an IP packet into a port; returns the packets that leave by each.
+/// Gives a port an IP packet; returns the packets that leave by each port.
 fn cross(router: &mut Router, port: usize, packet: &[u8]) -> [Vec<Vec<u8>>; 2] {
     let ethertype: [u8; 2] = if packet[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] };
     let frame = [&MACS[port].0[..], &HOSTS[port].0, &ethertype, packet].concat();
@@ -56,7 +56,7 @@ fn cross(router: &mut Router, port: usize, packet: &[u8]) -> [Vec<Vec<u8>>; 2] {
         .map(|frames| frames.into_iter().map(|frame| frame[14..].to_vec()).collect())
 }
 
-/// The packet that leaves by `port`, alone.
+/// The only packet that left, which must have left by `port`.
 fn one(sent: [Vec<Vec<u8>>; 2], port: usize) -> Vec<u8> {
     assert_eq!(sent[1 - port], Vec::<Vec<u8>>::new());
     assert_eq!(sent[port].len(), 1, "{sent:?}");
@@ -64,7 +64,7 @@ fn one(sent: [Vec<Vec<u8>>; 2], port: usize) -> Vec<u8> {
     sent[port][0].clone()
 }
 
-/// Source and destination of an IPv4 packet of UDP or TCP.
+/// Source and destination (address and port) of an IPv4 packet with UDP or TCP.
 fn ends(packet: &[u8]) -> [(String, u16); 2] {
     let addr = |at: usize| {
         let [a, b, c, d] = [packet[at], packet[at + 1], packet[at + 2], packet[at + 3]];
@@ -87,7 +87,7 @@ fn answers_pass_by_the_state_and_strangers_by_no_rule() {
     let firewall = router.stack.filter().expect("rules are set");
     assert_eq!(firewall.states().len(), 1);
     assert_eq!((firewall.counts()[0].packets, firewall.counts()[0].flows), (2, 1));
-    assert_eq!(firewall.counts()[1].packets, 2, "the default");
+    assert_eq!(firewall.counts()[1].packets, 2, "the default rule did not count two packets");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_rule_rejects_with_a_reset_or_an_error() {
     assert_eq!(ends(&back), [(B.to_owned(), 443), (A.to_owned(), 40_000)]);
     assert_eq!(back[33], (Flags::RST | Flags::ACK).0);
     let back = one(cross(&mut router, 0, &udp(HERE, THERE)), 0);
-    assert_eq!((back[9], back[20], back[21]), (1, 3, 13), "administratively prohibited");
+    assert_eq!((back[9], back[20], back[21]), (1, 3, 13), "the error is not \"prohibited\"");
     assert_eq!(router.drops(DropReason::FilterRule), 2);
 }
 
@@ -121,7 +121,7 @@ fn the_router_itself_is_behind_the_filter_and_its_neighbours_are_not() {
     for (port, passes) in [(53, true), (54, false)] {
         let before = router.drops(DropReason::FilterRule);
         let sent = cross(&mut router, 0, &udp(HERE, (LAN, port)));
-        // Nobody listens: an ICMP error says so if the filter has passed the datagram.
+        // No socket is bound to the port: if the filter passes the datagram, an ICMP error is sent.
         assert_eq!(sent[0].len(), usize::from(passes), "{port}");
         assert_eq!(router.drops(DropReason::FilterRule) - before, u64::from(!passes));
     }
@@ -131,10 +131,14 @@ fn the_router_itself_is_behind_the_filter_and_its_neighbours_are_not() {
 fn masquerade_translates_both_ways() {
     let mut router = router("pass in lan out wan", "source out wan from 192.0.2.0/24 to port");
     let out = one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
-    assert_eq!(ends(&out), [(WAN.to_owned(), 40_000), (B.to_owned(), 443)], "the port is kept");
+    assert_eq!(
+        ends(&out),
+        [(WAN.to_owned(), 40_000), (B.to_owned(), 443)],
+        "the source port was changed"
+    );
     let back = one(cross(&mut router, 1, &udp(THERE, (WAN, 40_000))), 0);
     assert_eq!(ends(&back), [(B.to_owned(), 443), (A.to_owned(), 40_000)]);
-    // Another host with the same port gets another one.
+    // Another host with the same source port gets another port.
     let out = one(cross(&mut router, 0, &udp(("192.0.2.10", 40_000), THERE)), 1);
     assert_ne!(ends(&out)[0].1, 40_000);
     assert_eq!(ends(&out)[0].0, WAN);
@@ -152,16 +156,20 @@ fn a_port_leads_to_a_host_inside() {
     assert_eq!(ends(&back), [(WAN.to_owned(), 8_443), (B.to_owned(), 5_000)]);
 }
 
-/// The second half: RFC 5508 REQ-4.
+/// The error's quote is translated back, too: RFC 5508 REQ-4.
 #[test]
 fn errors_about_translated_packets_come_back_translated() {
     let mut router = router("pass in lan out wan", "source out wan from 192.0.2.0/24 to port");
     let out = one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
     let error = packets::unreachable(B, WAN, &out);
     let back = one(cross(&mut router, 1, &error), 0);
-    assert_eq!(ends(&back[28..]), [(A.to_owned(), 40_000), (B.to_owned(), 443)], "the quote");
+    assert_eq!(
+        ends(&back[28..]),
+        [(A.to_owned(), 40_000), (B.to_owned(), 443)],
+        "the quoted packet was not translated back"
+    );
     assert_eq!(&back[16..20], &[192, 0, 2, 9]);
-    // An error about a flow that is not there.
+    // An error about a flow that does not exist.
     let stranger = packets::unreachable(B, A, &udp((A, 1), THERE));
     assert!(cross(&mut router, 1, &stranger)[0].is_empty());
     assert_eq!(router.drops(DropReason::FilterIcmp), 1);
@@ -174,7 +182,7 @@ fn an_error_of_ours_quotes_the_packet_as_it_came() {
     spent[8] = 1;
     packets::fix(&mut spent);
     let back = one(cross(&mut router, 0, &spent), 0);
-    assert_eq!((back[20], back[21]), (11, 0), "time exceeded");
+    assert_eq!((back[20], back[21]), (11, 0), "the error is not \"time exceeded\"");
     assert_eq!(ends(&back[28..]), [(A.to_owned(), 40_000), (B.to_owned(), 443)]);
 }
 
@@ -196,7 +204,7 @@ fn fragments_share_the_fate_of_the_first_in_any_order() {
         }
         assert_eq!(out.len(), pieces.len(), "{backwards}");
         let ids: Vec<&[u8]> = out.iter().map(|piece| &piece[4..6]).collect();
-        assert!(ids.iter().all(|id| *id == ids[0]), "one identification");
+        assert!(ids.iter().all(|id| *id == ids[0]), "the fragments differ in their identification");
         assert!(out.iter().all(|piece| piece[12..16] == [198, 51, 100, 1]));
     }
 }
@@ -224,9 +232,9 @@ fn an_error_about_a_flow_goes_to_no_other_host() {
     assert_eq!(router.drops(DropReason::FilterIcmp), 1);
 }
 
-/// A FIN goes over the edge of a full window that was lost, then its first data comes again.
+/// A FIN follows a full window of data that was lost, then the window's first data is sent again.
 #[test]
-fn the_first_data_of_a_full_window_passes_again_behind_a_fin() {
+fn the_first_data_of_a_full_window_passes_again_after_a_fin() {
     let mut router = router("pass in lan out wan", "");
     let ack = Flags::ACK;
     one(cross(&mut router, 0, &tcp(HERE, THERE, 1_000, 0, Flags::SYN)), 1);
@@ -265,7 +273,7 @@ fn flows_of_an_address_that_is_gone_begin_again_from_the_new_one() {
     assert_eq!(router.stack.filter().expect("rules").states().len(), 1);
 }
 
-/// RFC 6056 section 3.2, RFC 4787 REQ-3: a port that NAT may use is none of the router's own.
+/// RFC 6056 section 3.2, RFC 4787 REQ-3: the router's sockets get no port that NAT may use.
 #[test]
 fn sockets_of_the_router_have_ports_that_nat_does_not_use() {
     let mut router = router("pass in lan out wan", "");

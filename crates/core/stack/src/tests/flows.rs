@@ -1,4 +1,5 @@
-//! Links between the frames of a burst, compared with a search frame by frame.
+//! The links between the frames of a burst that belong to one flow, compared with a search through
+//! the burst frame by frame.
 
 use base::IpVersion;
 use device::Burst;
@@ -9,7 +10,7 @@ use super::craft::{Rng, Tcp, frame_between};
 use crate::flows::{Flows, ports};
 use crate::pair::addresses;
 
-/// A frame of a flow, or one that ends the links of every flow.
+/// A frame of one of some flows, or a UDP frame, which ends the links of every flow.
 fn frame(pool: &mut Pool, rng: &mut Rng, version: IpVersion) -> Mbuf {
     let [src, dst] = [2, 1].map(|end| addresses(end)[usize::from(version == IpVersion::V6)].addr);
     let segment = Tcp {
@@ -62,8 +63,8 @@ fn a_look_in_vain_is_repeated_ever_less_often() {
             flows.found(0);
         }
     }
-    assert!((15..25).contains(&looks), "{looks} looks in 1,000 bursts");
+    assert!((15..25).contains(&looks), "links were searched for in {looks} of 1,000 bursts");
     while !flows.are_worth_it() {}
     flows.found(3);
-    assert!(flows.are_worth_it(), "what was found lately is looked for again");
+    assert!(flows.are_worth_it(), "the search did not resume after a success");
 }

@@ -1,5 +1,5 @@
-//! Which segments follow a leader: peers that number their packets, set PSH anywhere, and
-//! alternate.
+//! Which segments follow a leader (are processed with the checks of the segment before them): from
+//! peers that number their packets, that set PSH anywhere, and whose segments alternate.
 
 use base::{Counter, DropReason, Instant, IpVersion, SeqNumber};
 use wire::tcp::Flags;
@@ -89,10 +89,11 @@ fn numbered_packets_follow_whatever_their_numbers() {
     for id in [0, 0, 0] {
         test.send(0, |frame| number(frame, id));
     }
-    assert_eq!(test.followed(), 2, "those that have no number follow as before");
+    assert_eq!(test.followed(), 2, "packets without a number did not follow");
 }
 
-/// 65,536 identifications, including both one's-complement zeros: each header verifies.
+/// All 65,536 identifications are tried, including both one's-complement zeros: each header's
+/// checksum is right.
 #[test]
 fn no_number_of_a_sound_header_is_dropped() {
     let mut test = Test::new(IpVersion::V4, 1);
@@ -108,7 +109,8 @@ fn no_number_of_a_sound_header_is_dropped() {
     assert_eq!(test.bench.stack.drops().total(), 0);
 }
 
-/// Either field is changed alone, and both so that their sum differs.
+/// One bit of the identification or of the header checksum is wrong, in a burst or in a frame
+/// alone.
 #[test]
 fn a_number_that_does_not_add_up_is_dropped_by_name_as_alone() {
     for (burst, at) in [(true, 18), (true, 19), (true, 24), (true, 25), (false, 18), (false, 25)] {
@@ -139,11 +141,11 @@ fn a_push_follows_and_a_mark_ends_the_run() {
         test.send(0, |frame| mark(frame));
         test.send(0, |_| {});
         test.send(0, |_| {});
-        assert_eq!(test.followed(), 1, "{version:?}: behind the mark is a new leader");
+        assert_eq!(test.followed(), 1, "{version:?}: the mark did not end the run");
     }
 }
 
-/// The frame that ends a run is the next leader.
+/// The frame that ends a run is the leader of the next run.
 #[test]
 fn a_timestamp_that_ticks_costs_one_leader() {
     let mut test = Test::new(IpVersion::V4, 1);
@@ -164,7 +166,7 @@ fn flows_that_alternate_find_their_leaders() {
             test.send(n % 8, |frame| number(frame, 100 + n as u16));
         }
         assert_eq!(test.followed(), 32, "{version:?}");
-        // A damaged segment is dropped, and those behind it in its flow wait for it.
+        // A damaged segment is dropped, and the later segments of its flow are queued out of order.
         for n in 0..12 {
             test.send(n % 2, |frame| {
                 if n == 4 {
@@ -172,7 +174,7 @@ fn flows_that_alternate_find_their_leaders() {
                 }
             });
         }
-        assert_eq!(test.followed(), 6, "{version:?}: five of one flow, one of the other");
+        assert_eq!(test.followed(), 6, "{version:?}: not five of one flow and one of the other");
         assert_eq!(test.dropped(DropReason::TcpChecksum), 1);
     }
 }

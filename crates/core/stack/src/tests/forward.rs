@@ -45,7 +45,7 @@ impl Router {
         Router::between(mtu, [Offloads::default(); 2])
     }
 
-    /// A router whose devices have these offloads.
+    /// A router whose two devices have these offloads.
     fn between(mtu: usize, offloads: [Offloads; 2]) -> Router {
         let config = StackConfig::new([5, 6]);
         let mut stack = Stack::new(StackConfig { solicited_node_reports: false, ..config });
@@ -76,14 +76,15 @@ impl Router {
         self.sent(NOW)
     }
 
-    /// The same, by the wire of another port.
+    /// Put a frame on the wire of `port`; returns the frames that left by each port.
     pub(super) fn exchange_at(&mut self, port: usize, frame: &[u8]) -> [Vec<Vec<u8>>; 2] {
         let m = self.pool.copy_of(frame).expect("room");
         self.offer_at(port, m);
         self.sent(NOW)
     }
 
-    /// The same with several frames, which arrive in one burst.
+    /// Put frames on the wire of `port` in one burst, and poll at `now`; returns the frames that
+    /// left by each port.
     pub(super) fn exchange_burst(
         &mut self,
         port: usize,
@@ -148,7 +149,8 @@ fn link(frame: &[u8]) -> (MacAddr, MacAddr) {
     (header.src, header.dst)
 }
 
-/// The error in a frame that the router sent to the host at port 0.
+/// The kind of the ICMP error in a frame that the router sent to the host at port 0. The error must
+/// be from `from`, and to `to`.
 pub(super) fn error(frame: &[u8], from: &str, to: &str) -> ErrorKind {
     assert_eq!(link(frame), (MACS[0], HOSTS[0]));
     let packet = &frame[14..];
@@ -173,7 +175,7 @@ fn a_packet_crosses_with_one_hop_less() {
     for (src, dst) in [(A, B), (A6, B6)] {
         let mut router = Router::new(1_500);
         let mut sent_frame = frame(src, dst, 9, b"hello");
-        // Padding of the link stays on its link.
+        // Link padding must not be forwarded.
         sent_frame.extend([0; 20]);
         let [back, out] = router.exchange(&sent_frame);
         assert!(back.is_empty() && out.len() == 1, "{dst}");
@@ -185,16 +187,16 @@ fn a_packet_crosses_with_one_hop_less() {
         assert_eq!(ttl, 8);
         assert_eq!(router.stack.counters().of(Counter::Forwarded), 1);
         assert_eq!(router.stack.drops().total(), 0);
-        // With forwarding off, as at first, a stack is a host.
+        // With forwarding off (the default), a stack is a host.
         router.stack.set_forwarding(false);
         let sent = router.exchange(&sent_frame);
         assert!(sent.iter().all(Vec::is_empty) && router.drops(DropReason::IpNotForUs) == 1);
         router.pool.flush();
-        assert_eq!(router.pool.outstanding(), 0, "its buffer came back");
+        assert_eq!(router.pool.outstanding(), 0, "a buffer was not returned");
     }
 }
 
-/// Each is dropped under its name, and nothing leaves by either port.
+/// Each packet is dropped under its reason, and nothing leaves by either port.
 /// RFC 1812 5.2.2-a, 5.3.7-a, 5.3.5.2-a, 5.3.4-a.
 #[test]
 fn what_must_not_be_forwarded_is_not() {
@@ -239,7 +241,8 @@ fn what_must_not_be_forwarded_is_not() {
         assert_eq!((router.drops(why), router.stack.drops().total()), (1, 1), "{why:?}");
         assert_eq!(router.stack.counters().of(Counter::Forwarded), 0);
     }
-    // The limited broadcast and multicast are for hosts of that link, by any link address.
+    // The limited broadcast address, the directed one and multicast groups are not forwarded,
+    // whatever the frame's destination MAC address.
     for dst in ["255.255.255.255", "192.0.2.255", "224.0.0.9"] {
         let mut router = Router::new(1_500);
         assert!(router.exchange(&frame(A, dst, 9, b"x")).iter().all(Vec::is_empty), "{dst}");
@@ -247,7 +250,7 @@ fn what_must_not_be_forwarded_is_not() {
     }
 }
 
-/// RFC 2644 asks for this switch, and for its being off.
+/// RFC 2644 demands this switch, and that it is off by default.
 #[test]
 fn a_directed_broadcast_passes_if_it_is_switched_on() {
     for form in ["198.51.100.255", "198.51.100.0"] {
@@ -293,7 +296,8 @@ fn the_source_is_told_what_became_of_its_packet() {
     }
 }
 
-/// A flood of packets without hops causes as many errors as the limit for one destination admits.
+/// A flood of packets whose hops are used up causes as many errors as the limit for one destination
+/// admits.
 /// RFC 1812 4.3.2.8-a, RFC 5508 REQ-10f.
 #[test]
 fn errors_are_rate_limited() {
@@ -335,14 +339,17 @@ fn what_is_too_large_is_cut_or_its_source_is_told_the_mtu() {
     }
 }
 
-/// A next hop that has to be resolved: the packet waits for the answer, or its source gets an
-/// error.
+/// The next hop's link address is not known yet: the packet waits for it, and if no answer comes,
+/// its source gets an error.
 #[test]
 fn a_packet_waits_for_its_next_hop() {
     for answers in [false, true] {
         let mut router = Router::new(1_500);
         let [back, out] = router.exchange(&frame(A, "198.51.100.77", 9, b"x"));
-        assert!(back.is_empty() && out.len() == 1 && out[0][..6] == [0xff; 6], "a request");
+        assert!(
+            back.is_empty() && out.len() == 1 && out[0][..6] == [0xff; 6],
+            "no ARP request left"
+        );
         if !answers {
             let mut told = Vec::new();
             for ms in (0..4_000).step_by(100) {

@@ -1,6 +1,6 @@
-//! Forwarding in bursts and packet by packet are equal: two copies of one router, the same frames
-//! and the same changes of its tables. Compared are the frames that leave, their order, and the
-//! counters.
+//! Forwarding in bursts and packet by packet give equal results: two copies of one router get the
+//! same frames and the same table changes. The frames that leave, their order, and the counters are
+//! compared.
 
 mod frames;
 mod traffic;
@@ -15,7 +15,8 @@ const STEPS: usize = 160;
 
 #[test]
 fn forwarding_in_bursts_equals_forwarding_one_by_one() {
-    // A run under a sanitizer, ten times slower, asks for fewer; the totals below need them all.
+    // A run under a sanitizer is ten times slower and may ask for fewer rounds; the totals below
+    // are asserted only in a full run.
     let fewer = std::env::var("WIRESPEED_TRAFFICS").ok().and_then(|n| n.parse().ok());
     let of = |router: &twins::Router, counter| router.stack.counters().of(counter);
     let (mut forwarded, mut in_bursts, mut whole, mut cut) = (0, 0, 0, 0);

@@ -167,8 +167,8 @@ fn a_host_asks_no_device() {
     assert!(world.stack.source_for("198.51.100.9:7".parse().expect("an address")).is_some());
 }
 
-/// A program that is notified of link changes has the ports checked at each change; otherwise the
-/// stack checks them soon.
+/// With a program that is notified of link changes, ports are checked at each notification; without
+/// one, the stack checks them soon by itself.
 #[test]
 fn a_link_is_looked_at_when_there_is_news_of_it() {
     for in_bursts in [false, true] {
@@ -179,10 +179,10 @@ fn a_link_is_looked_at_when_there_is_news_of_it() {
         world.stack.set_link_news(true);
         let asked = world.ends[1].asked();
         world.pass();
-        assert_eq!(world.ends[1].asked(), asked, "there is no news");
+        assert_eq!(world.ends[1].asked(), asked, "a port was asked without a notification");
         world.ends[1].set(false);
         world.stack.look_at_links();
-        assert_eq!(world.counts(), [0, 0, 64], "at once");
+        assert_eq!(world.counts(), [0, 0, 64], "the change did not count at once");
         // A change that was not reported.
         world.ends[1].set(true);
         world.now += LOOK_WITH_NEWS;

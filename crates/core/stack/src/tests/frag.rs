@@ -1,4 +1,4 @@
-//! Datagrams larger than a packet: two of our stacks exchange them, and the frames on the wire are
+//! Datagrams larger than a packet: two stacks exchange them, and the frames on the wire are
 //! checked. RFC 791 section 3.2, RFC 8200 section 4.5, RFC 1122 section 3.3.2.
 
 mod received;
@@ -15,22 +15,22 @@ use super::icmp::{BOTH, NOW, What, bench, tell};
 use crate::pair::{self, PairConfig};
 use crate::{Event, UdpError, UdpHandle};
 
-/// Bytes of which no two parts are alike.
+/// Bytes that differ from place to place, so that a misplaced part is noticed.
 pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-/// The largest payload of a UDP datagram.
+/// The largest payload of a UDP datagram, in bytes.
 fn largest(version: IpVersion) -> usize {
     if version == IpVersion::V4 { 65_507 } else { 65_527 }
 }
 
-/// Bytes of IP header.
+/// The length of the IP header, in bytes.
 pub(super) fn ip_len(version: IpVersion) -> usize {
     if version == IpVersion::V4 { 20 } else { 40 }
 }
 
-/// A whole frame as fragments of at most `each` bytes of data, a multiple of 8.
+/// The packet of a whole frame as fragments of at most `each` bytes of data, a multiple of 8.
 pub(super) fn fragments(frame: &[u8], id: u32, each: usize) -> Vec<Vec<u8>> {
     let version = if frame[14] >> 4 == 4 { IpVersion::V4 } else { IpVersion::V6 };
     let data = &frame[14 + ip_len(version)..];
@@ -43,7 +43,7 @@ pub(super) fn fragments(frame: &[u8], id: u32, each: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One fragment of a datagram with the headers of `frame`.
+/// One fragment with the headers of `frame`: `data` is at offset `begin` of the datagram.
 pub(super) fn fragment(frame: &[u8], id: u32, begin: usize, data: &[u8], more: bool) -> Vec<u8> {
     let len = 14 + if frame[14] >> 4 == 4 { 20 } else { 40 };
     let mut headers = FragmentHeader::new(&frame[..len], 14).expect("plain headers");
@@ -54,7 +54,7 @@ pub(super) fn fragment(frame: &[u8], id: u32, begin: usize, data: &[u8], more: b
     bytes
 }
 
-/// A UDP datagram from end 2 in a frame, its checksum right.
+/// A frame with a UDP datagram from end 2, its checksum right.
 pub(super) fn udp_frame(bench: &Bench, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     let (from, to) = (SocketAddr::new(bench.theirs, ports.0), SocketAddr::new(bench.ours, ports.1));
     let sum = wire::checksum::Ladder::Word64.sum(payload);
@@ -63,15 +63,15 @@ pub(super) fn udp_frame(bench: &Bench, ports: (u16, u16), payload: &[u8]) -> Vec
     bench.frame(protocol::UDP, &[&header[..], payload].concat())
 }
 
-/// A UDP socket on port 9 of our end, and where it sends.
+/// A UDP socket on port 9 of end 1, and the remote address that it sends to.
 pub(super) fn socket(bench: &mut Bench) -> (UdpHandle, SocketAddr) {
     let local = SocketAddr::new(bench.ours, 9);
     let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
     (socket, SocketAddr::new(bench.theirs, 7))
 }
 
-/// The fragment fields of a frame that the stack sent: identification, offset, and whether others
-/// follow; `None` if it is whole.
+/// The fragment fields of a frame that the stack sent: identification, offset, and whether more
+/// fragments follow. `None` if the packet is not a fragment.
 fn part(frame: &[u8]) -> Option<(u32, usize, bool)> {
     if frame[14] >> 4 == 4 {
         let h = ipv4::Header::parse(&frame[14..]).expect("a header with its checksum");
@@ -86,7 +86,8 @@ fn part(frame: &[u8]) -> Option<(u32, usize, bool)> {
     Some((fragment.id, usize::from(fragment.fragment_offset), fragment.more_fragments))
 }
 
-/// In both directions, over Ethernet and bare IP, at several MTUs.
+/// Datagrams of many sizes are exchanged in both directions, over Ethernet and bare IP, at several
+/// MTUs.
 /// RFC 8200 4.5-a, RFC 8200 4.5-b, RFC 1122 3.3.2-c.
 #[test]
 fn datagrams_of_any_size_arrive_whole() {
@@ -171,8 +172,8 @@ fn echoes_of_any_size_come_back() {
     }
 }
 
-/// An 8 KB write is six frames, one behind the other, of one identification; a datagram that fits
-/// leaves as one packet, which may not be fragmented and has no identification.
+/// An 8 KB write is six frames in a row with one identification. A datagram that fits leaves as one
+/// packet, which routers may not fragment and which has no identification.
 #[test]
 fn a_write_of_8_kb_leaves_as_six_fragments_back_to_back() {
     for version in BOTH {
@@ -185,7 +186,11 @@ fn a_write_of_8_kb_leaves_as_six_fragments_back_to_back() {
             bench.stack.udp_send(udp, remote, b"before", NOW).expect("sent");
             bench.stack.udp_send(udp, remote, &data, NOW).expect("sent");
             let frames = bench.sent();
-            assert_eq!(bench.stack.counters().of(Counter::TxBursts), bursts + 1, "one burst");
+            assert_eq!(
+                bench.stack.counters().of(Counter::TxBursts),
+                bursts + 1,
+                "the frames left in several bursts"
+            );
             assert_eq!(frames.len(), 7);
             assert_eq!(part(&frames[0]), None);
             let (id, ..) = part(&frames[1]).expect("a fragment");
@@ -205,7 +210,7 @@ fn a_write_of_8_kb_leaves_as_six_fragments_back_to_back() {
     }
 }
 
-/// A burst that is too full for all fragments leaves before them.
+/// If a burst has no room for all fragments of a datagram, its frames are sent first.
 #[test]
 fn fragments_have_a_burst_of_their_own_if_need_be() {
     let mut bench = bench(IpVersion::V4);
@@ -213,15 +218,15 @@ fn fragments_have_a_burst_of_their_own_if_need_be() {
     for _ in 0..60 {
         bench.stack.udp_send(udp, remote, b"before", NOW).expect("sent");
     }
-    assert_eq!(bench.stack.counters().of(Counter::TxFrames), 0, "they wait for a flush");
+    assert_eq!(bench.stack.counters().of(Counter::TxFrames), 0, "frames left before a flush");
     bench.stack.udp_send(udp, remote, &pattern(8_192), NOW).expect("sent");
     assert_eq!(bench.stack.counters().of(Counter::TxFrames), 60);
     assert_eq!(bench.sent().len(), 66);
     assert_eq!(bench.stack.counters().of(Counter::TxBursts), 2);
 }
 
-/// A datagram is one entry until its neighbour's link address is known, although the pending queue
-/// holds three packets.
+/// A fragmented datagram is one entry of the pending queue until its neighbour's link address is
+/// known, although that queue holds three packets only.
 #[test]
 fn a_datagram_waits_for_its_neighbour_whole() {
     for version in BOTH {
@@ -230,7 +235,7 @@ fn a_datagram_waits_for_its_neighbour_whole() {
         let data = pattern(65_507);
         bench.stack.udp_send(udp, remote, &data, NOW).expect("queued");
         bench.stack.udp_send(udp, remote, b"small", NOW).expect("queued");
-        assert_eq!(bench.sent().len(), 1, "a solicitation");
+        assert_eq!(bench.sent().len(), 1, "no solicitation left");
         let answer = match (bench.theirs, bench.ours) {
             (IpAddr::V4(theirs), IpAddr::V4(ours)) => {
                 let mut frame = vec![0; 14];
@@ -264,7 +269,7 @@ fn a_datagram_waits_for_its_neighbour_whole() {
     }
 }
 
-/// A device that takes a few frames at a time gets all of a datagram, or nothing of it.
+/// A device that takes a few frames at a time gets all fragments of a datagram, or none.
 #[test]
 fn a_device_that_is_full_gets_a_datagram_whole_or_not_at_all() {
     let wire = mem::Config { depth: 8, ..mem::Config::default() };
@@ -295,8 +300,8 @@ fn a_device_that_is_full_gets_a_datagram_whole_or_not_at_all() {
     assert_eq!((bench.stack.drops().total(), bench.stack.pool().outstanding()), (0, 0));
 }
 
-/// Buffers that run out in the middle of a datagram: none of it leaves, and what waited in front of
-/// it does.
+/// Buffers run out in the middle of a datagram: none of its fragments leaves, and the datagram that
+/// was sent before it does.
 #[test]
 fn without_buffers_nothing_of_a_datagram_leaves() {
     let mut bench = Bench::new(&PairConfig::new([5, 6]));
@@ -313,7 +318,7 @@ fn without_buffers_nothing_of_a_datagram_leaves() {
     let refused = bench.stack.udp_send(udp, remote, &data, NOW);
     assert_eq!(refused, Err(UdpError::Unsendable(DropReason::MbufExhausted)));
     bench.stack.poll(NOW);
-    assert_eq!(bench.sent().len(), 1, "what was in front");
+    assert_eq!(bench.sent().len(), 1, "the datagram before it did not leave");
     bench.stack.pool().free_all(held.into_iter());
     bench.stack.udp_send(udp, remote, &data, NOW).expect("buffers");
     bench.stack.poll(NOW);
@@ -321,9 +326,9 @@ fn without_buffers_nothing_of_a_datagram_leaves() {
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }
 
-/// A broadcast in fragments would be a burst to everybody.
+/// The fragments of a broadcast would be a burst of frames to every host, so it is refused.
 #[test]
-fn a_broadcast_is_not_fragmented_and_a_multicast_is() {
+fn a_broadcast_is_not_fragmented() {
     let mut bench = bench(IpVersion::V4);
     let (udp, _) = socket(&mut bench);
     bench.stack.udp_set_broadcast(udp, true).expect("open");
@@ -336,7 +341,7 @@ fn a_broadcast_is_not_fragmented_and_a_multicast_is() {
     assert!(bench.sent().len() == 2);
 }
 
-/// Routers fragment no IPv6 packet: they say of the first fragment that it was too big.
+/// Routers do not fragment IPv6 packets: they report "packet too big" about the first fragment.
 #[test]
 fn fragments_follow_the_path_mtu_that_a_router_reports() {
     let mut bench = bench(IpVersion::V6);
@@ -353,7 +358,8 @@ fn fragments_follow_the_path_mtu_that_a_router_reports() {
     assert!(frames.iter().all(|frame| frame.len() <= 14 + 1_300 && part(frame).is_some()));
 }
 
-/// The same for echo requests, whole ones and the first of several fragments.
+/// The path MTU is used for echo requests too: for one that was a whole packet, and for one in
+/// several fragments.
 #[test]
 fn large_pings_follow_the_path_mtu_that_a_router_reports() {
     for (version, size, count) in

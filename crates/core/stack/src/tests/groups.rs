@@ -1,5 +1,5 @@
-//! Multicast over whole stacks: what is received, what is sent, and what routers are told. RFC
-//! 1112, RFC 3376, RFC 3810, RFC 3678. `messages.rs` has the queries.
+//! Multicast over whole stacks: what is received, what is sent, and what routers are told by
+//! reports. RFC 1112, RFC 3376, RFC 3810, RFC 3678. The tests of queries are in `messages.rs`.
 
 mod messages;
 mod sending;
@@ -34,7 +34,7 @@ pub(super) fn bind(bench: &mut Bench, to: SocketAddr) -> UdpHandle {
     bench.stack.udp_bind(to, Owner::program()).expect("free")
 }
 
-/// A datagram from `src` to UDP port 9 of a group, in a frame.
+/// A frame with a datagram from `src` to UDP port 9 of a group.
 fn datagram(src: IpAddr, group: IpAddr, payload: &[u8]) -> Vec<u8> {
     let flow = inet::udp::flow_sum(SocketAddr::new(src, 7), SocketAddr::new(group, 9));
     let sum = wire::checksum::Ladder::Word64.sum(payload);
@@ -42,7 +42,7 @@ fn datagram(src: IpAddr, group: IpAddr, payload: &[u8]) -> Vec<u8> {
     frame_between(src, group, protocol::UDP, &[&header[..], payload].concat())
 }
 
-/// Take the datagrams that wait in a socket.
+/// Takes all datagrams that wait in a socket.
 fn received(bench: &mut Bench, socket: UdpHandle) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(datagram) = bench.stack.udp_receive(socket) {
@@ -56,8 +56,8 @@ fn drops(bench: &Bench, reason: DropReason) -> u64 {
     bench.stack.drops().of(reason)
 }
 
-/// The records of a report that was sent as it has to be: TTL or hop limit 1, Router Alert, the
-/// group's link address, and a source that may send it.
+/// The records of a report. Asserts that the report was sent as it must be: with TTL or hop limit
+/// 1, Router Alert, the group's MAC address as destination, and a source that may send reports.
 pub(super) fn records(frame: &[u8]) -> Vec<(RecordKind, IpAddr, Vec<IpAddr>)> {
     let packet = &frame[14..];
     let message = if packet[0] >> 4 == 4 {
@@ -150,7 +150,11 @@ fn source_filters() {
         assert_eq!(hears(&mut bench), [1]);
         assert_eq!(change(&mut bench, bad, SourceChange::Leave), Err(GroupError::NotAMember));
         change(&mut bench, good, SourceChange::Leave).expect("left");
-        assert_eq!(bench.stack.udp_source_filter(socket, PORT, group), None, "with the last");
+        assert_eq!(
+            bench.stack.udp_source_filter(socket, PORT, group),
+            None,
+            "a filter is left after the last source"
+        );
         let of_other = if version == IpVersion::V4 { ip("2001:db8::1") } else { ip("192.0.2.1") };
         for wrong in [of_other, group, ip("127.0.0.1"), ip("::")] {
             let joined = change(&mut bench, wrong, SourceChange::Join);
@@ -159,7 +163,7 @@ fn source_filters() {
     }
 }
 
-/// Every socket has its own filter, and gets the same bytes.
+/// Every socket has its own source filter; those that pass a datagram get the same bytes.
 #[test]
 fn sockets_bound_to_a_group_share_it() {
     for version in BOTH {
@@ -185,7 +189,11 @@ fn sockets_bound_to_a_group_share_it() {
         assert_eq!(told, [sockets[0], sockets[2], sockets[3]]);
         let heard = sockets.map(|socket| received(&mut bench, socket).concat());
         assert_eq!(heard, [b"all".to_vec(), vec![], b"all".to_vec(), b"all".to_vec()]);
-        assert_eq!(received(&mut bench, other), [] as [Vec<u8>; 0], "of another UDP port");
+        assert_eq!(
+            received(&mut bench, other),
+            [] as [Vec<u8>; 0],
+            "a socket of another UDP port got it"
+        );
         // Only the socket that does not read loses datagrams.
         let payload = [7; 1_400];
         for _ in 0..300 {
@@ -210,7 +218,8 @@ fn sockets_bound_to_a_group_share_it() {
     }
 }
 
-/// As FreeBSD, and Linux with IP_MULTICAST_ALL off: a membership counts for its own socket only.
+/// As on FreeBSD, and on Linux with IP_MULTICAST_ALL off: a membership counts for its own socket
+/// only.
 /// RFC 1112 7.2-a, 7.2-c.
 #[test]
 fn a_socket_that_did_not_join_gets_nothing_but_what_all_nodes_get() {
@@ -252,7 +261,11 @@ fn groups_sources_and_memberships_are_limited() {
     assert_eq!(stack.udp_join(b, PORT, group(3)), Ok(()));
     let full = Err(GroupError::LimitReached(Limit::GroupsPerPort));
     assert_eq!(stack.udp_join(b, PORT, group(4)), full);
-    assert_eq!(stack.udp_join(b, PORT, group(1)), Ok(()), "the port receives it already");
+    assert_eq!(
+        stack.udp_join(b, PORT, group(1)),
+        Ok(()),
+        "refused, although the port is a member already"
+    );
     let sources = |from: u8, n: u8| (from..from + n).map(|d| IpAddr::from([10, 0, 0, d]));
     let set = |stack: &mut crate::Stack, socket, filter| {
         stack.udp_set_source_filter(socket, PORT, group(1), filter)
@@ -261,7 +274,8 @@ fn groups_sources_and_memberships_are_limited() {
     assert_eq!(set(stack, a, SourceFilter::include(sources(1, 5))), full);
     assert_eq!(set(stack, a, SourceFilter::include(sources(1, 4))), Ok(()));
     assert_eq!(set(stack, b, SourceFilter::include(sources(11, 4))), Ok(()));
-    // Eight are more than the port names: it asks for all, and the sockets choose.
+    // The two sockets include eight sources, more than the limit for a port: the port asks routers
+    // for all sources, and each socket filters for itself.
     let rows = stack.groups_page(0, 9).rows;
     let row = rows.iter().find(|row| row.group == group(1)).expect("joined");
     assert_eq!((&row.filter, row.sockets), (&SourceFilter::ANYTHING, 2));

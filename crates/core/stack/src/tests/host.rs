@@ -1,4 +1,4 @@
-//! Requirements of RFC 1122 section 3.2 on every host that no other test covers.
+//! Requirements on every host of RFC 1122 section 3.2 that no other test covers.
 
 use core::net::IpAddr;
 
@@ -9,7 +9,7 @@ use super::craft::{Bench, frame_between};
 use super::icmp::{NOW, bench};
 use crate::{Address, PortId};
 
-/// An ICMP message of our own making, with its checksum.
+/// A frame with an ICMP message from the test, its checksum filled in.
 fn message(kind: u8, code: u8, rest: &[u8]) -> Vec<u8> {
     let mut message = vec![kind, code, 0, 0];
     message.extend_from_slice(rest);
@@ -22,8 +22,9 @@ fn echo(bench: &Bench) -> Vec<u8> {
     bench.frame(1, &message(8, 0, b"\x00\x07\x00\x01some data"))
 }
 
-/// Timestamps reveal a clock, masks and information a network; router messages are for routers to
-/// send; source quench is obsolete (RFC 6633), and so are the messages that RFC 6918 lists.
+/// Messages without an answer: timestamps would reveal a clock, and address masks and information
+/// the network; router messages are for routers to send; source quench is obsolete (RFC 6633), and
+/// so are the messages that RFC 6918 lists.
 /// RFC 1122 3.2.2-a, 3.2.2.9-a.
 #[test]
 fn messages_that_a_host_does_not_handle_are_dropped_by_name() {
@@ -78,13 +79,13 @@ fn a_packet_for_another_host_is_not_ours_and_one_with_its_last_hop_is() {
     }
 }
 
-/// A datagram to a closed port of ours.
+/// A frame with a datagram to a closed port of the stack.
 fn datagram_from(bench: &Bench, host: u8) -> Vec<u8> {
     let src = IpAddr::from([192, 0, 2, host]);
     frame_between(src, bench.ours, 17, &[0, 9, 0, 7, 0, 8, 0, 0])
 }
 
-/// One peer that floods a closed port does not use up the errors of the others, and nobody can
+/// A peer that floods a closed port does not use up the errors for other peers, and nobody can
 /// count how many errors others got: CVE-2020-25705.
 #[test]
 fn errors_are_shared_out_and_their_limit_cannot_be_counted() {
@@ -99,10 +100,10 @@ fn errors_are_shared_out_and_their_limit_cannot_be_counted() {
     };
     let own = flood(&mut bench, 2, 3_000, NOW);
     assert!((50..=100).contains(&own), "{own}");
-    // Few of the others share its bucket.
+    // Only few of the other peers share the flooder's bucket.
     let served = (3..23).filter(|&host| flood(&mut bench, host, 1, NOW) == 1).count();
     assert!(served >= 18, "{served} of 20");
-    // The number of errors for all of them differs from one second to the next.
+    // The limit for all peers together differs from one second to the next.
     bench.stack.core.cx.budget.set(base::Limit::IcmpErrorsPerDestination, 1_000_000);
     let mut totals: Vec<usize> = (10..18)
         .map(|second| flood(&mut bench, 2, 1_500, Instant::from_nanos(second * 1_000_000_000)))

@@ -1,5 +1,5 @@
-//! Bad input on every layer: nothing panics, nothing leaks, every frame that was not delivered is
-//! counted under exactly one reason, every answer that a remote host can cause is rate-limited.
+//! Bad input on every layer: nothing panics and nothing leaks; every frame that is not delivered is
+//! counted under exactly one reason; every answer that a remote host can cause is rate-limited.
 
 mod attacks;
 mod bytes;
@@ -19,7 +19,8 @@ use crate::{ListenConfig, TcpHandle};
 
 pub(super) const NOW: Instant = Instant::from_nanos(5_000_000_000);
 
-/// A stack that listens and has one connection: its handle, and the peer's next segment.
+/// A stack with a listener and one connection: returns the connection's handle, and the peer's next
+/// segment.
 fn established(config: &PairConfig, tcp: tcp::Config) -> (Bench, TcpHandle, Tcp) {
     let mut bench = Bench::new(config);
     let local = bench.listen_at(80);
@@ -57,10 +58,10 @@ fn syn(port: u16) -> Tcp {
     }
 }
 
-/// Give one frame to the stack and check its counters: it was dropped under exactly one reason, or
-/// delivered to TCP, to a UDP socket or to neighbour discovery, or answered as an echo request.
-/// Summed over frames: frames in == delivered + dropped + fragments held. An answer that could not
-/// be sent is a second packet with a reason of its own.
+/// Give one frame to the stack and check its counters: the frame was dropped under exactly one
+/// reason, or delivered to TCP, to a UDP socket or to neighbour discovery, or answered as an echo
+/// request. Over all frames: frames in == delivered + dropped + fragments held. An answer that
+/// could not be sent is a second packet with its own drop reason.
 fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     let totals = |bench: &Bench| {
         let (counters, drops) = (bench.stack.counters(), bench.stack.drops());
@@ -95,7 +96,7 @@ fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     assert_eq!(frames, 1);
     let answer_lost = dropped == 2 && no_route == 1;
     let settled = match dropped {
-        // A fragment is held, or dropped, with others that were held.
+        // A fragment is held, or it is dropped, perhaps with held fragments of its datagram.
         _ if pieces == 1 && joined == 0 => {
             dropped - no_route + after[7] == before[7] + 1 && others + tcp == 0
         }
@@ -107,7 +108,7 @@ fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     sent
 }
 
-/// Close everything; afterwards no buffer of either pool is in use.
+/// Closes the connections; afterwards no buffer of the stack's or the peer's pool is in use.
 fn nothing_is_left(bench: &mut Bench, handles: &[TcpHandle], mut now: Instant) {
     for &handle in handles {
         bench.stack.tcp_abort(handle);

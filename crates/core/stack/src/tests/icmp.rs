@@ -1,4 +1,4 @@
-//! ICMP errors in both directions, echoes, and the limits of forged messages. RFC 792, RFC 4443,
+//! ICMP errors in both directions, echoes, and the limits on forged messages. RFC 792, RFC 4443,
 //! RFC 1122 sections 3.2.2 and 4.2.3.9, RFC 1191, RFC 8201, RFC 5927.
 
 mod echo;
@@ -21,14 +21,14 @@ pub(super) fn bench(version: IpVersion) -> Bench {
     Bench::new(&PairConfig { version, ..PairConfig::new([8, 9]) })
 }
 
-/// The kind of an error, for either version.
+/// The kind of an ICMP error, for either IP version.
 #[derive(Clone, Copy)]
 pub(super) enum What {
     Unreachable(Unreachable),
     TooBig(usize),
 }
 
-/// An error from end 2 that quotes `packet`, an IP packet of ours.
+/// An ICMP error from end 2 that quotes `packet`, an IP packet that the stack sent.
 fn error_frame(bench: &Bench, packet: &[u8], what: What) -> Vec<u8> {
     let mut message = vec![0; icmp::HEADER_LEN];
     message.extend_from_slice(&packet[..packet.len().min(200)]);
@@ -56,7 +56,7 @@ pub(super) fn connect(bench: &mut Bench) -> (TcpHandle, Vec<u8>) {
     (handle, bench.sent().remove(0))
 }
 
-/// Open a connection with `bytes` in flight; returns it and the frames that carry them.
+/// Opens a connection with `bytes` in flight; returns its handle and the frames in flight.
 pub(super) fn in_flight(bench: &mut Bench, bytes: usize) -> (TcpHandle, Vec<Vec<u8>>) {
     let (handle, syn) = connect(bench);
     let (header, _) = parse_tcp(&syn).expect("SYN");
@@ -118,7 +118,7 @@ fn icmp_blind_reset() {
         }
         assert_eq!(error_of(&bench, handle), None);
         let heard = bench.stack.tcp_info(handle).expect("open").soft_error;
-        assert_eq!(heard, Some(tcp::Error::Refused), "who asks is told");
+        assert_eq!(heard, Some(tcp::Error::Refused), "the error was not reported to the user");
         assert_eq!(bench.stack.counters().of(Counter::IcmpErrorsIn), 4);
     }
 }
@@ -128,14 +128,15 @@ fn an_error_about_what_is_not_in_flight_is_a_forgery() {
     let mut bench = bench(IpVersion::V4);
     let (handle, syn) = connect(&mut bench);
     let mut packet = syn[14..].to_vec();
-    // Another sequence number, then another port.
+    // A quote with another sequence number, then one with another port.
     packet[20 + 4] ^= 0x80;
     tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
     assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorOutOfWindow), 1);
     packet[20] ^= 1;
     tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
     assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorNoMatch), 1);
-    // Not from an address of ours; then too short to name a segment.
+    // A quote of a packet that is not from the stack's address; then a quote too short for a
+    // sequence number.
     packet[15] ^= 1;
     tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
     assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorNoMatch), 2);
@@ -173,7 +174,7 @@ fn a_narrower_path_has_its_segments_cut_and_sent_again_at_once() {
     }
 }
 
-/// A connection over a path that large segments have passed, with one more in flight; returns it,
+/// A connection whose path large segments have passed, with one more in flight; returns its handle,
 /// the peer's next segment and the frame in flight.
 fn proved(version: IpVersion) -> (Bench, TcpHandle, Tcp, Vec<u8>) {
     let mut config = PairConfig { version, ..PairConfig::new([8, 9]) };
@@ -216,7 +217,7 @@ fn proved(version: IpVersion) -> (Bench, TcpHandle, Tcp, Vec<u8>) {
     (bench, handle, ack, segment)
 }
 
-/// RFC 5927 section 7.2: large segments have passed, and still do.
+/// RFC 5927 section 7.2: the message is false, since large segments have passed and still do.
 #[test]
 fn a_path_that_large_segments_pass_is_not_narrowed_by_a_word() {
     for version in BOTH {
@@ -226,7 +227,7 @@ fn a_path_that_large_segments_pass_is_not_narrowed_by_a_word() {
         assert_eq!(tell(&mut bench, &segment[14..], What::TooBig(1_300), now).len(), 0);
         assert_eq!(bench.stack.counters().of(Counter::PathMtuDoubted), 1);
         assert_eq!(bench.stack.tcp_info(handle).expect("open").snd_mss, size);
-        // It arrives: the message is forgotten, whatever is lost later.
+        // The segment arrives: the message is forgotten, whatever is lost later.
         let frame = bench.tcp_frame(&ack);
         bench.exchange(&frame, now);
         assert!(bench.stack.tcp_write(handle, &[7; 1_400]).is_ok());
@@ -247,7 +248,7 @@ fn a_path_that_became_narrower_is_believed_once_a_large_segment_is_missing() {
         let now = bench.stack.now();
         tell(&mut bench, &segment[14..], What::TooBig(1_300), now);
         let mut sent = Vec::new();
-        // The first time-out and no more: after more it would count as a black hole.
+        // Only until the first time-out: after more of them the path would count as a black hole.
         for after in 1..4 {
             sent.extend(bench.poll(now + Duration::from_millis(100 * after)));
         }
@@ -274,8 +275,8 @@ fn icmp_forged_path_mtu() {
     // A router of before 1990 sends no MTU: the next lower plateau is used (RFC 1191 section 7.1).
     let again = tell(&mut bench4, packet, What::TooBig(0), NOW);
     assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 1_492 - 40);
-    // With a path of 68 bytes packets would be nearly all headers: 552 is the minimum that is
-    // believed.
+    // On a path with an MTU of 68, packets would be nearly all headers: 552 is the smallest MTU
+    // that is accepted.
     let again = tell(&mut bench4, packet, What::TooBig(68), NOW);
     assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 552 - 40);
 
@@ -326,7 +327,7 @@ fn groups_errors_and_impossible_hosts_draw_no_error() {
     let mut to_all = frame("192.0.2.2", "192.0.2.1");
     to_all[..6].fill(0xff);
     assert!(bench.exchange(&to_all, NOW).is_empty());
-    // An error about a packet that is not ours causes no error in return.
+    // An error about a packet that the stack did not send causes no error in return.
     let (_, syn) = connect(&mut bench);
     let mut packet = syn[14..].to_vec();
     packet[20] ^= 1;
@@ -362,7 +363,7 @@ fn a_udp_socket_is_told_that_nobody_is_there() {
         assert_eq!(bench.stack.next_event(), Some(Event::Udp(socket)));
         let told = bench.stack.udp_take_error(socket);
         assert_eq!(told, Some((remote, Unreachable::Port)));
-        // The socket gets no error about a host that is not its peer.
+        // The socket is told of no error about a host that is not its peer.
         let mut packet = sent[0][14..].to_vec();
         let ip = if version == IpVersion::V4 { 20 } else { 40 };
         packet[ip + 3] ^= 1;

@@ -1,4 +1,4 @@
-//! How a driver idles at each mitigation level, in time that the test sets.
+//! How a driver thread idles at each mitigation level, in time that the test sets.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use device::mitigation::{Level, Mitigation};
 use crate::pair::{End, PairConfig, pair};
 use crate::{Armed, MitigationError, PortId};
 
-/// Counts how often it was woken.
+/// A waker that counts its wake-ups.
 #[derive(Default)]
 pub(super) struct Woken(AtomicUsize);
 
@@ -27,7 +27,7 @@ impl Woken {
     }
 }
 
-/// Two ends, of which the second counts its wake-ups.
+/// Two stacks; the test counts the wake-ups of the second one's driver thread.
 struct Test {
     sender: End,
     receiver: End,
@@ -43,7 +43,7 @@ impl Test {
         Test { sender, receiver, woken, now: Instant::from_nanos(5_000_000_000) }
     }
 
-    /// Send this many datagrams to a port without a socket; their fate is not checked.
+    /// Sends this many datagrams to a port without a socket.
     fn send(&mut self, count: usize, bytes: usize) {
         let local = core::net::SocketAddr::new(self.sender.addr, 0);
         let socket = self.sender.stack.udp_bind(local, Owner::program()).expect("free");
@@ -80,21 +80,21 @@ fn while_frames_come_they_gather_and_after_a_silence_the_first_wakes() {
     let mut t = Test::new(level(3));
     assert_eq!(t.poll_and_arm(), Armed::All);
     t.send(1, 10);
-    assert_eq!(t.wakes(), 1, "the first after a silence");
+    assert_eq!(t.wakes(), 1, "the first frame after a silence did not wake once");
     let until = Armed::Until(t.now + Duration::from_micros(200));
     assert_eq!(t.poll_and_arm(), until);
     t.send(31, 10);
-    assert_eq!(t.wakes(), 0, "31 small frames are too few");
+    assert_eq!(t.wakes(), 0, "31 small frames woke it");
     t.send(1, 10);
-    assert_eq!(t.wakes(), 1, "32 are enough");
+    assert_eq!(t.wakes(), 1, "32 small frames did not wake it once");
     assert_eq!(t.poll_and_arm(), until);
     t.send(7, 1_472);
-    assert_eq!(t.wakes(), 0, "seven full-size frames are too few");
+    assert_eq!(t.wakes(), 0, "seven full-size frames woke it");
     t.send(1, 1_472);
-    assert_eq!(t.wakes(), 1, "eight are enough");
+    assert_eq!(t.wakes(), 1, "eight full-size frames did not wake it once");
     t.poll_and_arm();
     t.later(200);
-    assert_eq!(t.poll_and_arm(), Armed::All, "silence");
+    assert_eq!(t.poll_and_arm(), Armed::All, "not armed for the first frame after a silence");
     t.send(1, 10);
     assert_eq!(t.wakes(), 1);
 }
@@ -124,13 +124,17 @@ fn a_queue_that_is_too_shallow_is_refused_with_both_figures() {
     assert_eq!(refused, MitigationError::TooShallow { depth: 200, least: 256 });
     assert!(refused.to_string().contains("holds 200 frames"), "{refused}");
     assert_eq!(end.stack.set_mitigation(end.port, level(3)), Ok(()));
-    assert_eq!(end.stack.mitigation(end.port).expect("a port").0, level(3), "the old one stays");
+    assert_eq!(
+        end.stack.mitigation(end.port).expect("a port").0,
+        level(3),
+        "the refused level was set"
+    );
     let nobody = end.stack.set_mitigation(PortId(9), level(0));
     assert_eq!(nobody, Err(MitigationError::NoPort));
 }
 
-/// Level 5 with a device that cannot count frames: it is not armed, and the port is polled after
-/// the level's time.
+/// Level 5 with a device that cannot count frames: the device is not armed, and the port is polled
+/// after the time of the level.
 #[test]
 fn a_device_that_cannot_count_is_looked_at_in_time() {
     let (device, end_of_it) = device::channel::pair(&device::channel::Config::default());
@@ -149,6 +153,6 @@ fn a_device_that_cannot_count_is_looked_at_in_time() {
     for _ in 0..100 {
         end_of_it.send(&[0; 60]).expect("room");
     }
-    assert_eq!(woken.times(), 0, "however many come");
+    assert_eq!(woken.times(), 0, "frames woke an unarmed port");
     stack.poll(now + Duration::from_micros(100));
 }

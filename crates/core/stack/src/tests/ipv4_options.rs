@@ -1,5 +1,5 @@
-//! IPv4 options: source routes are dropped, malformed options are reported, the others are ignored.
-//! RFC 791 section 3.1, RFC 1122 section 3.2.1.8, RFC 7126.
+//! IPv4 options: source routes are dropped, malformed options cause an error, and other options are
+//! ignored. RFC 791 section 3.1, RFC 1122 section 3.2.1.8, RFC 7126.
 
 use core::net::SocketAddr;
 
@@ -11,7 +11,8 @@ use super::craft::{Bench, Rng, Tcp, parse_tcp};
 use super::icmp::{NOW, bench};
 use crate::ListenConfig;
 
-/// Source routes with a route still to go, done, empty, and with every wrong length and pointer.
+/// Source routes with hops left, with none left, and empty, and with every wrong length and
+/// pointer.
 const SOURCE_ROUTES: [&[u8]; 9] = [
     &[131, 7, 4, 10, 0, 0, 1, 0],
     &[137, 7, 4, 10, 0, 0, 1, 0],
@@ -24,7 +25,7 @@ const SOURCE_ROUTES: [&[u8]; 9] = [
     &[1, 131, 39, 200, 1, 2, 3, 4],
 ];
 
-/// The frame with these options, a multiple of four bytes, in its IPv4 header.
+/// The frame with these options in its IPv4 header; their length is a multiple of four bytes.
 fn with_options(frame: &[u8], options: &[u8]) -> Vec<u8> {
     let mut out = frame[..34].to_vec();
     out.extend_from_slice(options);
@@ -51,7 +52,7 @@ fn syn(bench: &Bench) -> Vec<u8> {
     })
 }
 
-/// A datagram to port 7, whose checksum is left out.
+/// A datagram to port 7, without a checksum.
 fn datagram(bench: &Bench) -> Vec<u8> {
     bench.frame(17, &[0, 9, 0, 7, 0, 12, 0, 0, 1, 2, 3, 4])
 }
@@ -62,7 +63,7 @@ fn echo(bench: &Bench) -> Vec<u8> {
     bench.frame(1, &message)
 }
 
-/// A stack that would answer all three.
+/// A stack that would answer an echo request, the datagram and a SYN.
 fn ready() -> Bench {
     let mut bench = bench(IpVersion::V4);
     bench.stack.tcp_listen(bench.listen_at(80), ListenConfig::default()).expect("free");
@@ -86,8 +87,8 @@ fn ipv4_source_route_is_dropped() {
     assert_eq!(bench.stack.connection_count(), 0);
 }
 
-/// The heap overflows of URGENT/11 (CVE-2019-12256) were in the options of packets that were quoted
-/// in errors. Ours are quoted as bytes and never interpreted.
+/// The heap overflows of URGENT/11 (CVE-2019-12256) were caused by options of packets that were
+/// quoted in errors. This stack quotes packets as bytes, and does not interpret them.
 #[test]
 fn urgent11_lsrr_options_are_bounded() {
     let mut bench = ready();
@@ -95,7 +96,7 @@ fn urgent11_lsrr_options_are_bounded() {
     for n in 0..20_000u32 {
         let words = 1 + rng.below(10) as usize;
         let mut options: Vec<u8> = (0..4 * words).map(|_| rng.next() as u8).collect();
-        // Half of them begin with a source route of any length and pointer, somewhere.
+        // Half of the options contain a source route of any length and pointer.
         if n % 2 == 0 {
             let at = rng.below(options.len() as u32) as usize;
             options[..at].fill(1);
@@ -110,14 +111,17 @@ fn urgent11_lsrr_options_are_bounded() {
         let before = bench.stack.drops().of(DropReason::Ipv4SourceRoute);
         let answers = bench.exchange(&frame, NOW);
         assert!(answers.len() <= 1 && answers.iter().all(|frame| frame.len() <= 14 + 576));
-        assert!(answers.iter().all(|frame| frame[14] == 0x45), "no options in what we send");
+        assert!(
+            answers.iter().all(|frame| frame[14] == 0x45),
+            "the stack sent a header with options"
+        );
         if n % 2 == 0 {
             assert_eq!(bench.stack.drops().of(DropReason::Ipv4SourceRoute), before + 1);
             assert!(answers.is_empty());
         }
     }
     let connections = bench.stack.connection_count();
-    assert!(connections <= 1, "one peer's SYN is one connection, however often it comes");
+    assert!(connections <= 1, "{connections} connections of one repeated SYN");
     assert!(bench.stack.pool().outstanding() < 100);
 }
 
@@ -139,9 +143,9 @@ fn malformed_options_draw_a_parameter_problem_within_its_limit() {
             let message = &answers[0][34..];
             let header = wire::icmp::Header::parse(message).expect("ICMP");
             assert_eq!(header, wire::icmp::Header::ParameterProblem { code: 0, pointer });
-            assert_eq!(message[8..], frame[14..], "it quotes the packet");
+            assert_eq!(message[8..], frame[14..], "the error quotes another packet");
         }
-        // None about ICMP, a later fragment, a broadcast.
+        // No error is sent about an ICMP error, a later fragment, or a broadcast.
         let mut later = datagram(&bench);
         later[21] = 2;
         let mut broadcast = datagram(&bench);
@@ -160,8 +164,8 @@ fn malformed_options_draw_a_parameter_problem_within_its_limit() {
     assert!(answers <= 3, "{answers}");
 }
 
-/// Record route, timestamp, security, router alert and unknown options: the packet is taken as if
-/// they were not there. RFC 7126 sections 4.5 to 4.15.
+/// Record route, timestamp, security, router alert and unknown options: the packet is accepted as
+/// if it had no options. RFC 7126 sections 4.5 to 4.15.
 /// RFC 1122 3.2.1.8-b.
 #[test]
 fn harmless_options_are_ignored() {
@@ -188,6 +192,6 @@ fn harmless_options_are_ignored() {
         assert_eq!(datagram.payload.as_slice(), [1, 2, 3, 4]);
         let frame = with_options(&echo(&bench), options);
         let reply = bench.exchange(&frame, NOW).remove(0);
-        assert_eq!((reply[14], reply[34]), (0x45, 0), "a reply without them");
+        assert_eq!((reply[14], reply[34]), (0x45, 0), "not an echo reply without options");
     }
 }

@@ -1,8 +1,8 @@
 //! Ladder tests: one real stack; the script is the other end of the wire, a line for each segment.
 //!
-//! A script says `t.send(seg().seq(1).ack(1).data(1000))`, `t.expect(seg().seq(1).ack(1001))`,
-//! `t.silence(ms)` and makes user calls in between. Time is virtual. An expectation that fails
-//! prints the segment wanted, the segment seen and the ladder so far. Each test is named after the
+//! A script calls `t.send(seg().seq(1).ack(1).data(1000))`, `t.expect(seg().seq(1).ack(1001))` and
+//! `t.silence(ms)`, and makes user calls in between. Time is virtual. An expectation that fails
+//! prints the wanted segment, the segment seen, and the ladder so far. Each test is named after the
 //! feature that it shows.
 
 mod acks;
@@ -46,11 +46,11 @@ use crate::{Event, ListenConfig, ListenerHandle, TcpHandle};
 use seg::{Seg, seg, syn, syn_ack};
 use wire_end::WireEnd;
 
-/// The script's port; the stack listens on 80 and connects from a random port.
+/// The script's port. The stack listens on port 80, and connects from a random port.
 const PEER_PORT: u16 = 4000;
 const LISTEN_PORT: u16 = 80;
 
-/// The start of a ladder: no options, MTU 1500, an MSS of 1000 from the peer.
+/// The settings at the start of a ladder: no options, MTU 1500, and an MSS of 1000 from the peer.
 struct Setup {
     pair: PairConfig,
     tcp: tcp::Config,
@@ -101,7 +101,7 @@ impl Setup {
         self
     }
 
-    /// A long path without pacing, which `pacing.rs` tests.
+    /// A path with a long round trip and without pacing, which has its tests in `pacing.rs`.
     fn rtt(mut self, ms: u64) -> Setup {
         self.rtt = ms;
         self.off(Switch::Pacing)
@@ -136,7 +136,7 @@ impl Setup {
     }
 }
 
-/// The script's end of the connection.
+/// The script's end of a connection, and the stack at the other end.
 struct Ladder {
     end: End,
     wire: WireEnd,
@@ -148,7 +148,7 @@ struct Ladder {
     seen: VecDeque<(Instant, Seg)>,
     events: Vec<Event>,
     log: Vec<String>,
-    /// Window field of lines that set none.
+    /// The window field of sent segments that set none.
     win: u16,
     written: usize,
     read: usize,
@@ -178,14 +178,14 @@ impl Ladder {
         t
     }
 
-    // The wire.
+    // Segments on the wire.
 
-    /// Send one line.
+    /// Sends one segment.
     fn send(&mut self, line: Seg) {
         self.burst(&[line]);
     }
 
-    /// Send several lines that arrive in one burst.
+    /// Sends several segments, which arrive in one burst.
     fn burst(&mut self, lines: &[Seg]) {
         for line in lines {
             let line = self.wire.complete(line, self.win, self.now);
@@ -195,7 +195,7 @@ impl Ladder {
         self.poll();
     }
 
-    /// The next segment is this one.
+    /// Asserts that the next segment that the stack sent is this one.
     #[track_caller]
     fn expect(&mut self, wanted: Seg) -> Seg {
         match self.seen.pop_front() {
@@ -205,7 +205,7 @@ impl Ladder {
         }
     }
 
-    /// No (more) segments were sent.
+    /// Asserts that the stack sent no (more) segments.
     #[track_caller]
     fn nothing(&mut self) {
         if let Some((_, seen)) = self.seen.pop_front() {
@@ -213,7 +213,7 @@ impl Ladder {
         }
     }
 
-    /// No segment is sent for this long.
+    /// Asserts that the stack sends no segment for `ms` milliseconds.
     #[track_caller]
     fn silence(&mut self, ms: u64) {
         self.nothing();
@@ -221,12 +221,13 @@ impl Ladder {
         self.nothing();
     }
 
-    /// Let time pass.
+    /// Lets time pass.
     fn pass(&mut self, ms: u64) {
         self.run_until(self.now + Duration::from_millis(ms), false);
     }
 
-    /// No segment for `ms`, then this one, at most three ticks of the wheel later.
+    /// Asserts that no segment is sent for `ms` milliseconds, and then this one, at most three
+    /// timer ticks later.
     #[track_caller]
     fn expect_after(&mut self, ms: u64, wanted: Seg) -> Seg {
         self.nothing();
@@ -240,7 +241,7 @@ impl Ladder {
         seen
     }
 
-    /// All segments that were sent and not expected yet.
+    /// All segments that the stack has sent and that the script has not expected yet.
     fn take_seen(&mut self) -> Vec<Seg> {
         self.seen.drain(..).map(|(_, s)| s).collect()
     }

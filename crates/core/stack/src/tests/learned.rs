@@ -1,4 +1,4 @@
-//! Routes that a network offers and that are not taken ("TunnelVision", CVE-2024-3661).
+//! Routes that a network offers and that are refused ("TunnelVision", CVE-2024-3661).
 
 use base::{Cidr, Counter, IpVersion, Limit};
 use inet::{Route, RouteOrigin};
@@ -6,14 +6,14 @@ use inet::{Route, RouteOrigin};
 use super::icmp::{NOW, bench};
 use crate::{PortId, RouteRefusal};
 
-/// The networks of the test are on port 0; routes are offered on this one.
+/// The networks of the test are on port 0; routes are offered on this other port.
 const OTHER: PortId = PortId(1);
 
 fn cidr(text: &str) -> Cidr {
     text.parse().expect("a network")
 }
 
-/// Routes that are refused for what they touch, by IP version.
+/// Routes that are refused for the networks that they overlap, by IP version.
 const REFUSED_V4: &[&str] = &[
     "192.0.2.0/24",
     "192.0.2.0/25",
@@ -69,7 +69,7 @@ fn a_learnt_route_touches_no_other_network_and_nothing_special() {
             }
             let told = bench.stack.take_refused_route().expect("told");
             assert_eq!((told.dest, told.port), (cidr(text), OTHER));
-            assert_eq!(bench.stack.take_refused_route(), None, "told once");
+            assert_eq!(bench.stack.take_refused_route(), None, "the refusal was reported twice");
             let text = told.to_string();
             match &told.why {
                 RouteRefusal::Touches { port, .. } => assert_eq!(port, "lan", "{text}"),
@@ -82,8 +82,8 @@ fn a_learnt_route_touches_no_other_network_and_nothing_special() {
             let is_taken = bench.stack.admits_route(OTHER, cidr(text), false, RouteOrigin::Dhcp);
             assert!(is_taken, "{text}");
         }
-        // A port may divide its own network, and a static route of the port itself does not keep it
-        // from having a network.
+        // A port's own network may be divided by its routes, and a static route by the port itself
+        // does not keep it from getting a network.
         let own = if version == IpVersion::V4 { "192.0.2.0/25" } else { "2001:db8::/65" };
         assert!(bench.stack.admits_route(PortId(0), cidr(own), false, RouteOrigin::Dhcp));
         assert!(bench.stack.admits_route(PortId(0), cidr(mine), true, RouteOrigin::Dhcp));

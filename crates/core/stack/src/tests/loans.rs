@@ -1,4 +1,4 @@
-//! Loaned buffers: filled by every method, sent, and inspected where they arrive.
+//! Loaned buffers: filled by every method, sent, and inspected at the receiver.
 
 use core::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tcp::usrreq::CallError;
 use crate::pair::{End, PairConfig, pair};
 use crate::{ListenConfig, Loan, TcpHandle};
 
-/// Two connected ends; checksums are made and verified.
+/// Two connected stacks; checksums are computed and verified.
 fn connected(switches: Switches) -> (End, TcpHandle, End, TcpHandle, Instant) {
     let mut config = PairConfig::new([7, 9]);
     config.stack.switches = switches;
@@ -27,12 +27,12 @@ fn connected(switches: Switches) -> (End, TcpHandle, End, TcpHandle, Instant) {
     (client, c, server, s, now)
 }
 
-/// Fill a loan with the next bytes, by the method that `way` selects.
+/// Fills a loan with the next bytes of the stream, by the method that `way` selects.
 fn filled(mut loan: Loan, data: &[u8], way: usize) -> (Loan, usize) {
     let most = data.len().min(loan.room());
     let (first, rest) = data[..most].split_at(most * (way % 7) / 7);
     let n = match way % 4 {
-        // Two pieces, the second mostly at an odd offset.
+        // Two parts, the second mostly at an odd offset.
         0 => loan.append(first) + loan.append(rest),
         1 => loan.append(first) + loan.fill(|to| copied(rest, to)),
         2 => loan.fill(|to| copied(first, to)) + loan.append(rest),
@@ -85,22 +85,22 @@ fn bytes_of_loans_arrive_however_they_were_put_there() {
         }
         assert_eq!(received.len(), data.len());
         assert!(received == data);
-        assert_eq!(server.stack.drops().total(), 0, "every checksum was right");
+        assert_eq!(server.stack.drops().total(), 0, "a checksum was wrong");
         assert_eq!(client.stack.counters().of(Counter::TcpRetransmits), 0);
         client.stack.tcp_shutdown_write(c);
         client.stack.poll(now);
         server.stack.poll(now);
-        assert_eq!(server.stack.tcp_read_in_place(s, |_| {}), Ok(0), "the end");
+        assert_eq!(server.stack.tcp_read_in_place(s, |_| {}), Ok(0), "data after the end");
         for _ in 0..4 {
             now += Duration::from_millis(100);
             client.stack.poll(now);
             server.stack.poll(now);
         }
-        assert_eq!(client.stack.pool().outstanding(), 0, "all buffers came home");
+        assert_eq!(client.stack.pool().outstanding(), 0, "a buffer was not returned");
     }
 }
 
-/// Loans sent one by one would all be runs of one segment, each with headers of its own.
+/// Loans that are sent one by one would each be a run of one segment with its own headers.
 #[test]
 fn loans_wait_for_company_until_there_is_a_run_or_a_poll() {
     let (mut client, c, mut server, s, now) = connected(Switches::default());
@@ -111,7 +111,7 @@ fn loans_wait_for_company_until_there_is_a_run_or_a_poll() {
         loan.append(&[1; 1448]);
         client.stack.tcp_write_loan(c, loan).map_err(|(why, _)| why).expect("room");
     }
-    assert_eq!(sent(&client), before, "three are not a burst");
+    assert_eq!(sent(&client), before, "three segments left before a burst was full");
     client.stack.poll(now);
     assert_eq!(sent(&client), before + 3);
     server.stack.poll(now);

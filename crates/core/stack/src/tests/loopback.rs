@@ -1,5 +1,5 @@
 //! A stack reaches its own addresses, 127.0.0.1 and ::1, without a device. RFC 1122 section
-//! 3.2.1.3: from outside such addresses are martians.
+//! 3.2.1.3: packets from outside with such addresses are martians.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -31,7 +31,7 @@ fn any(version: IpVersion) -> IpAddr {
     }
 }
 
-/// Poll until nothing more happens at this time; returns the accepted connection.
+/// Polls until nothing more happens at this time; returns the accepted connection.
 fn settle(stack: &mut Stack, listener: ListenerHandle) -> Option<TcpHandle> {
     let mut accepted = None;
     for _ in 0..50 {
@@ -45,7 +45,7 @@ fn settle(stack: &mut Stack, listener: ListenerHandle) -> Option<TcpHandle> {
             return accepted;
         }
     }
-    panic!("it goes on for ever");
+    panic!("polls at one time go on for ever");
 }
 
 /// A connection of a stack with itself: both ends.
@@ -94,7 +94,7 @@ fn a_stack_without_a_device_connects_to_itself() {
             stack.tcp_close(client);
             let later = NOW + Duration::from_secs(1);
             (0..4).for_each(|_| _ = stack.poll(later));
-            assert_eq!(stack.tcp_readable(server), Some((0, true)), "the end");
+            assert_eq!(stack.tcp_readable(server), Some((0, true)), "the end was not received");
         }
     }
 }
@@ -110,7 +110,7 @@ fn a_stack_connects_to_its_own_address_and_nothing_leaves() {
             moves_bytes(&mut bench.stack, client, server);
             let (local, remote) = bench.stack.tcp_addresses(server).expect("there");
             assert_eq!((local.ip(), remote.ip()), (ours, ours));
-            assert!(bench.sent().is_empty(), "outside");
+            assert!(bench.sent().is_empty(), "a packet left by a port");
         }
     }
 }
@@ -131,7 +131,7 @@ fn a_closed_port_of_ours_refuses() {
             (0..4).for_each(|_| _ = bench.stack.poll(NOW));
             assert!(bench.stack.udp_take_error(udp).is_some(), "{to}");
         }
-        assert!(bench.sent().is_empty(), "outside");
+        assert!(bench.sent().is_empty(), "a packet left by a port");
     }
 }
 
@@ -167,12 +167,12 @@ fn datagrams_and_echoes_come_back() {
             bench.stack.give_back(payload.expect("a reply"));
             bench.stack.ping_close(ping);
         }
-        assert!(bench.sent().is_empty(), "outside");
+        assert!(bench.sent().is_empty(), "a packet left by a port");
     }
 }
 
-/// RFC 1122 section 3.2.1.3: a packet from an address of ours, or for a loopback address, that
-/// comes by a port is dropped, also if it fits a connection of the stack with itself.
+/// RFC 1122 section 3.2.1.3: a packet from the stack's own address, or to a loopback address, that
+/// arrives by a port is dropped, even if it fits a connection of the stack with itself.
 #[test]
 fn what_comes_by_a_port_with_such_addresses_is_dropped() {
     for version in BOTH {
@@ -224,7 +224,7 @@ fn a_loopback_address_never_leaves() {
     }
 }
 
-/// The wire takes a limited number of frames, and then pushes back.
+/// The loopback takes a limited number of frames, and then pushes senders back.
 #[test]
 fn a_flood_to_oneself_is_bounded() {
     let mut stack = Stack::new(StackConfig::new([1, 2]));
@@ -237,7 +237,7 @@ fn a_flood_to_oneself_is_bounded() {
             Ok(()) => sent += 1,
             Err(why) => break why,
         }
-        assert!(sent < 10_000, "no end");
+        assert!(sent < 10_000, "the loopback takes any number of frames");
     };
     assert_eq!(refused, UdpError::WouldBlock);
     while stack.has_input() {

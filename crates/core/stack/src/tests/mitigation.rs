@@ -1,5 +1,5 @@
-//! Bulk over rings and a link with transmission time, between hosts that sleep: exact to the
-//! nanosecond.
+//! Bulk transfers over rings and a link with transmission time, between hosts whose driver threads
+//! sleep; the simulation is exact to the nanosecond.
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -19,16 +19,16 @@ use crate::{Armed, ListenConfig, TcpHandle};
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     bytes: u64,
-    /// Sum of both hosts.
+    /// The wake-ups of both hosts together.
     wakeups: u64,
 }
 
-/// A transfer in one direction for 50 ms at a level, over a link of this many bits a second.
+/// A transfer in one direction for 50 ms at a mitigation level, over a link of `rate_bps`.
 fn bulk(level: u8, rate_bps: u64) -> Outcome {
     bulk_over(level, rate_bps, |nic| nic)
 }
 
-/// The same with a wrapper around the interfaces.
+/// The same transfer with a wrapper around the devices.
 fn bulk_over<D: Device + 'static>(
     level: u8,
     rate_bps: u64,
@@ -103,8 +103,8 @@ fn read_all(host: &mut End, stream: Option<TcpHandle>) -> u64 {
     bytes
 }
 
-/// The round trip of a fast link is far shorter than level 5's time: if ACKs gathered, the wire
-/// would be idle.
+/// The round trip of a fast link is far shorter than the time of level 5: if ACKs were collected
+/// that long, the wire would be idle.
 #[test]
 fn an_awaited_acknowledgment_does_not_wait_for_others() {
     for rate_gbps in [1, 10, 40] {
@@ -116,7 +116,7 @@ fn an_awaited_acknowledgment_does_not_wait_for_others() {
     }
 }
 
-/// An interface behind a wrapper counts frames as well, and wakes as rarely.
+/// A device behind a wrapper counts frames too, and wakes as rarely.
 #[test]
 fn a_level_holds_behind_a_wrapper() {
     for level in [0, 3, 5] {

@@ -1,5 +1,5 @@
-//! MTUs by neighbour and by route: hosts with different MTUs share a link, and each gets its best
-//! size.
+//! MTUs by neighbour and by route: hosts with different MTUs share a link, and packets to each have
+//! its largest size.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -19,7 +19,7 @@ const US: usize = 0;
 const LARGE: usize = 1;
 const SMALL: usize = 2;
 
-/// Three hosts on one Ethernet, which carries frames as large as the receiver takes: 65,535, 65,535
+/// Three hosts on one Ethernet, where each host receives frames up to its own MTU: 65,535, 65,535
 /// and 1,500 bytes.
 struct Segment {
     hosts: Vec<Stack>,
@@ -36,7 +36,7 @@ fn mtu(bytes: usize) -> Mtu {
     Mtu::new(bytes).expect("an MTU")
 }
 
-/// The addresses of a host, by number from 0.
+/// The addresses of a host, whose number counts from 0.
 fn ip(host: usize, version: usize) -> IpAddr {
     pair::addresses(host as u8 + 1)[version].addr
 }
@@ -49,7 +49,8 @@ impl Segment {
             let config = mem::Config { mtu: mtu(most), depth_bytes: 8 << 20, ..Default::default() };
             let (device, wire) = mem::pair(&config);
             let mut stack = Stack::new(StackConfig::new([5, u64::from(number)]));
-            // A frame that waits for its departure keeps the size that it was made with.
+            // Pacing is off, since a frame that waits for its departure keeps the size that it was
+            // made with.
             stack.set_switch(Switch::Pacing, false);
             let addresses = pair::addresses(number).to_vec();
             stack.add_port(Box::new(device), PortConfig { mac: pair::mac(number), addresses });
@@ -60,7 +61,7 @@ impl Segment {
         Segment { hosts, wires, pool, largest, too_large: 0, now: NOW }
     }
 
-    /// Every sent frame goes to its destination, unless it is larger than that host takes.
+    /// Delivers every sent frame to its destination, unless it is larger than that host receives.
     fn carry(&mut self) {
         for from in 0..3 {
             let mut burst = Burst::new();
@@ -89,7 +90,7 @@ impl Segment {
         let mut burst = Burst::new();
         burst.push(self.pool.copy_of(frame).expect("memory"));
         self.wires[to].tx_burst(&mut self.pool, &mut burst);
-        assert!(burst.is_empty(), "the wire has room");
+        assert!(burst.is_empty(), "the wire did not take all frames");
     }
 
     fn run(&mut self, turns: usize) {
@@ -102,7 +103,7 @@ impl Segment {
         }
     }
 
-    /// A connection of ours to a host, and the host's end of it.
+    /// A connection from host `US` to a host, and that host's end of it.
     fn connect(&mut self, to: usize, version: usize) -> (TcpHandle, TcpHandle) {
         let at = SocketAddr::new(ip(to, version), 80);
         let listener = self.hosts[to].tcp_listen(at, ListenConfig::default()).expect("free");
@@ -113,7 +114,7 @@ impl Segment {
         (ours.expect("routed"), theirs)
     }
 
-    /// Send `total` bytes from our end to theirs; all of them have to arrive.
+    /// Sends `total` bytes from host `US` to the other end; all must arrive.
     fn transfer(&mut self, to: usize, (ours, theirs): (TcpHandle, TcpHandle), total: usize) {
         let data: Vec<u8> = (0..total).map(|n| (n * 7 % 251) as u8).collect();
         let (mut sent, mut got) = (0, Vec::new());
@@ -160,11 +161,12 @@ fn two_neighbours_each_get_their_best_size() {
         wire.transfer(SMALL, small, 300_000);
         assert_eq!(wire.largest[LARGE], 65_535);
         assert_eq!(wire.largest[SMALL], 1_500);
-        // Our MSS is offered in full to both: our limit for receiving is not theirs.
+        // Host `US` offers its full MSS to both: what it may send does not limit what it receives.
         let offered = wire.hosts[SMALL].tcp_info(small.1).expect("open").snd_mss;
-        assert_eq!(offered, 1_500 - headers, "its own port bounds it");
+        assert_eq!(offered, 1_500 - headers, "not bounded by its own port");
 
-        // Datagrams of 60,000 bytes: one packet to the one, fragments to the other.
+        // Datagrams of 60,000 bytes: one packet to the host with the large MTU, fragments to the
+        // other.
         wire.largest = [0; 3];
         let socket = wire.socket(US, version);
         for to in [LARGE, SMALL] {
@@ -181,7 +183,7 @@ fn two_neighbours_each_get_their_best_size() {
     }
 }
 
-/// The first datagram waits for the neighbour's link address, and is cut when that is known.
+/// The first datagram waits for the neighbour's link address, and is fragmented once that is known.
 #[test]
 fn a_datagram_that_waited_for_its_neighbour_has_the_neighbours_size() {
     for version in [0, 1] {
@@ -205,7 +207,7 @@ fn a_neighbours_mtu_lowered_in_mid_transfer_is_followed() {
         let ends = wire.connect(LARGE, version);
         wire.transfer(LARGE, ends, 1 << 20);
         assert_eq!(wire.largest[LARGE], 65_535);
-        // Some of it is queued and in flight in the former size.
+        // A part of this data is queued and in flight in segments of the former size.
         let ahead = wire.hosts[US].tcp_write(ends.0, &vec![9; 400_000]).expect("room");
         wire.hosts[US].flush();
         wire.carry();
@@ -225,7 +227,7 @@ fn a_neighbours_mtu_lowered_in_mid_transfer_is_followed() {
         assert_eq!(wire.snd_mss(ends.0), 9_000 - headers);
         wire.transfer(LARGE, ends, 1 << 20);
         assert_eq!(wire.largest[LARGE], 9_000);
-        // And back: only the neighbour's MTU had bounded it.
+        // The size goes back up, since only the neighbour's MTU limited it.
         wire.hosts[US].set_neighbour_mtu(PORT, to, None).expect("unset");
         wire.transfer(LARGE, ends, 3 << 20);
         assert_eq!(wire.snd_mss(ends.0), 65_535 - headers);
@@ -255,7 +257,7 @@ fn a_routes_mtu_bounds_what_goes_by_it_and_connections_follow() {
     wire.hosts[US].udp_send(socket, remote, &[1; 5_000], wire.now).expect("sent");
     wire.carry();
     assert!(wire.largest[LARGE] <= 2_000);
-    // The neighbour's MTU is less still.
+    // The neighbour's MTU is smaller still.
     wire.hosts[US].set_neighbour_mtu(PORT, to, Some(mtu(1_000))).expect("set");
     assert_eq!(wire.hosts[US].mtu_towards(remote), Some(mtu(1_000)));
 }
@@ -271,7 +273,11 @@ fn mtus_that_cannot_be_are_refused() {
     assert_eq!(us.set_neighbour_mtu(PORT, v4, Some(mtu(68))), Ok(()));
     us.core.cx.budget.set(base::Limit::NeighbourMtus, 1);
     assert_eq!(us.set_neighbour_mtu(PORT, v6, Some(mtu(1_280))), Err(MtuError::LimitReached));
-    assert_eq!(us.set_neighbour_mtu(PORT, v4, Some(mtu(600))), Ok(()), "it is there already");
+    assert_eq!(
+        us.set_neighbour_mtu(PORT, v4, Some(mtu(600))),
+        Ok(()),
+        "an entry that exists was refused"
+    );
     assert_eq!(us.neighbour_mtu(PORT, v4), Some(mtu(600)));
     us.remove_port(PORT);
     assert_eq!(us.neighbour_mtu(PORT, v4), None);

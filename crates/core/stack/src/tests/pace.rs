@@ -1,4 +1,5 @@
-//! Gaps between the frames to one destination: what they are for, and what they do not delay.
+//! Gaps between the frames to one destination: which receivers they help, and what they do not
+//! delay.
 
 use core::net::SocketAddr;
 
@@ -19,7 +20,7 @@ fn host(bench: &Bench) -> Cidr {
     Cidr::new(bench.theirs, bits).expect("a host")
 }
 
-/// A sender, and a receiver that is busy with each frame for 50 us, over 1 Gb/s in virtual time.
+/// A sender, and a receiver that needs 50 us for each frame, over 1 Gb/s in virtual time.
 struct World {
     sender: End,
     receiver: End,
@@ -36,7 +37,7 @@ impl World {
         World { sender: end(&config, first, 1), receiver: end(&config, second, 2), clock }
     }
 
-    /// Write `count` times 8 KB; returns how many arrived, and how long the last took.
+    /// Writes 8 KB `count` times; returns how many arrived, and how long the last one took.
     fn writes(&mut self, count: usize) -> (usize, Duration) {
         let to = SocketAddr::new(self.receiver.addr, 2049);
         let from = SocketAddr::new(self.sender.addr, 800);
@@ -71,14 +72,15 @@ impl World {
     }
 }
 
-/// NFS's writes of 8 KB are six frames; a receiver that loses the second of two gets no whole
-/// write, however often it is sent. With a gap it gets them all, as fast as it can take frames.
+/// NFS writes of 8 KB are six fragments; a receiver that loses the second of two frames gets no
+/// whole write, however often it is sent. With a gap it gets them all, as fast as it can take
+/// frames.
 #[test]
 fn eight_kb_writes_reach_a_receiver_that_loses_back_to_back_frames() {
     for version in BOTH {
         let mut world = World::new(version);
         let (arrived, _) = world.writes(100);
-        assert_eq!(arrived, 0, "without a gap");
+        assert_eq!(arrived, 0, "a write arrived without a gap");
         assert!(world.receiver.stack.drops().of(DropReason::FragmentTimeout) > 0);
         let mut world = World::new(version);
         let bits = if version == IpVersion::V4 { 24 } else { 64 };
@@ -96,7 +98,7 @@ fn eight_kb_writes_reach_a_receiver_that_loses_back_to_back_frames() {
     }
 }
 
-/// A driver that is late does not shorten later gaps to make up for it.
+/// A driver thread that is late does not shorten later gaps to make up for it.
 #[test]
 fn a_gap_is_kept_when_polls_are_late() {
     for version in BOTH {
@@ -104,7 +106,7 @@ fn a_gap_is_kept_when_polls_are_late() {
         bench.stack.set_burst_gap(host(&bench), Some(GAP)).expect("few gaps");
         let (udp, remote) = socket(&mut bench);
         bench.stack.udp_send(udp, remote, &pattern(8_192), NOW).expect("queued");
-        assert_eq!(bench.sent().len(), 1, "the first at once");
+        assert_eq!(bench.sent().len(), 1, "not one frame left at once");
         assert_eq!(bench.stack.next_deadline(), NOW + GAP);
         let us = Duration::from_micros;
         for (at, expected) in [(59, 0), (60, 1), (119, 0), (500, 1), (559, 0), (560, 1), (620, 1)] {
@@ -113,7 +115,7 @@ fn a_gap_is_kept_when_polls_are_late() {
         }
         assert_eq!(bench.poll(NOW + us(679)).len() + bench.poll(NOW + us(680)).len(), 1);
         assert_eq!(bench.stack.next_deadline(), Instant::NEVER);
-        // The gap goes on behind the last.
+        // The gap also applies after the last fragment.
         bench.stack.udp_send(udp, remote, b"whole", NOW + us(700)).expect("queued");
         assert_eq!(bench.sent().len(), 0);
         assert_eq!(bench.poll(NOW + us(740)).len(), 1);
@@ -155,8 +157,12 @@ fn a_gap_delays_its_own_destination_alone() {
         bench.stack.udp_send(udp, to, &pattern(len), NOW).expect("sent");
         bench.sent().len()
     };
-    assert_eq!(send(&mut bench, "192.0.2.9", 8_192), 6, "no gap");
-    assert_eq!(send(&mut bench, "192.0.2.3", 8_192), 1, "a gap of its own");
+    assert_eq!(
+        send(&mut bench, "192.0.2.9", 8_192),
+        6,
+        "frames without a gap did not leave at once"
+    );
+    assert_eq!(send(&mut bench, "192.0.2.3", 8_192), 1, "a destination does not have its own gap");
     // Once the gap is removed, waiting frames leave at once, and in order.
     let waiting = bench.stack.pace.waiting();
     assert_eq!(waiting, bench.stack.budget().of(Limit::GapQueue) + 5);
@@ -165,7 +171,8 @@ fn a_gap_delays_its_own_destination_alone() {
     assert_eq!(polls.sum::<usize>(), waiting - 5);
 }
 
-/// A program that writes faster than the gaps admit is pushed back, and woken at half a queue.
+/// A program that writes faster than the gaps admit is pushed back, and woken when the queue is
+/// half empty.
 #[test]
 fn a_full_queue_pushes_back_whole_datagrams() {
     let mut bench = bench(IpVersion::V4);
@@ -181,7 +188,7 @@ fn a_full_queue_pushes_back_whole_datagrams() {
     assert!((most..most + 6).contains(&bench.stack.pace.waiting()));
     assert_eq!(bench.stack.counters().of(Counter::DatagramsFragmented), sent);
     assert!(bench.stack.is_pushed_back());
-    // An answer that nobody repeats is dropped with a named reason.
+    // An answer that its receiver does not ask for again is dropped under a reason of its own.
     let echo = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
     let request = bench.frame(wire::protocol::ICMP, &echo);
     let mut frames = bench.exchange(&request, NOW);
@@ -204,7 +211,7 @@ fn a_full_queue_pushes_back_whole_datagrams() {
     assert_eq!((bench.stack.drops().total(), bench.stack.pool().outstanding()), (1, 0));
 }
 
-/// Frames of others that always wait in the port do not keep out those with a gap.
+/// Frames to other destinations that always wait in the port do not keep out frames with a gap.
 #[test]
 fn a_busy_port_lets_frames_with_a_gap_pass() {
     let wire = mem::Config { depth: 64, ..mem::Config::default() };
@@ -243,11 +250,10 @@ fn a_full_device_does_not_gather_frames() {
         now += GAP;
         bench.stack.poll(now);
     }
-    // The device took none: one frame waits in the port, the others in their queue.
+    // The device took no frame: one waits in the port, the others in their queue.
     let mut frames = bench.sent().len();
     assert_eq!((frames, frames + 1 + bench.stack.pace.waiting()), (4, total));
-    // The waiting frame leaves alone, at whatever time there is room, and the next has its gap
-    // behind that.
+    // The waiting frame leaves alone, whenever there is room, and the next one leaves a gap later.
     now += Duration::from_millis(1);
     frames += bench.poll(now).len();
     assert_eq!(frames, 5);
@@ -261,8 +267,8 @@ fn a_full_device_does_not_gather_frames() {
     assert_eq!((frames, bench.stack.drops().total()), (total, 0));
 }
 
-/// Waiting frames that do not fit any more when the MTU is lowered are dropped with a named reason;
-/// the others leave.
+/// Waiting frames that no longer fit when the MTU is lowered are dropped under a reason of their
+/// own; the others leave.
 #[test]
 fn frames_that_outgrew_their_link_are_dropped() {
     for version in BOTH {
@@ -308,7 +314,8 @@ fn gaps_have_limits() {
     assert!(bench.stack.budget().hits(Limit::BurstGaps) == 1);
 }
 
-/// As many destinations at a time as the limit says; a destination whose gap is over makes room.
+/// As many destinations as the limit admits have gaps at a time; a destination whose gap is over
+/// makes room for another.
 #[test]
 fn destinations_with_a_gap_are_bounded() {
     let mut config = PairConfig::new([5, 6]);

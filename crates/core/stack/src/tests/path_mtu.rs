@@ -1,5 +1,5 @@
-//! Path MTUs by destination: learnt from messages, shared by connections, forgotten with age, and
-//! safe from forgeries. RFC 1191, RFC 8201, RFC 5927 section 7.
+//! Path MTUs by destination: learnt from ICMP messages, shared by connections, forgotten after some
+//! time, and safe from forged messages. RFC 1191, RFC 8201, RFC 5927 section 7.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -21,8 +21,8 @@ fn largest(frames: &[Vec<u8>]) -> usize {
     frames.iter().filter_map(|f| parse_tcp(f)).map(|(_, payload)| payload.len()).max().unwrap_or(0)
 }
 
-/// RFC 1191 section 5.2 and RFC 8201 section 5.2: a path MTU that one connection learns holds for
-/// the next, whose SYN still announces its own MSS.
+/// RFC 1191 section 5.2 and RFC 8201 section 5.2: a path MTU that one connection has learnt is used
+/// by the next, whose SYN still announces the link's MSS.
 #[test]
 fn rfc_1191_and_8201_a_path_is_remembered_for_the_next_connection() {
     for version in BOTH {
@@ -92,7 +92,7 @@ fn datagrams_and_echoes_are_no_larger_than_the_path_takes() {
     }
 }
 
-/// How many frames were sent, none of them with a packet of more than `most` bytes.
+/// How many frames were sent. Asserts that none has a packet of more than `most` bytes.
 fn sizes(bench: &mut Bench, most: usize) -> usize {
     let sent = bench.sent();
     assert!(sent.iter().all(|frame| frame.len() <= 14 + most));
@@ -131,7 +131,8 @@ fn a_datagram_that_was_too_big_concerns_its_socket_alone() {
 fn a_forged_message_teaches_nothing() {
     let mut bench = bench(IpVersion::V4);
     let (_, sent) = in_flight(&mut bench, 4_000);
-    // Another sequence number, another port, an MTU larger than the packet, no MTU at all.
+    // Messages with another sequence number, another port, an MTU larger than the packet, and no
+    // MTU.
     let mut packet = sent[0][14..].to_vec();
     packet[20 + 4] ^= 0x80;
     tell(&mut bench, &packet, What::TooBig(1_300), NOW);
@@ -140,7 +141,7 @@ fn a_forged_message_teaches_nothing() {
     tell(&mut bench, &sent[0][14..], What::TooBig(1_500), NOW);
     tell(&mut bench, &sent[0][14..], What::TooBig(40), NOW);
     assert_eq!(path(&bench), None);
-    // Below the minimum: the minimum is used.
+    // An MTU below the minimum: the minimum is used.
     tell(&mut bench, &sent[0][14..], What::TooBig(68), NOW);
     assert_eq!(path(&bench), Some(552));
 }
@@ -156,20 +157,20 @@ fn messages_about_many_paths_do_not_grow_memory() {
     let at = |n: u32| Instant::ZERO + Duration::from_millis(u64::from(n) + 1);
     for n in 0..10_000 {
         paths.learn(host(n), mtu, at(n), &mut budget);
-        // The same destination again takes no second entry.
+        // The same destination takes no second entry.
         paths.learn(host(n), mtu, at(n), &mut budget);
         assert!(paths.len() <= most);
     }
     assert_eq!(budget.hits(Limit::PathMtus), 10_000 - most as u64);
     assert!(paths.known(host(9_900), at(9_999)).is_some());
     assert!(paths.known(host(9_899), at(9_999)).is_none());
-    // Old entries expire without being looked up.
+    // Old entries expire even if they are not looked up.
     paths.learn(host(0), mtu, at(9_999) + Duration::from_secs(601), &mut budget);
     assert_eq!(paths.len(), 1);
 }
 
-/// A peer of a connection may report a narrow path again and again: the rate is limited, and
-/// nothing grows.
+/// The peer of a connection may report a narrow path again and again: the rate is limited, and no
+/// table grows.
 #[test]
 fn a_flood_of_messages_about_one_connection_is_bounded() {
     let mut bench = bench(IpVersion::V4);

@@ -1,6 +1,6 @@
-//! Policy routing: users of groups, routes that are not for everybody, rules. In each named case a
-//! user who is not admitted has no route, and no frame leaves, not even one that asks for a link
-//! address. docs/decisions/0080.
+//! Policy routing: users in groups, routes that only some users may use, and rules. In each named
+//! case a user who is not admitted has no route, and no frame leaves, not even an ARP request or
+//! neighbour solicitation. docs/decisions/0080.
 
 mod forwarded;
 
@@ -51,7 +51,7 @@ fn net(bench: &Bench, is_default: bool) -> Cidr {
     text.parse().expect("a network")
 }
 
-/// Another host of the network that the port is in.
+/// Another host in the port's network.
 fn gateway(bench: &Bench, number: u8) -> IpAddr {
     match bench.theirs {
         IpAddr::V4(ip) => {
@@ -66,7 +66,7 @@ fn gateway(bench: &Bench, number: u8) -> IpAddr {
     }
 }
 
-/// What a user does.
+/// What a user does to send.
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Connect,
@@ -94,7 +94,7 @@ fn syn(bench: &Bench) -> Vec<u8> {
     frame_between(far, bench.ours, wire::protocol::TCP, &syn.bytes(far, bench.ours))
 }
 
-/// The reason why nothing was sent; `None` if it was.
+/// The reason why nothing was sent; `None` if something was.
 fn act(bench: &mut Bench, case: Case, owner: Owner) -> Option<DropReason> {
     let to = SocketAddr::new(far(bench, 7), 80);
     let any = SocketAddr::new(if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() }, 0);
@@ -136,7 +136,7 @@ fn act(bench: &mut Bench, case: Case, owner: Owner) -> Option<DropReason> {
     }
 }
 
-/// The routes to the far host that are restricted: a default one, one of a prefix, several.
+/// The restricted routes to the far host: a default route, one of a prefix, or several.
 fn routes(bench: &Bench, kind: usize, access: Option<Arc<Access>>) -> Vec<Route> {
     let via = |number, dest| {
         let route = Route::new(dest, Some(gateway(bench, number)), PORT.0);
@@ -156,11 +156,12 @@ fn strangers(version: IpVersion) -> Bench {
     bench
 }
 
-/// Groups x routes x users x cases.
+/// Every combination of groups, routes, users and cases.
 #[test]
 fn who_is_left_out_has_no_route_and_nothing_leaves() {
     let users = [
-        // The user; does the list of included users admit it, does the list of excluded users?
+        // The user; whether a list of included groups admits it; whether a list of excluded groups
+        // does.
         (Owner::program(), true, true),
         (user(STAFF), true, true),
         (user(GUESTS), false, false),
@@ -188,8 +189,8 @@ fn who_is_left_out_has_no_route_and_nothing_leaves() {
     }
 }
 
-/// For other users the route does not exist: they use the next route of the prefix, or the next
-/// shorter prefix.
+/// For other users a restricted route does not exist: they use the next route of the prefix, or of
+/// the next shorter prefix.
 #[test]
 fn who_is_left_out_goes_by_what_there_is_besides() {
     for version in BOTH {
@@ -227,16 +228,16 @@ fn who_is_left_out_goes_by_what_there_is_besides() {
             numbers.iter().map(|&n| pair::mac(n).0.to_vec()).collect()
         };
         assert_eq!(hops(&mut bench, user(STAFF)), macs(&[20, 21]));
-        assert_eq!(hops(&mut bench, user(GUESTS)), macs(&[21]), "of several the other");
+        assert_eq!(hops(&mut bench, user(GUESTS)), macs(&[21]), "not the other of several routes");
         let gone = Some(gateway(&bench, 21));
         bench.stack.routes.remove(|route| route.via == gone);
         bench.stack.addresses_changed();
-        assert_eq!(hops(&mut bench, user(GUESTS)), macs(&[22]), "the default route");
+        assert_eq!(hops(&mut bench, user(GUESTS)), macs(&[22]), "not the default route");
         assert_eq!(hops(&mut bench, user(STAFF)), macs(&[20]));
     }
 }
 
-/// A connection and a datagram socket have found their route when it is restricted.
+/// A connection and a datagram socket have already found their route when it becomes restricted.
 #[test]
 fn what_is_cached_is_not_used_any_longer() {
     for version in BOTH {
@@ -256,8 +257,8 @@ fn what_is_cached_is_not_used_any_longer() {
         let sent = bench.stack.udp_send(socket, to, b"x", NOW);
         assert_eq!(sent, Err(UdpError::Unsendable(DropReason::IpNoRoute)));
         let later = NOW + Duration::from_secs(3);
-        assert_eq!(bench.poll(later).len(), 0, "no retransmission either");
-        // An answer to a segment is a packet, too.
+        assert_eq!(bench.poll(later).len(), 0, "a retransmission left");
+        // A RST is a packet of the user, too.
         bench.stack.tcp_abort(handle);
         assert_eq!(bench.poll(later).len(), 0);
         assert!(bench.stack.add_route(old));
@@ -266,7 +267,7 @@ fn what_is_cached_is_not_used_any_longer() {
     }
 }
 
-/// A user who may not use the gateway's route gains nothing from its redirect.
+/// A user who may not use the route by a gateway must not use that gateway's redirect either.
 #[test]
 fn a_redirect_is_for_those_that_the_route_is_for() {
     let mut bench = bench(IpVersion::V4);
@@ -293,7 +294,7 @@ fn a_redirect_is_for_those_that_the_route_is_for() {
     assert_eq!(bench.sent().len(), 0);
 }
 
-/// Rules select tables by group and mark; a table without a route leaves it to the next rule.
+/// Rules select tables by group and mark; if a table has no route, the next rule is applied.
 #[test]
 fn rules_select_tables() {
     let mut bench = strangers(IpVersion::V4);
@@ -302,7 +303,7 @@ fn rules_select_tables() {
     assert_eq!(act(&mut bench, Case::Unconnected, user(STAFF)), Some(DropReason::IpNoRoute));
     let rule = Rule { group: Some(STAFF), ..Rule::new(100, Action::Table(5)) };
     bench.stack.add_rule(rule).expect("new");
-    assert!(bench.stack.add_rule(rule).is_err(), "it is there");
+    assert!(bench.stack.add_rule(rule).is_err(), "a rule was added twice");
     assert_eq!(act(&mut bench, Case::Unconnected, user(STAFF)), None);
     assert_eq!(act(&mut bench, Case::Unconnected, user(GUESTS)), Some(DropReason::IpNoRoute));
     let marked = Rule { mark: Some((0x10, 0xf0)), ..Rule::new(50, Action::Prohibit) };

@@ -1,4 +1,4 @@
-//! Ephemeral ports are drawn at random, so that one does not reveal another (RFC 6056).
+//! Ephemeral ports are random, so that one of them does not reveal another (RFC 6056).
 
 use core::net::SocketAddr;
 use std::collections::BTreeSet;
@@ -17,7 +17,8 @@ fn connect(end: &mut End, remote: SocketAddr) -> Result<(TcpHandle, u16), Connec
     Ok((handle, local.port()))
 }
 
-/// Ports of connections to one destination; if `elsewhere`, every second one is to another.
+/// The ports of connections to one destination; if `elsewhere`, every second connection is to
+/// another one.
 fn ports(seed: u64, elsewhere: bool) -> Vec<u16> {
     let (mut end, other) = pair(&PairConfig::new([seed, 2]));
     let next = |n: u16| {
@@ -27,8 +28,8 @@ fn ports(seed: u64, elsewhere: bool) -> Vec<u16> {
     (0..400).map(next).collect()
 }
 
-/// An observer of one port, for instance that of his own connection, can predict neither the next
-/// nor the one before, to the same destination or to another.
+/// An observer who knows one port, for instance that of his own connection, can predict neither the
+/// next nor the one before, to the same destination or to another.
 #[test]
 fn no_port_tells_of_its_neighbour() {
     for elsewhere in [false, true] {
@@ -36,16 +37,16 @@ fn no_port_tells_of_its_neighbour() {
         let near = |pair: &&[u16]| pair[0].abs_diff(pair[1]) < 100;
         // The number expected by chance is 400 * 200 / 28232, which is 3.
         let count = drawn.windows(2).filter(near).count();
-        assert!(count <= 12, "{count} of 400 are near the one before: {drawn:?}");
+        assert!(count <= 12, "{count} of 400 ports are near the port before: {drawn:?}");
         let steps: BTreeSet<_> = drawn.windows(2).map(|p| p[1].wrapping_sub(p[0])).collect();
         assert!(steps.len() > 380, "{} steps", steps.len());
         let halves = drawn.iter().filter(|&&port| port < 46_884).count();
         assert!((140..=260).contains(&halves), "{halves} of 400 in the lower half");
         assert!(drawn.iter().all(|port| EPHEMERAL_PORTS.contains(port)));
-        // Another secret gives other ports.
+        // Another secret yields other ports.
         let others = ports(7, elsewhere);
         let same = drawn.iter().zip(&others).filter(|(a, b)| a == b).count();
-        assert!(same <= 3, "{same} are the same");
+        assert!(same <= 3, "{same} ports are the same");
     }
 }
 

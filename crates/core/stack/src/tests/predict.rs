@@ -1,4 +1,5 @@
-//! Prediction on and off are equal: two copies of one stack, one crafted peer, random traffic.
+//! With the fast path on and off the results are equal: two copies of one stack get the same random
+//! traffic of one crafted peer.
 
 mod guards;
 mod traffic;
@@ -13,10 +14,11 @@ const STEPS: usize = 300;
 
 #[test]
 fn prediction_on_equals_prediction_off() {
-    // A run under a sanitizer, ten times slower, asks for fewer; the totals below need them all.
+    // A run under a sanitizer is ten times slower and may ask for fewer; the totals below are
+    // asserted only in a full run.
     let fewer = std::env::var("WIRESPEED_TRAFFICS").ok().and_then(|n| n.parse().ok());
     let traffics = fewer.unwrap_or(TRAFFICS).max(2);
-    // Two halves at a time: each traffic is a world of its own.
+    // Two threads with half of the traffics each; a traffic depends only on its seed.
     let halves = std::thread::scope(|scope| {
         let other = scope.spawn(|| run(traffics / 2..traffics));
         [run(0..traffics / 2), other.join().expect("its panic is above")]

@@ -1,4 +1,4 @@
-//! Neighbours that TCP confirms. RFC 4861 section 7.3.1.
+//! Neighbours that are confirmed by the progress of a TCP connection. RFC 4861 section 7.3.1.
 
 use core::net::SocketAddr;
 
@@ -24,7 +24,8 @@ fn settle(stacks: &mut [Stack; 2], now: Instant) {
     }
 }
 
-/// The client's neighbour after a DELAY, and how often the client solicited it in that time.
+/// The state of the client's neighbour after DELAY, and how often the client solicited it
+/// meanwhile.
 fn after_delay(version: usize, traffic: Traffic) -> (Option<State>, u64) {
     let mut stacks = strangers();
     let mut now = Instant::from_nanos(5_000_000_000);
@@ -63,6 +64,6 @@ fn progress_confirms_the_neighbour_without_a_solicitation() {
             assert_eq!(after, (Some(State::Reachable), 0), "{version} {traffic:?}");
         }
         let (_, asked) = after_delay(version, Traffic::None);
-        assert_eq!(asked, 1, "an idle connection confirms nothing");
+        assert_eq!(asked, 1, "the neighbour of an idle connection was not solicited once");
     }
 }

@@ -1,4 +1,4 @@
-//! The one deadline that stands for all rare timers.
+//! The one deadline that is kept for all rare timers.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -19,7 +19,7 @@ fn host(rng: &mut Rng, version: IpVersion) -> IpAddr {
     }
 }
 
-/// One thing that sets, clears or moves a deadline.
+/// One action that sets, clears or moves a deadline.
 fn anything(bench: &mut Bench, rng: &mut Rng, version: IpVersion, now: Instant) {
     let other = host(rng, version);
     let until = now + Duration::from_millis(u64::from(rng.below(9_000)));
@@ -65,7 +65,7 @@ fn anything(bench: &mut Bench, rng: &mut Rng, version: IpVersion, now: Instant) 
         }
         7 => _ = stack.stop_autoconf(PORT),
         8 if version == IpVersion::V4 => {
-            // The first fragment of a datagram, whose rest may never come.
+            // The first fragment of a datagram, whose other fragments may never arrive.
             let mut frame = frame_between(bench.theirs, bench.ours, protocol::UDP, &[7; 64]);
             let id = (rng.below(3) as u16).to_be_bytes();
             frame[18..22].copy_from_slice(&[id[0], id[1], 0x20, 0]);
@@ -80,8 +80,8 @@ fn anything(bench: &mut Bench, rng: &mut Rng, version: IpVersion, now: Instant) 
     }
 }
 
-/// Whatever happens, in any order, this one deadline is never later than the first of all rare
-/// ones.
+/// Whatever happens, in any order, the kept deadline is never later than the earliest of the rare
+/// deadlines.
 #[test]
 fn the_first_deadline_is_never_late() {
     for seed in 0..40 {
@@ -99,7 +99,7 @@ fn the_first_deadline_is_never_late() {
             );
             assert!(stack.rare_timers.lifetimes <= stack.first_lifetime(), "seed {seed}");
             if rng.one_in(2) {
-                // Sometimes exactly when it is due.
+                // Sometimes exactly at the deadline.
                 let next = stack.next_deadline();
                 let step = now + Duration::from_millis(u64::from(rng.below(2_000)));
                 now = if next > now && rng.one_in(2) { next.min(step) } else { step };
@@ -115,7 +115,7 @@ fn the_first_deadline_is_never_late() {
     }
 }
 
-/// A deadline that was cleared costs one check at its time, and no more.
+/// A deadline that was cleared costs only one check, at its time.
 #[test]
 fn what_is_cleared_is_forgotten_at_its_time() {
     let mut bench = Bench::among_strangers(&PairConfig::new([1, 5]));
@@ -126,7 +126,7 @@ fn what_is_cleared_is_forgotten_at_its_time() {
     let again = now + inet::neighbour::RETRANSMIT;
     assert_eq!(bench.stack.next_deadline(), again);
     bench.stack.add_neighbour(PORT, to.ip(), crate::pair::mac(2));
-    assert_eq!(bench.stack.next_deadline(), again, "early, but not late");
+    assert_eq!(bench.stack.next_deadline(), again, "clearing moved the kept deadline");
     bench.poll(again);
     assert_eq!(bench.stack.next_deadline(), Instant::NEVER);
 }

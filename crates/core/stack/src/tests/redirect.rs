@@ -1,4 +1,5 @@
-//! ICMP redirects: from whom, about what, to where, for how long. RFC 1122 section 3.2.2.2.
+//! ICMP redirects: from which hosts, about which packets, to which gateways and for how long they
+//! are accepted. RFC 1122 section 3.2.2.2.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -15,7 +16,7 @@ fn v4(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A far host by a first hop, 192.0.2.2; a better one is 192.0.2.3.
+/// A stack with a far host beyond the first hop 192.0.2.2; the better first hop is 192.0.2.3.
 fn routed() -> (Bench, SocketAddr, IpAddr) {
     let mut bench = bench(IpVersion::V4);
     let any = "0.0.0.0/0".parse().expect("a network");
@@ -25,7 +26,7 @@ fn routed() -> (Bench, SocketAddr, IpAddr) {
     (bench, SocketAddr::new(v4("198.51.100.7"), 80), better)
 }
 
-/// A redirect to `gateway` from `from`, quoting `packet`.
+/// A redirect to `gateway`, sent by `from`, which quotes `packet`.
 fn redirect(bench: &Bench, from: IpAddr, gateway: IpAddr, packet: &[u8], code: u8) -> Vec<u8> {
     let IpAddr::V4(gateway) = gateway else { panic!("IPv4") };
     let mut message = vec![0; 8];
@@ -59,7 +60,8 @@ fn icmp_redirect_only_from_the_current_first_hop() {
             (better, better, &packet, DropReason::RedirectRefused),
             (v4("192.0.2.9"), better, &packet, DropReason::RedirectRefused),
             (far.ip(), better, &packet, DropReason::RedirectRefused),
-            // To the first hop itself, to no neighbour, to us, to a broadcast address, to no host.
+            // Redirects to the first hop itself, to no neighbour, to the stack, to a broadcast
+            // address, to no host.
             (first_hop, v4("203.0.113.1"), &packet, DropReason::RedirectRefused),
             (first_hop, bench.ours, &packet, DropReason::RedirectRefused),
             (first_hop, v4("192.0.2.255"), &packet, DropReason::RedirectRefused),
@@ -67,7 +69,7 @@ fn icmp_redirect_only_from_the_current_first_hop() {
             (first_hop, v4("0.0.0.0"), &packet, DropReason::RedirectRefused),
             (first_hop, v4("224.0.0.1"), &packet, DropReason::RedirectRefused),
             (first_hop, v4("127.0.0.1"), &packet, DropReason::RedirectRefused),
-            // About a packet that we did not send.
+            // A redirect about a packet that the stack did not send.
             (first_hop, better, &wrong_port, DropReason::IcmpErrorNoMatch),
             (first_hop, better, &wrong_seq, DropReason::IcmpErrorNoMatch),
             (first_hop, better, &wrong_source, DropReason::IcmpErrorNoMatch),
@@ -81,10 +83,10 @@ fn icmp_redirect_only_from_the_current_first_hop() {
         let frame = redirect(&bench, first_hop, better, &packet, code);
         bench.exchange(&frame, NOW);
         assert_eq!(bench.stack.counters().of(Counter::Redirects), 1);
-        // The connection follows, and so do new ones.
+        // The connection uses the new first hop, and so do new connections.
         let again = bench.poll(NOW + Duration::from_millis(1_100)).remove(0);
         assert_eq!(again[..6], pair::mac(3).0);
-        // Redirects of the former first hop do not count now.
+        // Redirects from the former first hop are not accepted any more.
         let frame = redirect(&bench, first_hop, v4("192.0.2.4"), &packet, code);
         bench.exchange(&frame, NOW);
         assert_eq!(bench.stack.drops().of(DropReason::RedirectRefused), 11);
@@ -108,7 +110,11 @@ fn a_redirect_is_followed_for_ten_minutes_by_datagrams_and_echoes() {
     let hop = bench.theirs;
     let frame = redirect(&bench, hop, better, &other, 1);
     bench.exchange(&frame, NOW);
-    assert_eq!(redirects(&bench), 0, "an identifier of nobody's");
+    assert_eq!(
+        redirects(&bench),
+        0,
+        "a redirect about an identifier without a socket was accepted"
+    );
     let frame = redirect(&bench, hop, better, &echo[14..], 1);
     bench.exchange(&frame, NOW);
     let to = |bench: &mut Bench, at| {
@@ -121,7 +127,7 @@ fn a_redirect_is_followed_for_ten_minutes_by_datagrams_and_echoes() {
     bench.poll(end);
     assert_eq!(redirects(&bench), 0);
     assert_eq!(to(&mut bench, end), pair::mac(2).0);
-    // A redirect about a datagram is followed, too; one about a datagram of no socket is not.
+    // A redirect about a datagram is accepted, but not about a datagram of no socket.
     bench.stack.udp_send(udp, far, b"x", end).expect("sent");
     let datagram = bench.sent().remove(0);
     let mut other = datagram[14..].to_vec();
@@ -152,19 +158,19 @@ fn redirects_are_bounded_and_leave_the_users_routes() {
         bench.exchange(&frame, now);
     };
     send(&mut bench, mine.into(), 0);
-    assert_eq!(redirects(&bench), 0, "the user's own host route stays");
+    assert_eq!(redirects(&bench), 0, "a redirect replaced the user's host route");
     for n in 1..=40 {
         send(&mut bench, Ipv4Addr::new(198, 51, 100, n).into(), u64::from(n) * 10);
         assert!(redirects(&bench) <= 8);
     }
     assert_eq!(redirects(&bench), 8);
     assert!(bench.stack.budget().hits(Limit::Redirects) == 32);
-    // The newest redirects are there.
+    // The newest redirects are kept.
     let newest = v4("198.51.100.40");
     assert!(bench.stack.routes.iter().any(|r| r.dest.addr == newest && r.dest.prefix_len == 32));
 }
 
-/// RFC 1122 section 3.3.1.4: a gateway that does not answer is dead, whoever named it.
+/// RFC 1122 section 3.3.1.4: a gateway that does not answer is dead, whoever has named it.
 /// RFC 1122 3.3.1.4-a.
 #[test]
 fn a_gateway_that_does_not_answer_is_forgotten() {

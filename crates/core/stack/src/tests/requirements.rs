@@ -56,7 +56,7 @@ fn a_source_quench_changes_nothing() {
     assert_eq!(bench.stack.drops().of(DropReason::IcmpUnhandled), 1);
 }
 
-/// A SYN in a broadcast frame, whatever its IP header says (RFC 1122 section 3.3.6).
+/// A SYN in a broadcast frame is dropped, whatever its IP header contains (RFC 1122 section 3.3.6).
 /// RFC 9293 MUST-57.
 #[test]
 fn a_syn_in_a_broadcast_frame_is_dropped_in_silence() {

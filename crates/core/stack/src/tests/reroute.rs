@@ -14,7 +14,8 @@ use super::craft::frame_between;
 use crate::forward::links::LOOK_EVERY;
 use crate::{ListenConfig, PortConfig, PortId, Stack, StackConfig, TcpHandle};
 
-/// Our address and theirs on each wire; one address of theirs is reached by both wires.
+/// The address of the stack and of the other end on each wire; one more address of the other end is
+/// reached by both wires.
 const NETS: [[[&str; 2]; 2]; 2] = [
     [["192.0.2.1/24", "192.0.2.2/24"], ["198.51.100.1/24", "198.51.100.2/24"]],
     [["2001:db8:1::1/64", "2001:db8:1::2/64"], ["2001:db8:2::1/64", "2001:db8:2::2/64"]],
@@ -71,7 +72,7 @@ impl World {
         world
     }
 
-    /// Our route to the address that is reached by both wires.
+    /// The stack's route to the address that is reached by both wires.
     fn route(&self, port: u16, metric: u32) -> Route {
         let via = ip(NETS[self.version][usize::from(port)][1]);
         Route { metric, ..Route::new(FAR[self.version].parse().expect("one"), Some(via), port) }
@@ -85,7 +86,7 @@ impl World {
         }
     }
 
-    /// A connection from our address on the first wire.
+    /// A connection from the stack's address on the first wire.
     fn connect(&mut self) -> (TcpHandle, TcpHandle) {
         let at = SocketAddr::new(ip(FAR[self.version]), 80);
         let from = SocketAddr::new(ip(NETS[self.version][0][0]), 5_000);
@@ -96,7 +97,7 @@ impl World {
         (ours.expect("routed"), self.theirs.tcp_accept(listener).expect("accepted"))
     }
 
-    /// A connection that then moves to the second wire.
+    /// The same connection, then moved to the second wire.
     fn connect_and_move(&mut self) -> (TcpHandle, TcpHandle) {
         let ends = self.connect();
         let first = self.route(0, 9);
@@ -110,8 +111,8 @@ impl World {
         self.ours.connections.get(handle).expect("open").port
     }
 
-    /// Send `total` bytes, which all arrive; in the middle `change` the network, with the wire
-    /// full.
+    /// Sends `total` bytes, which all arrive; in the middle, while the wire is full, `change`
+    /// changes the network.
     fn transfer(
         &mut self,
         (ours, theirs): (TcpHandle, TcpHandle),
@@ -142,11 +143,11 @@ impl World {
 
 const SAME: fn() -> [mem::Config; 2] = || [wire(Offloads::default(), 1_500); 2];
 
-/// RFC 1122 section 3.3.1.4: the address stays, the route is looked up again.
+/// RFC 1122 section 3.3.1.4: the connection's address stays, and its route is looked up again.
 #[test]
 fn a_connection_goes_on_by_another_port_when_its_link_is_cut_and_back() {
     for version in [0, 1] {
-        // The other link may take smaller packets, or larger ones.
+        // The other link's MTU may be smaller or larger.
         for mtus in [[1_500, 1_500], [4_000, 1_400], [1_400, 4_000]] {
             let mut world = World::new(version, mtus.map(|mtu| wire(Offloads::default(), mtu)));
             world.ours.set_forwarding(true);
@@ -160,12 +161,12 @@ fn a_connection_goes_on_by_another_port_when_its_link_is_cut_and_back() {
             world.transfer(ends, 100_000, |_| {});
             assert_eq!(world.port_of(ends.0), 0);
             let (local, _) = world.ours.tcp_addresses(ends.0).expect("open");
-            assert_eq!(local.ip(), ip(NETS[version][0][0]), "the address stays");
+            assert_eq!(local.ip(), ip(NETS[version][0][0]), "the connection's address changed");
         }
     }
 }
 
-/// A host watches no links: its program adds and removes routes.
+/// A host does not watch its links: its program adds and removes routes.
 #[test]
 fn a_connection_follows_the_routes_of_a_host() {
     let mut world = World::new(0, SAME());
@@ -186,7 +187,7 @@ fn a_port_that_is_removed_takes_the_connections_from_its_addresses_with_it() {
     let mut device = None;
     world.transfer(ends, 100_000, |world| {
         device = world.ours.remove_port(PortId(1));
-        // The other end is told another route.
+        // The other end gets another route.
         let to_us = ip(NETS[0][0][0]);
         let back = world.theirs.routes.iter().find(|r| r.dest.addr == to_us).expect("one").dest;
         assert_eq!(world.theirs.remove_route(back, PortId(1)), 1);
@@ -214,7 +215,8 @@ fn a_connection_fails_with_its_address_whatever_port_it_goes_by() {
     }
 }
 
-/// Segments that the device has to finish are made already, so the connection cannot move.
+/// Segments that the device must finish (checksum, cutting) are made already, so the connection
+/// cannot move.
 #[test]
 fn a_connection_stays_where_its_device_finishes_what_the_other_cannot() {
     let offloads = Offloads { tx_checksum: true, rx_checksum: true, ..Offloads::default() };
@@ -227,8 +229,8 @@ fn a_connection_stays_where_its_device_finishes_what_the_other_cannot() {
     assert_eq!((world.port_of(ends.0), world.ours.counters().of(Counter::TcpRerouted)), (0, 0));
 }
 
-/// Errors about a connection's segments may come by the port that they leave by and by the port of
-/// its address, but by no other.
+/// ICMP errors about a connection's segments may arrive by the port that the segments leave by and
+/// by the port of the connection's address, but by no other.
 #[test]
 fn errors_about_a_connection_come_by_the_port_that_it_goes_by() {
     for is_moved in [true, false] {

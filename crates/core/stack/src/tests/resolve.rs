@@ -1,5 +1,5 @@
-//! Neighbours found by ARP and ND: two stacks without configured neighbours, and a stack whose wire
-//! the test holds. RFC 826, RFC 4861, RFC 1122 sections 2.3.2.1 and 2.3.2.2.
+//! Neighbours that are resolved by ARP and ND: two stacks without configured neighbours, and a
+//! stack whose wire the test holds. RFC 826, RFC 4861, RFC 1122 sections 2.3.2.1 and 2.3.2.2.
 
 mod hostile;
 
@@ -27,7 +27,7 @@ fn of(version: IpVersion) -> PairConfig {
     PairConfig { version, ..PairConfig::new([3, 4]) }
 }
 
-/// Two stacks on one wire that know only their own addresses.
+/// Two stacks on one wire, each of which knows only its own addresses.
 pub(super) fn strangers() -> [Stack; 2] {
     let config = PairConfig::new([3, 4]);
     let (left, right) = mem::pair(&config.wire);
@@ -56,7 +56,7 @@ fn arp_frame(operation: Operation, sender: (MacAddr, Ipv4Addr), target: Ipv4Addr
     frame
 }
 
-/// A frame with a solicitation (for our address) or an advertisement from end 2.
+/// A frame from end 2 with a solicitation for the stack's address, or with an advertisement.
 fn nd_frame(bytes: &[u8], src: Ipv6Addr, dst: Ipv6Addr, hop_limit: u8) -> Vec<u8> {
     let mut frame = super::craft::frame_between(src.into(), dst.into(), 58, bytes);
     frame[14 + 7] = hop_limit;
@@ -115,7 +115,7 @@ fn a_connect_to_nobody_ends_after_three_questions_as_host_unreachable() {
             asked += bench.poll(after(ms)).len();
             assert_eq!(bench.stack.tcp_state(handle).expect("kept").1.is_some(), ms >= 3_000);
         }
-        assert_eq!(asked, 3, "questions, and no SYN");
+        assert_eq!(asked, 3, "not three solicitations, or a SYN left");
         let (_, error) = bench.stack.tcp_state(handle).expect("kept for its user");
         assert_eq!(error, Some(tcp::Error::HostUnreachable));
         assert_eq!(bench.stack.neighbour_state(PORT, theirs), None);
@@ -131,7 +131,7 @@ fn datagrams_are_held_the_latest_three_and_leave_when_the_answer_comes() {
     for n in 0..5 {
         bench.stack.udp_send(socket, remote, &[n], NOW).expect("taken");
     }
-    assert_eq!(bench.sent().len(), 1, "one question");
+    assert_eq!(bench.sent().len(), 1, "not one solicitation left");
     assert_eq!(bench.stack.drops().of(DropReason::NeighbourQueueFull), 2);
     let theirs = (pair::mac(2), v4(bench.theirs));
     let reply = arp_frame(Operation::Reply, theirs, v4(bench.ours));
@@ -172,10 +172,10 @@ fn requests_for_our_address_are_answered_and_others_are_not() {
 
     let other = Ipv4Addr::new(192, 0, 2, 77);
     let request = arp_frame(Operation::Request, (pair::mac(2), other), other);
-    assert!(bench.exchange(&request, NOW).is_empty(), "gratuitous");
+    assert!(bench.exchange(&request, NOW).is_empty(), "a gratuitous request was answered");
     assert_eq!(bench.stack.neighbour_state(PORT, other.into()), None);
     let reply = arp_frame(Operation::Reply, (pair::mac(2), other), ours);
-    assert!(bench.exchange(&reply, NOW).is_empty(), "unasked");
+    assert!(bench.exchange(&reply, NOW).is_empty(), "an unsolicited reply was answered");
     assert_eq!(bench.stack.neighbour_state(PORT, other.into()), None);
     assert_eq!(bench.stack.drops().of(DropReason::ArpUnsolicited), 2);
 
@@ -200,12 +200,12 @@ fn solicitations_are_answered_if_they_prove_to_come_from_the_link() {
     let answer = wire::nd::Header::parse(&sent[0][54..]).expect("ND");
     assert_eq!((answer.target, answer.link_addr), (ours, Some(pair::mac(1))));
     assert_eq!(sent[0][..6], pair::mac(2).0);
-    assert_eq!(sent[0][14 + 7], 255, "hop limit");
+    assert_eq!(sent[0][14 + 7], 255, "wrong hop limit");
     assert_eq!(bench.stack.neighbour_state(PORT, bench.theirs), Some(State::Stale));
 }
 
-/// A stale entry that is used is probed at its own address after five seconds. Without an answer it
-/// is removed, and the next packet causes a multicast or broadcast request.
+/// A stale entry that is used is probed by unicast after five seconds. Without an answer it is
+/// removed, and the next packet causes a multicast solicitation or a broadcast ARP request.
 #[test]
 fn a_stale_neighbour_is_checked_when_used_and_forgotten_when_silent() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
@@ -216,7 +216,7 @@ fn a_stale_neighbour_is_checked_when_used_and_forgotten_when_silent() {
     let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
     let remote = SocketAddr::new(bench.theirs, 7);
     bench.stack.udp_send(socket, remote, b"x", NOW).expect("taken");
-    assert_eq!(bench.sent().len(), 1, "the datagram, at once");
+    assert_eq!(bench.sent().len(), 1, "the datagram did not leave at once");
     assert_eq!(bench.stack.neighbour_state(PORT, bench.theirs), Some(State::Delay));
     let probes: Vec<_> = (1..=90).flat_map(|n| bench.poll(after(n * 100))).collect();
     assert_eq!(probes.len(), 3);
@@ -226,8 +226,8 @@ fn a_stale_neighbour_is_checked_when_used_and_forgotten_when_silent() {
     assert_eq!(bench.sent()[0][..6], MacAddr::BROADCAST.0);
 }
 
-/// Unacknowledged data makes an older neighbour entry doubtful: the neighbour is probed, and the
-/// entry removed if it does not answer.
+/// Data that stays unacknowledged puts an older neighbour entry in doubt: the neighbour is probed,
+/// and the entry is removed if it does not answer.
 /// RFC 9293 MUST-20.
 #[test]
 fn time_outs_of_a_connection_have_its_neighbour_checked() {
@@ -243,7 +243,11 @@ fn time_outs_of_a_connection_have_its_neighbour_checked() {
     client.poll(later(0));
     assert_eq!(client.tcp_write(handle, b"x"), Ok(1));
     client.poll(later(0));
-    assert_eq!(client.neighbour_state(PORT, to), Some(State::Reachable), "nobody asks");
+    assert_eq!(
+        client.neighbour_state(PORT, to),
+        Some(State::Reachable),
+        "the neighbour was put in doubt at once"
+    );
     for tenth in 1..=30 {
         client.poll(later(tenth));
     }
@@ -254,8 +258,8 @@ fn time_outs_of_a_connection_have_its_neighbour_checked() {
     assert_eq!(client.neighbour_state(PORT, to), None);
 }
 
-/// A peer that was sent a SYN-ACK and is silent for 25 s finds its connection, which it may
-/// consider established.
+/// A peer that got a SYN-ACK may consider the connection established: after 25 s of silence it
+/// still finds the connection.
 #[test]
 fn a_silent_neighbour_does_not_end_a_handshake_that_was_answered() {
     let [mut client, mut server] = strangers();
@@ -271,17 +275,20 @@ fn a_silent_neighbour_does_not_end_a_handshake_that_was_answered() {
     for tenth in 1..=250 {
         server.poll(after(tenth * 100));
     }
-    assert!(server.counters().of(Counter::NeighbourFailures) > 0, "it was asked in vain");
+    assert!(
+        server.counters().of(Counter::NeighbourFailures) > 0,
+        "the silent neighbour was not solicited"
+    );
     for tenth in 251..=500 {
         client.poll(after(tenth * 100));
         server.poll(after(tenth * 100));
     }
     let read = client.tcp_read(handle, &mut [0; 8]);
-    assert_eq!(read, Err(crate::CallError::WouldBlock), "no reset came");
+    assert_eq!(read, Err(crate::CallError::WouldBlock), "the connection was reset");
 }
 
-/// The neighbour's address moves to another station, and it advertises that: open connections
-/// follow.
+/// The neighbour's address moves to another host, which advertises it: open connections use the new
+/// link address.
 #[test]
 fn connections_follow_a_neighbour_that_moves() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
@@ -292,14 +299,14 @@ fn connections_follow_a_neighbour_that_moves() {
     let syn = bench.exchange(&reply, NOW).pop().expect("SYN");
     assert_eq!(syn[..6], pair::mac(2).0);
     let moved = arp_frame(Operation::Request, (pair::mac(9), theirs), theirs);
-    // It does not matter how new the entry is.
+    // The entry changes however new it is.
     bench.exchange(&moved, after(10));
     let syn = bench.poll(after(1_100)).pop().expect("SYN again");
     assert_eq!(syn[..6], pair::mac(9).0);
 }
 
-/// Two stations claim one address: the first moves are followed, then one a second; the others are
-/// dropped with a named reason, and the next use of the entry solicits the neighbour.
+/// Two hosts claim one address: the first moves are accepted, then one in a second; the others are
+/// dropped under a reason of their own, and the next use of the entry solicits the neighbour.
 #[test]
 fn moves_of_one_neighbour_are_bounded_and_others_are_followed() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
@@ -325,13 +332,17 @@ fn moves_of_one_neighbour_are_bounded_and_others_are_followed() {
     assert_eq!((mac_of(&bench, theirs), too_often(&bench)), (Some(pair::mac(6)), 1));
     assert_eq!(bench.stack.neighbour_state(PORT, theirs.into()), Some(State::Stale));
     bench.exchange(&claim(3, other), after(10));
-    assert_eq!(mac_of(&bench, other), Some(pair::mac(3)), "another neighbour may move");
+    assert_eq!(
+        mac_of(&bench, other),
+        Some(pair::mac(3)),
+        "the limit of one neighbour holds for another"
+    );
     bench.exchange(&claim(7, theirs), after(1_100));
-    assert_eq!(mac_of(&bench, theirs), Some(pair::mac(7)), "a second later");
+    assert_eq!(mac_of(&bench, theirs), Some(pair::mac(7)), "no move was accepted a second later");
 }
 
-/// RFC 4861 7.2.5: an advertisement with the override flag replaces the address at once; one
-/// without it only makes a reachable entry stale.
+/// RFC 4861 7.2.5: an advertisement with the override flag replaces the link address at once;
+/// without the flag it only makes a reachable entry stale.
 #[test]
 fn an_override_is_followed_at_once_in_ipv6() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V6));

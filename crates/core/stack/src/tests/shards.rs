@@ -1,4 +1,4 @@
-//! Shards: two of them, or three, do what one stack does, whichever queue a frame comes by.
+//! Shards: two or three of them do what one stack does, whichever queue a frame arrives by.
 
 mod equal;
 mod host;
@@ -20,7 +20,7 @@ use crate::shard::Shard;
 use crate::{PortConfig, PortId, StackConfig};
 
 const NOW: Instant = Instant::from_nanos(5_000_000_000);
-/// The router's ports, and a host at each.
+/// The MAC addresses of the router's ports, and of a host at each.
 const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 const HOSTS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 1, 1]), MacAddr([2, 0, 0, 0, 1, 2])];
 const NETWORKS: [[&str; 2]; 2] =
@@ -32,7 +32,7 @@ type Sent = Vec<Vec<u8>>;
 /// A host or router of several shards, with two ports; each shard has a wire at each port.
 struct World {
     shards: Vec<Shard>,
-    /// By port and shard.
+    /// The far ends of the wires, by port and shard.
     wires: [Vec<mem::Mem>; 2],
     pool: Pool,
 }
@@ -61,7 +61,7 @@ impl World {
         World { shards, wires, pool: Pool::new(64 << 20) }
     }
 
-    /// A router that knows hosts 9 to 40 of both networks.
+    /// A router that knows the link addresses of hosts 9 to 40 in both networks.
     fn router(count: usize) -> World {
         let mut world = World::new(count);
         let mut first = world.shards[0].enter();
@@ -75,12 +75,12 @@ impl World {
         world
     }
 
-    /// Put a frame on the wire of a port that leads to the queue of a shard.
+    /// Puts a frame on the wire of a port that leads to the queue of a shard.
     fn offer(&mut self, port: usize, queue: usize, frame: &[u8]) {
         let mut burst = Burst::new();
         burst.push(self.pool.copy_of(frame).expect("room"));
         let wire = &mut self.wires[port][queue];
-        assert_eq!(wire.tx_burst(&mut self.pool, &mut burst), 1, "a full wire");
+        assert_eq!(wire.tx_burst(&mut self.pool, &mut burst), 1, "the wire did not take the frame");
     }
 
     fn poll(&mut self) {
@@ -97,7 +97,7 @@ impl World {
         self.wires.each_mut().map(|wires| wires.iter_mut().map(|w| taken(w, pool)).collect())
     }
 
-    /// Buffers of the shards and of the other ends that somebody holds.
+    /// The number of buffers of the shards and of the far ends that are in use.
     fn outstanding(&mut self) -> usize {
         self.poll();
         self.pool.flush();
@@ -134,7 +134,7 @@ fn datagram(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
     [&words, data].concat()
 }
 
-/// Make a frame of IPv4 a fragment.
+/// Makes an IPv4 frame a fragment.
 fn fragment(frame: &mut [u8], id: u16, offset: u16, more: bool) {
     frame[18..20].copy_from_slice(&id.to_be_bytes());
     let bits = (offset / 8) | if more { 0x2000 } else { 0 };
@@ -144,7 +144,7 @@ fn fragment(frame: &mut [u8], id: u16, offset: u16, more: bool) {
     frame[24..26].copy_from_slice(&sum.field());
 }
 
-/// Numbers that a seed determines (xorshift64).
+/// Pseudo-random numbers from a seed (xorshift64).
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! A socket's source is an address of the stack, for every kind of socket. RFC 1122 section
-//! 3.3.4.2, RFC 2827.
+//! The source of every kind of socket is an address of the stack. RFC 1122 section 3.3.4.2, RFC
+//! 2827.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use crate::{
 
 const PORT: PortId = PortId(0);
 
-/// Addresses that no host here has.
+/// Addresses that no host of the test has.
 fn strangers(version: IpVersion) -> Vec<IpAddr> {
     let all: &[&str] = match version {
         IpVersion::V4 => &["9.9.9.9", "192.0.2.99", "240.0.0.1", "0.0.0.1"],
@@ -26,7 +26,7 @@ fn owner() -> Owner {
     Owner { uid: 1_000, ..Owner::program() }
 }
 
-/// The addresses of the frames that left: nothing is sent in another host's name.
+/// The source addresses of the frames that left; none may be another host's.
 fn sources(frames: &[Vec<u8>]) -> Vec<IpAddr> {
     let source = |frame: &Vec<u8>| match frame[14] >> 4 {
         4 => IpAddr::from(<[u8; 4]>::try_from(&frame[26..30]).expect("four bytes")),
@@ -56,7 +56,7 @@ fn a_socket_is_bound_to_an_address_of_the_stack() {
     }
 }
 
-/// Linux allows this: such a socket receives, and sends from an address of ours.
+/// As on Linux: a socket bound to such an address receives, and sends from an address of the stack.
 #[test]
 fn a_socket_at_a_broadcast_address_sends_from_an_address_of_ours() {
     let mut bench = bench(IpVersion::V4);
@@ -72,8 +72,8 @@ fn a_socket_at_a_broadcast_address_sends_from_an_address_of_ours() {
     }
 }
 
-/// The address is removed while the socket is open; the same for an address that a datagram asks
-/// for.
+/// The address is removed while the socket is open. The same for the source address that a program
+/// sets for a datagram.
 #[test]
 fn a_source_that_is_ours_no_more_sends_nothing() {
     for version in BOTH {
@@ -104,7 +104,8 @@ fn a_source_that_is_ours_no_more_sends_nothing() {
     }
 }
 
-/// An option for the program that owns the stack: for proxies in another host's name.
+/// An option for the program that owns the stack: for proxies that send with another host's
+/// address.
 #[test]
 fn a_transparent_socket_sends_in_another_hosts_name() {
     for version in BOTH {
@@ -121,7 +122,7 @@ fn a_transparent_socket_sends_in_another_hosts_name() {
         assert_eq!(sources(&bench.sent()), [stranger]);
         let listen = ListenConfig { ip, ..ListenConfig::default() };
         bench.stack.tcp_listen(from, listen).expect("free");
-        // Its other options do not change that.
+        // Setting other options does not change this one.
         bench.stack.udp_set_options(socket, UdpOptions::default()).expect("open");
         bench.stack.udp_send(socket, there, b"hello", NOW).expect("sent");
         assert_eq!(sources(&bench.sent()), [stranger]);

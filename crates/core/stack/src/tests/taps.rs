@@ -1,4 +1,4 @@
-//! Taps at the driver's edge: what they capture, when, and that traffic is not affected.
+//! Taps at the edge to the driver: what they capture, when, and that they do not affect traffic.
 
 mod checksums;
 
@@ -17,7 +17,7 @@ use crate::{ListenConfig, TapId, TcpHandle};
 
 const WALL: WallTime = WallTime(1_700_000_000_000_000_000);
 
-/// Checksums and cutting are left to the device.
+/// Computing checksums and cutting super-segments is left to the device.
 const ALL: Offloads = Offloads {
     tx_checksum: true,
     rx_checksum: true,
@@ -35,7 +35,7 @@ fn tap_of(insns: &[Insn], only: Option<Direction>) -> Tap {
     Tap::new(Filter::new(program), settings).expect("settings in range")
 }
 
-/// A tap that keeps this many bytes of every frame.
+/// A tap that keeps the first `snaplen` bytes of every frame.
 fn tap(snaplen: u32, only: Option<Direction>) -> Tap {
     tap_of(&[Insn::new(0x06, 0, 0, snaplen)], only)
 }
@@ -51,7 +51,7 @@ fn tap_of_type(ethertype: u16) -> Tap {
     tap_of(&insns, Some(Direction::Out))
 }
 
-/// Two ends and a connection from the first to the second.
+/// Two stacks, and a connection from the first to the second.
 struct Test {
     client: End,
     server: End,
@@ -82,7 +82,7 @@ impl Test {
     }
 
     fn settle(&mut self) {
-        // Longer than a delayed ACK.
+        // A time longer than an ACK is delayed.
         for _ in 0..20 {
             self.now += Duration::from_millis(20);
             self.client.stack.poll(self.now);
@@ -90,7 +90,7 @@ impl Test {
         }
     }
 
-    /// Add a tap at the sending end, its clock set now.
+    /// Adds a tap at the sending stack, and sets its clock now.
     fn watch(&mut self, tap: Tap) -> TapId {
         let port = self.client.port;
         self.client.stack.add_tap(port, tap, WALL).expect("the port is there")
@@ -111,7 +111,7 @@ impl Test {
     }
 }
 
-/// Is the transport checksum of this frame right over its whole payload?
+/// Is the transport checksum of this frame, over its whole payload, right?
 fn is_whole(frame: &[u8], link: LinkKind) -> bool {
     let packet = &frame[vlan::ip_at(frame, link).expect("IP")..];
     if packet[0] >> 4 == 4 {
@@ -154,11 +154,11 @@ fn pass(from: &mut mem::Mem, to: &mut mem::Mem, pool: &mut Pool, frames: &mut Ve
         };
         frames.extend(burst.iter().map(carried));
         to.tx_burst(pool, &mut burst);
-        assert!(burst.is_empty(), "the wire has room");
+        assert!(burst.is_empty(), "the wire did not take all frames");
     }
 }
 
-/// Every frame of a transfer, as its receiver gets it, with these taps at the sender.
+/// Every frame of a transfer as its receiver gets it, with these taps at the sender.
 fn carried(taps: Vec<Tap>) -> Vec<Carried> {
     let mut config = PairConfig::new([1, 2]);
     config.wire.offloads = ALL;
@@ -191,10 +191,10 @@ fn carried(taps: Vec<Tap>) -> Vec<Carried> {
 fn a_receiver_cannot_tell_whether_somebody_watches() {
     let unwatched = carried(Vec::new());
     let is_super = |frame: &Carried| frame.1 && frame.3 > 0;
-    assert!(unwatched.iter().any(is_super), "with checksums to finish");
+    assert!(unwatched.iter().any(is_super), "no super-segment left");
     let watched = carried(vec![tap(0xffff, None), tap_of_type(ether::IPV4), tap(96, None)]);
     assert_eq!(unwatched.len(), watched.len());
-    assert!(unwatched == watched, "not a byte differs");
+    assert!(unwatched == watched, "taps changed the frames");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn taps_of_a_port_each_have_a_filter_and_a_refusal_keeps_nothing() {
         assert_eq!(kept, matched);
     }
     let nothing = t.client.stack.tap(nothing).expect("it is there");
-    assert!(nothing.take().is_none(), "nothing is kept");
+    assert!(nothing.take().is_none(), "a tap kept a frame that its filter refused");
     assert_eq!(nothing.counters(), Counters { seen: 5, matched: 0, dropped: 0 });
 }
 
@@ -247,12 +247,12 @@ fn what_a_full_device_pushes_back_is_seen_once() {
         numbers.insert(tcp::Header::parse(segment).expect("TCP").seq);
         records += 1;
     });
-    assert!(counted(&t, Counter::TxPushedBack) > 0, "a device that takes all shows nothing");
+    assert!(counted(&t, Counter::TxPushedBack) > 0, "the device never pushed back");
     let sent = counted(&t, Counter::TxFrames) - before[0];
     assert_eq!(counters, Counters { seen: sent, matched: sent, dropped: 0 });
-    assert_eq!(records, sent, "what was given to the device, and no frame more often");
+    assert_eq!(records, sent, "not each frame that the device got was captured once");
     let again = counted(&t, Counter::TcpRetransmits) - before[1];
-    assert_eq!(numbers.len() as u64 + again, sent, "each once");
+    assert_eq!(numbers.len() as u64 + again, sent, "a frame was captured twice");
     assert!(numbers.len() > 60_000 / 1_448);
 }
 
@@ -268,7 +268,7 @@ fn a_tap_that_was_removed_sees_no_more_and_gives_what_it_holds() {
     t.settle();
     assert!(t.client.stack.tap(id).is_none() && t.client.stack.remove_tap(id).is_none());
     let again = t.watch(tap(96, None));
-    assert_ne!(id, again, "no other has its number");
+    assert_ne!(id, again, "a tap's number was used again");
     let nowhere = crate::PortId(77);
     assert!(t.client.stack.add_tap(nowhere, tap(96, None), WALL).is_none());
 }
@@ -308,6 +308,6 @@ fn a_port_of_a_trunk_is_seen_with_the_tags_that_the_wire_has() {
             assert!(ethertype == ether::ARP || is_whole(record.bytes, LinkKind::Ethernet));
             ways.insert(record.direction == Direction::Out);
         }
-        assert_eq!(ways.len(), 2, "both ways");
+        assert_eq!(ways.len(), 2, "not both directions were captured");
     }
 }

@@ -8,7 +8,7 @@ use tcp::usrreq::CallError;
 use crate::pair::{PairConfig, pair};
 use crate::{Event, ListenConfig};
 
-/// Move `len` bytes in one direction in virtual time, and check them at the receiver.
+/// Moves `len` bytes in one direction in virtual time, and checks them at the receiver.
 fn transfer(config: &PairConfig, len: usize) {
     let (mut client, mut server) = pair(config);
     let mut now = Instant::from_nanos(1_000_000);
@@ -85,8 +85,8 @@ fn bytes_arrive_whole_at_every_mtu_and_version() {
     }
 }
 
-/// A sender may have no buffers but those that its peer has just read: a driver that polls a stack
-/// until `has_input` is false, and then sleeps, keeps none of them.
+/// A sender may have no buffers except those that its peer has just read: a driver thread that
+/// polls a stack until `has_input` is false, and then sleeps, must hold none of them.
 #[test]
 fn who_sleeps_holds_no_buffers_of_its_peer() {
     let (mut client, mut server) = pair(&PairConfig::new([5, 6]));
@@ -115,9 +115,9 @@ fn who_sleeps_holds_no_buffers_of_its_peer() {
         }
         client.stack.poll(now);
         assert_eq!(client.stack.tcp_read(c, &mut buf), Ok(1));
-        // The server's byte is in a buffer of the server's pool; no buffer of the client's pool is
-        // in use.
-        assert_eq!(client.stack.pool().outstanding(), 0, "after {len} bytes");
+        // The byte from the server is in a buffer of the server's pool, so no buffer of the
+        // client's pool is in use.
+        assert_eq!(client.stack.pool().outstanding(), 0, "buffers are in use after {len} bytes");
     }
 }
 
@@ -150,7 +150,7 @@ fn loaned_buffers_fill_the_send_buffer_and_no_more() {
             }
         }
     }
-    // Nobody reads: bytes in the peer's receive buffer have left our send buffer.
+    // The peer does not read: bytes in its receive buffer have left the send buffer.
     let most = (config.send_buffer_bytes + config.receive_buffer_bytes) as usize + 1448;
     assert!((500_000..=most).contains(&taken), "{taken} bytes were taken");
 }

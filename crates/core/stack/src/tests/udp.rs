@@ -1,4 +1,4 @@
-//! UDP sockets: which socket a datagram is for, how datagrams leave, and errors that the network
+//! UDP sockets: which socket gets a datagram, how datagrams leave, and errors that the network
 //! reports about them. RFC 768, RFC 1122 section 4.1, RFC 6935, RFC 8899.
 
 mod checksums;
@@ -19,18 +19,18 @@ use super::frag::udp_frame;
 use super::icmp::{BOTH, NOW, What, bench, tell};
 use crate::{Stack, UdpHandle, UdpOptions};
 
-/// A socket of ours on a port.
+/// A socket of the stack on a port.
 fn bound(bench: &mut Bench, port: u16) -> UdpHandle {
     let local = SocketAddr::new(bench.ours, port);
     bench.stack.udp_bind(local, Owner::program()).expect("free")
 }
 
-/// A port of the other end.
+/// The address of the other end with a port.
 fn peer(bench: &Bench, port: u16) -> SocketAddr {
     SocketAddr::new(bench.theirs, port)
 }
 
-/// Put datagrams from ports of the other end on the wire, to port 9 of ours, and poll.
+/// Puts datagrams on the wire, from these ports of the other end to port 9 of the stack, and polls.
 fn arrive(bench: &mut Bench, from_ports: &[u16], now: Instant) {
     for &from in from_ports {
         let frame = udp_frame(bench, (from, 9), &from.to_be_bytes());
@@ -39,7 +39,7 @@ fn arrive(bench: &mut Bench, from_ports: &[u16], now: Instant) {
     bench.stack.poll(now);
 }
 
-/// The first two bytes of each datagram that waits in a socket, as a number.
+/// The first two bytes, as a number, of each datagram that waits in a socket.
 fn taken(stack: &mut Stack, socket: UdpHandle) -> Vec<u16> {
     let mut all = Vec::new();
     while let Some(datagram) = stack.udp_receive(socket) {
@@ -56,7 +56,7 @@ fn set(bench: &mut Bench, socket: UdpHandle, change: impl FnOnce(&mut UdpOptions
     bench.stack.udp_set_options(socket, options).expect("open");
 }
 
-/// A datagram from the other end with this checksum field.
+/// A frame with a datagram from the other end that has this checksum field.
 fn frame_with_checksum(bench: &Bench, checksum: [u8; 2], payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 8];
     let length = (8 + payload.len()) as u16;

@@ -2,7 +2,8 @@ use super::*;
 use base::Duration;
 use slotmap::SlotMap;
 
-/// Against a plain sorted list: every entry comes out once, never early, at most a tick late.
+/// The wheel is compared with a plain sorted list: every entry fires once, never early, and at most
+/// a tick late.
 #[test]
 fn wheel_equals_a_sorted_list() {
     let mut keys: SlotMap<TcpHandle, u64> = SlotMap::with_key();
@@ -26,7 +27,7 @@ fn wheel_equals_a_sorted_list() {
         wheel.advance(now, &mut due);
         for handle in due {
             let deadline = keys.remove(handle).expect("handed out once");
-            assert!(deadline <= now.as_nanos(), "early");
+            assert!(deadline <= now.as_nanos(), "a timer fired early");
             pending -= 1;
         }
         let late = keys.values().filter(|&&d| d + (2 << TICK_SHIFT) < now.as_nanos()).count();
@@ -38,7 +39,8 @@ fn wheel_equals_a_sorted_list() {
     }
 }
 
-/// A clock may begin anywhere: a machine that has been up for a year must not count its ticks.
+/// The clock may begin anywhere: on a machine that has been up for a year the wheel must not count
+/// all the ticks since.
 #[test]
 fn an_empty_wheel_is_turned_to_now_in_one_step() {
     let mut keys: SlotMap<TcpHandle, ()> = SlotMap::with_key();
@@ -53,7 +55,7 @@ fn an_empty_wheel_is_turned_to_now_in_one_step() {
     assert_eq!(due.len(), 1);
 }
 
-/// One timer that is days away, and no look before: the steps on the way are counted, and they are
+/// One timer is days away, and the wheel is not looked at before: it advances by steps, which are
 /// wraps of a level, not ticks.
 #[test]
 fn a_far_deadline_is_reached_in_few_steps() {

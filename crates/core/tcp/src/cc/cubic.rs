@@ -90,7 +90,7 @@ impl Cubic {
         shifted
     }
 
-    /// Figure 1.
+    /// W_cubic(t) of figure 1, in bytes; `t` in seconds since the epoch began.
     fn curve(&self, t: f64, mss: f64) -> f64 {
         let d = t - self.k;
         C * mss * d * d * d + self.w_max

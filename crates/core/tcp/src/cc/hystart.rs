@@ -18,9 +18,9 @@ const RISE_MOST_US: u32 = 16_000;
 const RISE_DIVISOR: u32 = 8;
 /// N_RTT_SAMPLE: samples before their minimum is used.
 const SAMPLES: u16 = 8;
-/// A round is judged in up to this many parts. The RFC judges it once, at its first eight samples.
-/// Those were sent when the window was half of its present size, and it doubles again before the
-/// next round is judged. Decision 0031.
+/// A round is judged in up to this many parts. The RFC judges a round once, at its first eight
+/// samples. Their segments were sent when the window was half of its present size, and the window
+/// doubles again before the next round is judged. Decision 0031.
 const PARTS: u16 = 8;
 /// CSS_GROWTH_DIVISOR: how much slower conservative slow start (CSS) grows.
 const SLOWER: u64 = 4;
@@ -39,10 +39,11 @@ pub(super) struct HyStart {
     this_round_us: u32,
     /// The minimum of the current part.
     this_part_us: u32,
-    /// Samples of this round, and samples still missing in this part.
+    /// Samples of this round. `part_lacks`: samples still missing in this part.
     samples: u16,
     part_lacks: u16,
-    /// In CSS: the round trip that started it (cssBaselineMinRtt) in microseconds, and its rounds.
+    /// In CSS: the round trip that started it (cssBaselineMinRtt), in microseconds, and the number
+    /// of CSS rounds so far.
     conservative: Option<(u32, u8)>,
 }
 

@@ -33,7 +33,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: &'static [Algorithm] =
         &[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr, Algorithm::Reno, Algorithm::Tahoe];
 
@@ -75,7 +75,7 @@ pub(crate) struct Ack {
     pub(crate) repairing: bool,
 }
 
-/// State of the algorithm in use.
+/// State that only the algorithm in use has.
 #[derive(Clone, Debug)]
 enum Law {
     NewReno,

@@ -8,7 +8,7 @@ fn grown(algorithm: Algorithm) -> Cc {
     cc
 }
 
-/// An ACK of `bytes` while cwnd was the limit.
+/// An ACK of `bytes` bytes while cwnd was the limit.
 fn acked(cc: &mut Cc, bytes: u64, now: Instant, rtt: Duration) {
     cc.on_ack(&ack_of(bytes, now, rtt));
 }
@@ -30,7 +30,7 @@ fn ack_of(bytes: u64, now: Instant, rtt: Duration) -> Ack {
     }
 }
 
-/// A loss and its recovery.
+/// A loss and its recovery, until everything is repaired.
 fn lost(cc: &mut Cc, flight_bytes: u64) {
     cc.on_congestion(flight_bytes);
     cc.recovered();
@@ -166,7 +166,7 @@ fn cubic_begins_at_the_saddle_after_a_timeout() {
         acked(&mut cc, flight, now, Duration::from_millis(100));
         now += Duration::from_millis(100);
     }
-    // cwnd grows by Reno's 0.53 segments a round at most; on the way to 1000 it would grow by 25.
+    // cwnd grows by at most Reno's 0.53 segments a round; towards 1000 it would grow by 25.
     assert!(cc.cwnd < 712 * 1448, "{}", cc.cwnd / 1448);
 }
 
@@ -225,7 +225,7 @@ fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
         let mut cc = grown(algorithm);
         let (mut una, mut now) = (SeqNumber(0), Instant::from_nanos(1));
         for round in 0..12u64 {
-            // From the fourth round on the path is full: each round trip is 20 ms longer.
+            // From the fourth round on the path is full, and each round trip is 20 ms longer.
             let rtt = Duration::from_millis(100 + 20 * round.saturating_sub(3).min(4));
             for _ in 0..cc.cwnd / 1448 {
                 una += 1448;
@@ -234,12 +234,12 @@ fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
             }
             now += rtt;
         }
-        assert!(cc.ssthresh < u64::MAX, "it ended without a loss");
+        assert!(cc.ssthresh < u64::MAX, "slow start did not end");
         assert!(cc.cwnd < (10 * 1448) << 8, "doubling would have made {}", 10 << 12);
     }
 }
 
-/// Where the curve is steep, a round trip adds at most half of the window.
+/// Where the curve is steep, a round trip adds at most half of cwnd.
 /// RFC 9438 4.2-a.
 #[test]
 fn cubic_grows_by_half_in_a_round_trip_at_most() {
@@ -252,7 +252,7 @@ fn cubic_grows_by_half_in_a_round_trip_at_most() {
     assert!((before * 3 / 2 - 2..=before * 3 / 2).contains(&cc.cwnd), "{before} {}", cc.cwnd);
 }
 
-/// Later slow starts have a measured ssthresh, so the round trip does not matter.
+/// Later slow starts have a measured ssthresh, so a longer round trip does not end them.
 /// RFC 9406 4.3-b.
 #[test]
 fn only_the_first_slow_start_ends_by_round_trips() {
@@ -283,14 +283,14 @@ fn cubic_leaves_two_segments_at_least() {
 fn a_window_of_a_byte_is_no_reason_to_wait_for_minutes() {
     let mut cc = Cc::new(Algorithm::NewReno);
     cc.start(1448, false);
-    // PRR leaves this cwnd when all but a FIN has arrived.
+    // PRR leaves this cwnd when everything except a FIN has arrived.
     cc.cwnd = 1;
     cc.ssthresh = 5000;
     let rate = cc.pacing_rate(Duration::from_millis(500));
     assert!(rate >= 2 * 1448 * 2, "{rate} bytes a second");
 }
 
-/// A path that carries larger segments again does not enlarge the window: it is counted in bytes.
+/// cwnd is counted in bytes, so a path that carries larger segments again does not enlarge it.
 #[test]
 fn larger_segments_are_no_larger_window() {
     let (mut cc, mut now) = (grown(Algorithm::Cubic), Instant::ZERO);

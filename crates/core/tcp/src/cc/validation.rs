@@ -2,7 +2,8 @@
 //! minutes, instead of restarting after each idle time (RFC 5681 section 4.1).
 //!
 //! Called by: `mod.rs`. The RFC calls a window validated while half of it is used, measured by
-//! pipeACK. Ours is stricter and costs nothing: only an ACK that lets cwnd grow validates it.
+//! pipeACK. Our rule is stricter and costs nothing: only an ACK that lets cwnd grow validates the
+//! window.
 
 use base::{Duration, Instant};
 
@@ -15,7 +16,7 @@ pub(super) struct Validation {
     used_at: Instant,
 }
 
-/// The values after a window was unused for too long.
+/// cwnd and ssthresh after the window was unused for too long, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Adjusted {
     pub(super) cwnd: u64,
@@ -23,7 +24,7 @@ pub(super) struct Adjusted {
 }
 
 impl Validation {
-    /// cwnd was the limit.
+    /// The window was used in full: cwnd was the limit.
     #[inline(always)]
     pub(super) fn used(&mut self, now: Instant) {
         self.used_at = now;
@@ -70,8 +71,12 @@ mod tests {
         assert_eq!(validation.check(at(309), 1000, 500, 10), None);
         let halved = Adjusted { cwnd: 500, ssthresh: 750 };
         assert_eq!(validation.check(at(310), 1000, 500, 10), Some(halved));
-        assert_eq!(validation.check(at(311), 500, 750, 10), None, "once");
-        // Halved twice at once, after ten more minutes of silence.
+        assert_eq!(
+            validation.check(at(311), 500, 750, 10),
+            None,
+            "the window was halved again at once"
+        );
+        // The window is halved twice at once, after ten more minutes of silence.
         let quarter = Adjusted { cwnd: 125, ssthresh: 750 };
         assert_eq!(validation.check(at(910), 500, 750, 10), Some(quarter));
     }

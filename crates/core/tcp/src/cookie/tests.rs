@@ -13,7 +13,7 @@ fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// The ACK of a SYN-ACK with this sequence number and these timestamps.
+/// The ACK of a SYN-ACK that had this sequence number and these timestamps.
 fn answer(iss: SeqNumber, timestamps: Option<Timestamps>) -> Segment {
     let timestamps = timestamps.map(|ts| Timestamps { value: ts.echo + 7, echo: ts.value });
     Segment {
@@ -76,11 +76,20 @@ fn a_cookie_is_bound_to_its_flow_its_peer_and_its_time() {
         check(secret, flow, seg, at(seconds)).is_some()
     };
     assert!(holds(&secret(), FLOW, &ack, 100) && holds(&secret(), FLOW, &ack, 164));
-    assert!(!holds(&secret(), FLOW, &ack, 100 + LIFE_SECONDS), "too old");
-    assert!(!holds(&secret(), FLOW, &ack, 20), "of a time to come");
-    assert!(!holds(&secret(), FLOW + 1, &ack, 100), "another flow");
-    assert!(!holds(&KeyedHash::new(1, 3), FLOW, &ack, 100), "another secret");
-    assert!(!holds(&secret(), FLOW, &Segment { seq: SeqNumber(1002), ..ack }, 100), "another SYN");
+    assert!(
+        !holds(&secret(), FLOW, &ack, 100 + LIFE_SECONDS),
+        "a cookie that is too old was accepted"
+    );
+    assert!(!holds(&secret(), FLOW, &ack, 20), "a cookie from the future was accepted");
+    assert!(!holds(&secret(), FLOW + 1, &ack, 100), "another flow's cookie was accepted");
+    assert!(
+        !holds(&KeyedHash::new(1, 3), FLOW, &ack, 100),
+        "a cookie of another secret was accepted"
+    );
+    assert!(
+        !holds(&secret(), FLOW, &Segment { seq: SeqNumber(1002), ..ack }, 100),
+        "the cookie of another SYN was accepted"
+    );
     for bit in 0..32 {
         let guess = Segment { ack: SeqNumber((iss.0 ^ 1 << bit).wrapping_add(1)), ..ack };
         assert!(!holds(&secret(), FLOW, &guess, 100), "bit {bit}");

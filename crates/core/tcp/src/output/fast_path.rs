@@ -29,21 +29,21 @@ pub struct FastSegment {
     pub payload: Sum,
     /// The sum of the pseudo-header without the length.
     pub pseudo: Sum,
-    /// There is nothing behind it.
+    /// No other segment follows it.
     pub is_last: bool,
 }
 
-/// More segments are cheaper as a run (`run.rs`).
+/// If there are more segments than this, a run is cheaper (`run.rs`).
 const FEW: usize = 3;
 
-/// Is there at most a few segments' data to send?
+/// Is there data for at most `FEW` segments to send?
 #[inline(always)]
 pub fn has_few(tcb: &Tcb) -> bool {
     tcb.sendq.unsent_count() <= FEW
 }
 
-/// Send what `tcb` has to send next, if that is an ordinary segment. `None`: nothing is changed,
-/// use [`super::next`].
+/// Returns the next segment to send of `tcb`, if it is an ordinary one. `None`: nothing has
+/// changed, and the caller uses [`super::next`].
 #[inline(always)]
 pub fn fast_path(tcb: &mut Tcb, cx: &mut Cx) -> Option<FastSegment> {
     const UNUSUAL: u16 =
@@ -83,8 +83,8 @@ pub fn fast_path(tcb: &mut Tcb, cx: &mut Cx) -> Option<FastSegment> {
     Some(FastSegment { m, header, payload, pseudo: tcb.pseudo_sum, is_last })
 }
 
-/// The first unsent piece, if the windows and Nagle admit it whole; if it is not the last, it has
-/// to be full.
+/// Returns the first unsent piece, if the windows and Nagle admit all of it. A piece that is not
+/// the last has to be full.
 #[inline(always)]
 fn data(tcb: &mut Tcb, is_last: bool, cx: &mut Cx) -> Option<(Mbuf, SeqNumber, Flags, Sum)> {
     let (window, congestion) = room(tcb);

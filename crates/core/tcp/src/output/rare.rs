@@ -19,12 +19,13 @@ use crate::stats::Role;
 use crate::tcb::Tcb;
 use crate::{Cx, ecn, pacing, path, recovery, user_timeout};
 
-/// A segment with a departure time, made as if that were the current time. `None` if there is
-/// nothing to send, or not yet.
+/// Returns a segment with a departure time. It is made as if that were the current time. `None` if
+/// there is nothing to send, or if the departure is too far ahead.
 #[cold]
 #[inline(never)]
 pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
-    // Connections with nothing to send are not always visited, so a visit must change nothing.
+    // A connection with nothing to send is not always visited, so a visit must not change its
+    // state.
     let departure = if has_more(tcb) { pacing::departure(tcb, cx.now) } else { None };
     let Some(departure) = departure else {
         tcb.todo.clear(Todo::OUTPUT);
@@ -32,7 +33,7 @@ pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     };
     let before = tcb.pipe();
     let mut m = cx.at(departure, |cx| data(tcb, run, cx))?;
-    // The segments behind it have departure times of their own.
+    // The segments that follow have departure times of their own.
     run.len = 0;
     pacing::sent(tcb, &mut m, departure, before, cx);
     Some(m)
@@ -45,7 +46,8 @@ pub(crate) fn has_more(tcb: &Tcb) -> bool {
 }
 
 /// Nothing of this connection can be sent now. The waiting segments are tried again after a
-/// retransmission time-out, as often as other unanswered segments; then the connection is given up.
+/// retransmission time-out, as many times as other unanswered segments. After that the connection
+/// is given up.
 #[cold]
 pub fn hold_back(tcb: &mut Tcb, cx: &Cx) {
     if has_more(tcb) {
@@ -53,7 +55,7 @@ pub fn hold_back(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// The front is a path MTU probe: a segment larger than the MSS.
+/// Send the front piece, which is a path MTU probe: a segment larger than the MSS.
 #[cold]
 pub(super) fn send_probe(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     let seq = tcb.snd_nxt;
@@ -143,7 +145,7 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
         tcb.todo.clear(Todo::SYN | Todo::ACK_NOW);
         return syn(tcb, m, cx);
     }
-    // RFC 9293 SHLD-12.
+    // RFC 9293 SHLD-12: a keepalive probe carries no data.
     // A segment before the window elicits an ACK with the current window (RFC 9293 3.10.7.4).
     tcb.todo.clear(Todo::PROBE | Todo::KEEPALIVE);
     finish(tcb, m, tcb.snd_una - 1, Flags::ACK, cx)
@@ -154,7 +156,7 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
         cx.counters.add(Counter::TcpRetransmits, 1);
         tcb.stats.rare.retransmits += 1;
     }
-    // A SYN offers what is configured, a SYN-ACK what was agreed.
+    // A SYN offers the configured options, a SYN-ACK those that were agreed.
     let answer = tcb.state != State::SynSent;
     // RFC 7323 3.2-e.
     let agreed = |mark: u16, offered: bool| if answer { tcb.marks.has(mark) } else { offered };
@@ -188,8 +190,8 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     Some(m)
 }
 
-/// A corked connection: send the `whole` bytes that make full segments. The rest waits for more
-/// data or for a time-out, as on Linux.
+/// On a corked connection send the `whole` bytes that make full segments. The rest of the data
+/// waits for more data or for a time-out, as on Linux.
 #[cold]
 pub(super) fn corked(tcb: &mut Tcb, whole: u32, cx: &mut Cx) -> Option<Mbuf> {
     if whole > 0 {
@@ -215,8 +217,8 @@ pub(super) fn copy(m: &mut Mbuf, cx: &mut Cx) -> Option<Mbuf> {
 /// How long after the last transmission a super-segment may still wait for room.
 const HOLD_MOST: Duration = Duration::from_millis(1);
 
-/// Only part of the first unsent mbuf may be sent now: as many whole segments as fit, or, if the
-/// peer's window is the limit, a part worth sending (RFC 9293 section 3.8.6.2.1).
+/// Send part of the first unsent mbuf: as many whole segments as fit, or, if the peer's window is
+/// the limit, a part worth sending (RFC 9293 section 3.8.6.2.1).
 /// RFC 9293 MUST-38.
 #[cold]
 pub(super) fn part_of_front(
@@ -231,11 +233,11 @@ pub(super) fn part_of_front(
         tcb.marks.set(Marks::CWND_LIMITED);
     }
     let room = window.min(congestion);
-    // A super-segment cut in two costs as much as two. So it waits while the room is less than a
-    // part (by default a third) of the window, because the ACKs of what is in flight will bring
-    // room (as on Linux). It does not wait during loss recovery, when a segment for each ACK finds
-    // the loss (RFC 3042), when ACKs come slowly, or when the next ACK is more than half a round
-    // trip away.
+    // A super-segment that is cut in two costs as much as two super-segments. So it waits while the
+    // room is less than a part (by default a third) of the window: the ACKs of the data in flight
+    // will make room. Linux does the same. It does not wait during loss recovery, when a segment
+    // for each ACK finds the loss (RFC 3042), when ACKs come slowly, or when the next ACK is more
+    // than half a round trip away.
     let windows = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX));
     let part = windows / u32::from(tcb.config.compat.super_room_part.max(1));
     let oldest = tcb.sendq.in_flight(0).map_or(cx.now, |piece| piece.sent_at);
@@ -280,7 +282,7 @@ fn first_syn(tcb: &mut Tcb, m: &mut Mbuf, options: &mut Options, cx: &mut Cx) {
     let Some(kept) = tcb.stats.rare.fast_open.as_ref() else { return };
     let client = kept.role == Role::Client;
     if client && tcb.state != State::SynSent {
-        // Simultaneous open: our SYN is sent again as a SYN-ACK, which carries neither.
+        // Simultaneous open: our SYN is sent again as a SYN-ACK, without the option and the data.
         return;
     }
     options.fast_open = kept.says;

@@ -1,5 +1,5 @@
-//! A run: the segments that one connection sends in one go. The first segment goes through all
-//! checks; the segments behind it differ in sequence number and checksum only and go through none.
+//! A run: the segments that one connection sends in one go. Only the first segment goes through all
+//! checks. The following segments differ from it only in sequence number and checksum.
 //!
 //! Called by: `output.rs`, and `stack/tx.rs`, which copies the first segment's headers to the
 //! others.
@@ -9,18 +9,18 @@ use mbuf::Mbuf;
 
 use crate::tcb::Tcb;
 
-/// State of a run: how much was sent, and whether more of the same may follow.
+/// State of a run: how many segments were sent, and whether more equal ones may follow.
 #[derive(Default)]
 pub struct Run {
     pub(super) segments: u32,
-    /// Payload bytes of the last segment if it was full plain data with more behind it; else 0.
+    /// Payload bytes of the last segment, if it was full, plain data and more data follows; else 0.
     pub(super) len: u32,
     /// The last segment is new data of a connection that sends ECT.
     pub(super) ecn_capable: bool,
 }
 
 impl Run {
-    /// How many segments went so far.
+    /// The number of segments sent so far.
     #[inline(always)]
     pub fn segments(&self) -> u32 {
         self.segments
@@ -56,19 +56,20 @@ pub fn admits_front(tcb: &Tcb) -> bool {
     tcb.sendq.front().is_some_and(|front| front.len <= window.min(congestion))
 }
 
-/// How many [`others`] the windows admit now.
+/// How many segments [`others`] may send: as many as the windows admit now.
 #[inline(always)]
 pub fn admitted(tcb: &Tcb, run: &Run) -> usize {
     let (window, congestion) = room(tcb);
     (window.min(congestion) / run.len.max(1)) as usize
 }
 
-/// After `next`, if [`Run::goes_on`]: send segments whose headers differ from the last one's in
-/// sequence number and checksum only. At most `most`, which must be [`admitted`], and never the
-/// last of the queue, which is subject to Nagle, PSH and FIN. `make` gets a payload and its first
-/// sequence number. If the payload is as long as the last one, `make` shares it, prepends the
-/// headers and sends the frame; else it returns false. Returns how many were sent, and whether
-/// there may be more.
+/// After `next`, if [`Run::goes_on`]: send segments whose headers differ from the last one's only
+/// in sequence number and checksum. Sends at most `most` segments, which must be [`admitted`], and
+/// never the last one of the queue, which is subject to Nagle, PSH and FIN.
+///
+/// `make` gets a payload and its first sequence number. If the payload is as long as the last one,
+/// `make` shares it, prepends the headers and sends the frame; else it returns `false`. Returns how
+/// many segments were sent, and whether there may be more.
 #[inline(always)]
 pub fn others(
     tcb: &mut Tcb,

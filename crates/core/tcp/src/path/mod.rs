@@ -1,6 +1,6 @@
-//! Reports of the network about a connection's path: unreachable, or packets too big. Such a
-//! message can be forged, so it must name a byte that is in flight, and it never ends an open
-//! connection.
+//! Handles reports about a connection's path: a destination is unreachable, or packets are too big.
+//! An ICMP message can be forged, so it must name a byte that is in flight, and it never ends an
+//! open connection.
 //!
 //! Called by: the stack, for ICMP errors and for neighbours that do not answer. RFC 1122 section
 //! 4.2.3.9, RFC 5461 section 4, RFC 5927 sections 4 to 7, RFC 1191 section 6.5.
@@ -20,16 +20,16 @@ use crate::{Cx, MtuProbing};
 /// How long a reported path MTU is used before larger segments are tried (RFC 1191 section 6.3, RFC
 /// 8201 section 4).
 pub const LIFE: Duration = Duration::from_secs(600);
-/// MSS, options not counted, to fall back to when larger segments vanish: packets of 1200 bytes,
-/// BASE_PLPMTU of RFC 8899 section 5.1.2. Every tunnel for IPv6 carries them; the 1024 of RFC 4821
-/// is older than the tunnels of today.
+/// Fallback MSS when larger segments vanish, options not counted: packets of 1200 bytes,
+/// BASE_PLPMTU of RFC 8899 section 5.1.2. Every tunnel for IPv6 carries such packets; the 1024 of
+/// RFC 4821 is older than the tunnels of today.
 const BASE_MSS: Mss = Mss(1160);
 /// Retransmissions of a large segment before its size is suspected; one time-out is no proof.
 const SENDINGS: u8 = 2;
 /// Minimum payload of a segment in bytes, however small the reported MTU is.
 const PAYLOAD_LEAST: u16 = 88;
 
-/// Is `seq` of a segment that is in flight? RFC 5927 section 4.1.
+/// Does `seq` belong to a segment that is in flight? RFC 5927 section 4.1.
 pub fn is_in_flight(tcb: &Tcb, seq: SeqNumber) -> bool {
     tcb.snd_una.le(seq) && seq.lt(tcb.snd_nxt)
 }
@@ -61,7 +61,7 @@ pub fn host_unreachable(tcb: &mut Tcb) {
     }
 }
 
-/// The response to a message that a segment was too big for its path.
+/// What was done with a message that a segment was too big for its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Accepted: segments are smaller from now on.
@@ -73,9 +73,9 @@ pub enum Outcome {
 }
 
 /// A router reports that the segment at `seq`, which is in flight, was too big, and that its link
-/// carries `mss` bytes, options not counted. If large segments do arrive, the report is a forgery.
-/// If cwnd has grown, they have arrived; the report is then believed only once the segment is
-/// missing: it was retransmitted, or a time-out follows (RFC 5927 section 7.2).
+/// carries segments of `mss` bytes, options not counted. If large segments do arrive, the report is
+/// a forgery. If cwnd has grown, they have arrived. The report is then believed only once the
+/// segment is missing: it was retransmitted, or a time-out follows (RFC 5927 section 7.2).
 pub fn packet_too_big(tcb: &mut Tcb, seq: SeqNumber, mss: Mss, now: Instant) -> Outcome {
     let smaller = tcb.state.is_synchronised() && payload_of(tcb, mss) < tcb.snd_mss.0;
     let again = || {
@@ -95,7 +95,7 @@ pub(crate) fn timed_out(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.path.doubted = None;
     if is_in_flight(tcb, seq) && too_big(tcb, mss, cx.now) {
         cx.counters.add(Counter::PathMtuLowered, 1);
-        // Other connections on this path are informed.
+        // The stack informs other connections on this path.
         tcb.path.is_worse = true;
         tcb.marks.set(Marks::PATH_NEWS);
     }
@@ -127,17 +127,17 @@ pub fn learnt(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
     payload_of(tcb, mss) < tcb.snd_mss.0 && too_big(tcb, mss, now)
 }
 
-/// Our link, the route and the neighbour carry segments of `mss` bytes from now on, options not
-/// counted. Smaller segments are sent at once, and those in flight are retransmitted. Larger ones
-/// are sent at once if the link was what bounded them; if the path did, they are tried. `true` if
-/// segments became smaller.
+/// From now on our link, the route and the neighbour carry segments of `mss` bytes, options not
+/// counted. Smaller segments are sent at once, and larger ones in flight are retransmitted. If
+/// `mss` is larger than before, larger segments are sent at once if the link was the limit; if the
+/// path was the limit, they are tried. `true` if segments became smaller.
 pub fn link_carries(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
     if mss == tcb.link_mss {
         return false;
     }
     tcb.link_mss = mss;
     if tcb.agreed_most == 0 {
-        // The handshake takes it into account.
+        // The handshake takes the new size into account.
         return false;
     }
     let before = tcb.path_most;
@@ -203,7 +203,7 @@ pub(crate) fn smaller(tcb: &Tcb) -> Option<u16> {
 }
 
 /// `seq`, which is lost, is about to be retransmitted. If this is the second retransmission of a
-/// large segment, and no large segment behind it has arrived, its size is the likely cause: a black
+/// large segment, and no large segment after it has arrived, its size is the likely cause: a black
 /// hole (RFC 2923 section 2.1, RFC 4821 section 7.7). cwnd stays, because the time-outs have
 /// reduced it already.
 /// RFC 4821 7.7-a.
@@ -249,8 +249,8 @@ pub(crate) fn set_size(tcb: &mut Tcb, payload: u16) {
     tcb.cc.set_mss(usize::from(payload));
 }
 
-/// The result that this connection found by itself since the last call: the MSS that the path
-/// carries, and whether it is less than was assumed.
+/// The result that this connection has found by itself since the last call: the MSS that the path
+/// carries, and whether that is less than was assumed.
 pub fn take_news(tcb: &mut Tcb) -> Option<(Mss, bool)> {
     if !tcb.has_path_news() {
         return None;

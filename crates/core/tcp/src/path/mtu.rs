@@ -1,7 +1,7 @@
-//! What a connection has found out about its path MTU. Sizes are payloads of segments without
+//! The state of a connection's search for its path MTU. Sizes are payloads of segments without
 //! options, as in [`crate::Tcb::snd_mss`].
 //!
-//! Called by: tcb, which holds it; path, which makes segments smaller; probe, which tries larger
+//! Called by: tcb, which contains it; path, which makes segments smaller; probe, which tries larger
 //! ones. Plain data.
 
 use base::{Instant, Mss, SeqNumber};
@@ -29,9 +29,9 @@ pub(crate) struct PathMtu {
     /// Large segments vanished, with this byte at the front. If this byte arrives in a small
     /// segment, the path dropped the large ones; neither the peer nor the link was down.
     pub(crate) unproved: Option<SeqNumber>,
-    /// A report about the segment at this byte that is not believed yet, and its MSS.
+    /// A report that is not believed yet: the segment at this byte is larger than this MSS.
     pub(crate) doubted: Option<(SeqNumber, Mss)>,
-    /// The new result is less than was assumed.
+    /// The newly found size is less than was assumed.
     pub(crate) is_worse: bool,
 }
 
@@ -58,8 +58,8 @@ impl PathMtu {
         self.failures = 0;
     }
 
-    /// The next size to try if `arrives` arrives and both ends accept `most`: `most`, or the middle
-    /// of the unknown interval.
+    /// The next size to try, if segments of size `arrives` arrive and both ends accept `most`: it
+    /// is `most`, or the middle between the sizes known to arrive and not to arrive.
     pub(crate) fn next_size(&self, arrives: u16, most: u16) -> u16 {
         if self.too_much > most {
             return most;

@@ -2,8 +2,8 @@
 //! section 7). A probe that arrives raises the segment size. A probe that is lost was too large,
 //! and is no sign of congestion (section 7.5).
 //!
-//! Called by: output (is a probe due?), recovery and ack (losses), rare (retransmissions). Only
-//! with SACK, which shows that the probe alone was lost.
+//! Called by: output (is a probe due?), recovery and ack (losses), rare (retransmissions). Probing
+//! needs SACK, which shows that the probe alone was lost.
 
 use base::{Counter, Instant, SeqNumber};
 
@@ -13,20 +13,20 @@ use crate::sendq::Piece;
 use crate::tcb::{Tcb, sums};
 use crate::{Cx, MtuProbing};
 
-/// A probe must gain at least this many bytes, so the search ends within 16 bytes of what arrives
-/// (Linux: 8).
+/// A probe must gain at least this many bytes. So the search ends within 16 bytes of the largest
+/// size that arrives (Linux: 8).
 const WORTH: u16 = 8;
 /// How often a size is tried; a probe may be lost for other reasons.
 const TRIES: u8 = 2;
 /// Segments that must be ready to follow, so that their SACKs reveal a loss (section 7.4).
 const FOLLOWERS: u32 = 3;
 
-/// The action instead of sending the next segment.
+/// What `output` does instead of sending the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing else: send the segment.
+    /// Nothing special: send the next segment.
     None,
-    /// Send the queue's front, which is a probe now.
+    /// Send the front piece of the queue, which is a probe now.
     Send,
     /// Wait for ACKs to make room in cwnd.
     Wait,
@@ -57,7 +57,8 @@ pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx) -> 
         return Step::None;
     }
     if congestion < size {
-        // ACKs of small segments free small amounts, and the next small segment would take each.
+        // ACKs of small segments free a little room each, and the next small segment would take it:
+        // the probe would never fit.
         return if tcb.in_flight() > 0 { Step::Wait } else { Step::None };
     }
     let sums = sums(tcb, cx);
@@ -98,7 +99,7 @@ fn choose(tcb: &mut Tcb, now: Instant) -> bool {
     true
 }
 
-/// Large segments had vanished: has a small one arrived since?
+/// Large segments had vanished. If a small one has arrived since, their size was the cause.
 fn prove(tcb: &mut Tcb) {
     if tcb.path.unproved.is_some_and(|head| tcb.snd_una.gt(head)) {
         tcb.path.unproved = None;
@@ -107,7 +108,7 @@ fn prove(tcb: &mut Tcb) {
     }
 }
 
-/// RFC 4821 7.6-b.
+/// A probe of `size` bytes arrived: segments have that size from now on. RFC 4821 7.6-b.
 fn arrived(tcb: &mut Tcb, size: u16, cx: &mut Cx) {
     tcb.path.probe = None;
     tcb.path.failures = 0;
@@ -122,7 +123,7 @@ fn arrived(tcb: &mut Tcb, size: u16, cx: &mut Cx) {
     cx.counters.add(Counter::PathMtuRaised, 1);
 }
 
-/// A probe was lost.
+/// The probe was lost: try that size once more, or take it as too large.
 /// RFC 4821 7.6-a.
 fn failed(tcb: &mut Tcb) {
     tcb.path.probe = None;
@@ -160,7 +161,7 @@ pub(crate) fn excused_bytes(tcb: &Tcb) -> u32 {
     if left.le(first) && end.le(right) { end.since(first) as u32 } else { 0 }
 }
 
-/// `seq..end` is retransmitted: if it is lost again, that counts as an ordinary loss.
+/// Note that `seq..end` is retransmitted: if it is lost again, that counts as an ordinary loss.
 pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber) {
     if let Some((left, right)) = tcb.path.excused
         && seq.lt(right)
@@ -181,7 +182,8 @@ pub(crate) fn timed_out(tcb: &mut Tcb) {
     }
 }
 
-/// A router reports that the path carries `payload`: less than the probe in flight has?
+/// A router reports that the path carries `payload` bytes a segment. Is that less than the probe in
+/// flight?
 pub(crate) fn refused(tcb: &mut Tcb, payload: u16) -> bool {
     let Some((seq, end)) = tcb.path.probe else { return false };
     if tcb.snd_una.ge(end) || u32::from(payload) >= end.since(seq) as u32 {

@@ -116,8 +116,8 @@ impl Mark {
         Mark { value, megabytes: (bytes >> 20) as u32 }
     }
 
-    /// Bytes received since, rounded up by less than a megabyte, now that `bytes` have been
-    /// received.
+    /// Bytes received since this mark, if `bytes` have been received by now; too large by less than
+    /// a megabyte.
     fn age(self, bytes: u64) -> u64 {
         bytes - (u64::from(self.megabytes) << 20)
     }
@@ -142,7 +142,8 @@ impl Paws {
         Paws { before: mark, last: mark }
     }
 
-    /// `recent` is TS.Recent after `bytes` received. To be called often; each call may set a mark.
+    /// Record that TS.Recent was `recent` when `bytes` had been received. It should be called
+    /// often; each call may set a mark.
     pub(crate) fn note(&mut self, recent: u32, bytes: u64) {
         let mark = Mark::new(recent, bytes);
         if self.before.age(bytes) >= TOO_OLD {
@@ -152,8 +153,8 @@ impl Paws {
         }
     }
 
-    /// `value` is older than TS.Recent: was the segment nevertheless sent recently enough that its
-    /// sequence number cannot have wrapped, now that `bytes` have been received?
+    /// Was a segment with the timestamp `value`, which is older than TS.Recent, nevertheless sent
+    /// so recently that its sequence number cannot have wrapped? `bytes` have been received by now.
     pub(crate) fn is_of_this_life(&self, value: u32, bytes: u64) -> bool {
         SeqNumber(value).ge(SeqNumber(self.before.value)) && self.before.age(bytes) < TOO_OLD
     }

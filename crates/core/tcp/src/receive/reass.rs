@@ -33,14 +33,14 @@ impl Reassembly {
         self.segments.values().map(Mbuf::len).sum()
     }
 
-    /// The number of pieces allowed for a receive buffer of this size: at 2 KB for each piece,
-    /// whatever its length, they take at most four times the receive buffer's memory.
+    /// The number of pieces allowed for a receive buffer of this size in bytes. A piece takes 2 KB,
+    /// whatever its length, so all pieces take at most four times the receive buffer's memory.
     pub(crate) fn affordable(receive_buffer_bytes: usize) -> usize {
         4 * receive_buffer_bytes / Class::K2.stride() + 8
     }
 
-    /// The first contiguous run of held bytes within stream offsets `from..end`: what a segment
-    /// with that range duplicates. Visits the pieces of that run only.
+    /// The first contiguous run of held bytes within stream offsets `from..end`: the bytes that a
+    /// segment with that range duplicates. Visits the pieces of that run only.
     pub(crate) fn first_held(&self, from: u64, end: u64) -> Option<(u64, u64)> {
         let before = self.segments.range(..from).next_back();
         let reaches = before.filter(|(at, held)| **at + held.len() as u64 > from);
@@ -68,8 +68,8 @@ impl Reassembly {
             m.trim_front(covered as usize);
             at += covered;
         }
-        // Pieces behind `at`: earlier arrivals win over later ones, but a piece wholly inside the
-        // new one is replaced.
+        // Pieces after `at`: bytes that arrived earlier are kept, but a piece wholly inside the new
+        // one is replaced.
         let end = at + m.len() as u64;
         let mut replaced = 0;
         while let Some((&next, held)) = self.segments.range(at..end).next() {
@@ -87,7 +87,7 @@ impl Reassembly {
             pool.free(m);
             return false;
         }
-        // Adjacent pieces may together have held all of it.
+        // Adjacent pieces may together have held all bytes of `m`.
         let new = m.len() > replaced;
         self.keep(at, m, pool);
         new
@@ -112,7 +112,8 @@ impl Reassembly {
         self.segments.insert(at, m);
     }
 
-    /// Remove the data that continues at stream offset `at`, without the part before it.
+    /// Remove and return the data that continues at stream offset `at`, without the part before
+    /// `at`.
     pub(crate) fn take(&mut self, at: u64, pool: &mut Pool) -> Option<Mbuf> {
         while let Some(entry) = self.segments.first_entry() {
             if *entry.key() > at {

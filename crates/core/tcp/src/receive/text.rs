@@ -32,7 +32,8 @@ pub(crate) fn arrived(tcb: &mut Tcb, len: u32) {
     tcb.events.set(Events::READABLE);
 }
 
-/// A segment larger than all before, or several segments merged into one mbuf: update `rcv_mss`.
+/// The segment is larger than all before, or several segments merged into one mbuf: update
+/// `rcv_mss`.
 #[cold]
 fn larger_segment(tcb: &mut Tcb, m: &Mbuf) {
     let size = match m.segment_size() {
@@ -43,7 +44,7 @@ fn larger_segment(tcb: &mut Tcb, m: &Mbuf) {
 }
 
 /// The seventh check of RFC 9293 section 3.10.7.4: `m` is the payload, cut to the window. `was_old`
-/// says that the segment began before RCV.NXT and was cut there: the part before RCV.NXT is its
+/// is true if the segment began before RCV.NXT and was cut there: the part before RCV.NXT is its
 /// first duplicate.
 /// RFC 9293 SHLD-31.
 pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, was_old: bool, cx: &mut Cx) -> Fate {
@@ -100,7 +101,7 @@ fn offset_of(tcb: &Tcb, seq: SeqNumber) -> u64 {
 }
 
 /// If a segment of `len` bytes at `seq` contains bytes held out of order, the next ACK reports the
-/// first run of them as a D-SACK. Only for a segment without an earlier duplicate part.
+/// first run of them as a D-SACK. Called only for a segment without an earlier duplicate part.
 /// RFC 2883 4.2-a.
 fn report_held(tcb: &mut Tcb, seq: SeqNumber, len: usize) {
     let from = offset_of(tcb, seq);

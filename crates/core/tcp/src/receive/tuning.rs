@@ -19,18 +19,19 @@ use crate::tcb::Tcb;
 /// largest window scale (RFC 7323) is a quarter of it.
 const LEAST_BYTES: u32 = 64 * 1024;
 
-/// A quarter of the buffer must take longer than a round trip to arrive: a sender in slow start
-/// sends twice as much in the next round trip, and twice that before our larger window reaches it.
+/// The part of the buffer that must take longer than a round trip to arrive: a quarter. A sender in
+/// slow start sends twice as much in the next round trip, and twice that again before our larger
+/// window reaches it.
 const PART: u32 = 4;
 
-/// Only this part of an increase of the round trip is applied per measurement. So the estimate
-/// follows a growing queue but not a pause of the sending program.
+/// When the measured round trip is longer than the estimate, only this part of the difference is
+/// added. So the estimate follows a growing queue but not a pause of the sending program.
 const RISE_PART: u64 = 16;
 
 /// Echoes have millisecond resolution: below 2 ms they are not a measurement.
 const CLEAR_MS: u32 = 2;
 
-/// The round trip assumed when nothing is known: no timestamps, and a SYN was lost.
+/// The round trip assumed when nothing is known: there are no timestamps, and a SYN was lost.
 const UNKNOWN_US: u64 = 100_000;
 
 /// How much the reader of a connection has taken, and how fast.
@@ -38,7 +39,7 @@ const UNKNOWN_US: u64 = 100_000;
 pub(crate) struct Tuning {
     /// When the current part began to arrive.
     since: Instant,
-    /// Bytes received by then, modulo 2^32.
+    /// Bytes received by `since`, modulo 2^32.
     arrived_then: u32,
     /// The part, in bytes.
     part_bytes: u32,
@@ -68,7 +69,8 @@ fn receive_most(config: &Config) -> u32 {
     if most > config.receive_buffer_bytes.max(LEAST_BYTES) { most } else { 0 }
 }
 
-/// The user read data: take a look once a part of the buffer has arrived since the last look.
+/// The user has read data. Once a part of the buffer has arrived since the last tuning look, take
+/// another.
 #[inline(always)]
 pub(crate) fn after_read(tcb: &mut Tcb, cx: &mut Cx) {
     let arrived = tcb.stats.bytes_received as u32;

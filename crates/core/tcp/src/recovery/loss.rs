@@ -24,14 +24,14 @@ pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx) {
     } else if many || r.phase != Phase::Open {
         Duration::ZERO
     } else {
-        // Without RACK: no segment is lost before three segments behind it have arrived.
+        // Without RACK a segment is lost once three segments after it have arrived.
         return;
     };
     let due = detect_originals(tcb, allowed, cx.now).min(detect_resent(tcb, allowed, cx.now));
     tcb.await_reordered(due);
 }
 
-/// Judge segments sent only once; returns when the next of them will be lost.
+/// Judge segments that were sent only once; returns when the next of them will be deemed lost.
 fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     let mut at = tcb.recovery.judged_to.max(tcb.snd_una);
     let mut due = Instant::NEVER;
@@ -61,11 +61,12 @@ fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     due
 }
 
-/// Judge retransmissions; returns when the next of them will be lost.
+/// Judge retransmissions; returns when the next of them will be deemed lost.
 fn detect_resent(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     while let Some(&Resent { range: (left, right), sent_at }) = tcb.recovery.resent.front() {
         if right.gt(tcb.snd_una) && has_unarrived(tcb, left, right) {
-            // It was sent at the same time as a segment that has arrived: the order is unknown.
+            // The retransmission was sent at the same time as a segment that has arrived: their
+            // order is unknown.
             if sent_at >= tcb.recovery.rack.sent_at {
                 break;
             }

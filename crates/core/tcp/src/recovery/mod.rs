@@ -94,7 +94,7 @@ pub(crate) fn after_ack(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx) 
     }
 }
 
-/// RFC 8985 4-a. RFC 6675 5-a.
+/// Decide what the ACK means for the episode. RFC 8985 4-a. RFC 6675 5-a.
 fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx) {
     let with_sack = tcb.marks.has(Marks::SACK);
     if undo::was_for_nothing(tcb, news, cx) {
@@ -132,7 +132,7 @@ fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx) {
     refresh(tcb);
 }
 
-/// cwnd during fast recovery, by PRR.
+/// Set cwnd during fast recovery, by PRR.
 fn reduce_in_proportion(tcb: &mut Tcb, delivered: u32, advanced: bool, lost_before: u32) {
     if delivered == 0 {
         return;
@@ -150,8 +150,8 @@ fn reduce_in_proportion(tcb: &mut Tcb, delivered: u32, advanced: bool, lost_befo
 }
 
 /// Without SACK: a duplicate ACK means that some segment arrived; a partial ACK means that the next
-/// segment is lost too (RFC 6582 section 3.2 step 3). Returns the bytes that a duplicate ACK stands
-/// for.
+/// segment is lost too (RFC 6582 section 3.2 step 3). Returns the bytes that a duplicate ACK
+/// reports as arrived.
 /// RFC 5681 3.2-a, 3.2-b, 3.2-c, 3.2-f. RFC 6582 3.2-c.
 fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
     let mss = tcb.snd_mss.bytes() as u32;
@@ -165,9 +165,9 @@ fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
         }
     } else if news.repeats {
         r.duplicate_acks += 1;
-        // Count no more bytes than were sent (in fast recovery: before the episode began). Else a
-        // peer that repeats duplicate ACKs for ever gets a segment for each (RFC 5681 section 3.2
-        // step 4).
+        // Count no more bytes than were sent (in fast recovery: before the episode began).
+        // Otherwise a peer that repeats duplicate ACKs for ever would get a segment for each (RFC
+        // 5681 section 3.2 step 4).
         let sent = match r.phase {
             Phase::Fast => flight.min(r.recover.since(tcb.snd_una).max(0) as u32),
             _ => flight,
@@ -204,7 +204,8 @@ fn lose_older(tcb: &mut Tcb, patience: Duration, now: Instant) {
     }
 }
 
-/// End the episode, if there is one. The record of what the peer holds out of order is kept.
+/// End the episode, if there is one. The record of the data that the peer holds out of order is
+/// kept.
 /// RFC 6582 3.2-b.
 fn finish(tcb: &mut Tcb, news: &News) {
     if tcb.recovery.reducing {
@@ -255,14 +256,15 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx) {
     r.resend_now = true;
     tcb.todo.set(Todo::OUTPUT);
     if !repairs {
-        // Tahoe has slow start only, from the first missing segment.
+        // Tahoe has slow start only, which begins at the first missing segment.
         tcb.recovery.duplicate_acks = 0;
         tcb.recovery.duplicate_bytes = 0;
         lose_older(tcb, Duration::ZERO, cx.now);
     }
 }
 
-/// The losses were spurious: bytes that are deemed lost and were not retransmitted are in flight.
+/// The losses were spurious: bytes that are deemed lost and were not retransmitted count as in
+/// flight again.
 fn undo(tcb: &mut Tcb) {
     if tcb.cc.undo() {
         ecn::undone(tcb);
@@ -299,8 +301,8 @@ pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx) {
     let una = tcb.snd_una;
     // RFC 2018 5-b.
     if tcb.recovery.sacked.holding(una).is_some() {
-        // The peer SACKed what comes next but does not acknowledge it: it has discarded the data
-        // (RFC 2018 section 8), and perhaps other data as well.
+        // The peer SACKed the bytes at SND.UNA but does not acknowledge them: it has discarded that
+        // data (RFC 2018 section 8), and perhaps other data as well.
         tcb.recovery.sacked.clear();
     }
     let patience = if tcb.marks.has(Marks::SACK) && cx.switches.on(Switch::Rack) {
@@ -346,7 +348,7 @@ pub(crate) fn resend_larger(tcb: &mut Tcb, payload: u32, now: Instant) {
     refresh(tcb);
 }
 
-/// The lowest lost range to retransmit, if cwnd admits any.
+/// The lowest lost range, which is to be retransmitted, if cwnd admits any of it.
 /// RFC 6675 4-c, 5-d.
 pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
     let range = tcb.recovery.lost.first()?;
@@ -364,7 +366,7 @@ pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
     Some(range)
 }
 
-/// `seq..end` is retransmitted as one piece.
+/// Record that `seq..end` is retransmitted as one piece.
 pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &Cx) {
     let sent_at = cx.now;
     probe::resent(tcb, seq, end);

@@ -10,7 +10,7 @@ pub(crate) struct Prr {
     delivered: u64,
     /// Bytes in flight when the episode began ("RecoverFS").
     flight: u64,
-    /// cwnd when the episode began, which recovery never exceeds.
+    /// cwnd when the episode began. Recovery never exceeds it.
     most: u64,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct AckReport {
 impl Prr {
     pub(crate) const CLEAN: Prr = Prr { delivered: 0, flight: 0, most: 0 };
 
-    /// An episode begins with `flight` bytes in flight, those SACKed before not counted, and
+    /// Begin an episode with `flight` bytes in flight (without those SACKed before) and the window
     /// `cwnd`.
     pub(crate) fn begin(flight: u32, cwnd: u64) -> Prr {
         Prr { delivered: 0, flight: u64::from(flight.max(1)), most: cwnd }
@@ -65,8 +65,8 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// A hundred segments in flight, the first `lost` of them lost: an ACK for each of the others.
-    /// Returns pipe, the bytes sent, and the segments sent for each ACK.
+    /// A hundred segments are in flight, and the first `lost` of them are lost. There is an ACK for
+    /// each of the others. Returns pipe, the bytes sent, and the segments sent for each ACK.
     fn episode(ssthresh: u64, lost: u32) -> (u32, u32, Vec<u32>) {
         let mut prr = Prr::begin(100 * MSS, 100_000);
         let (mut pipe, mut sent, mut each) = ((100 - lost) * MSS, 0, Vec::new());

@@ -1,5 +1,5 @@
-//! RACK, RFC 8985: a segment is lost if one that was sent later has arrived and the reordering
-//! window has passed. The window grows with the reordering observed.
+//! RACK, RFC 8985: a segment is lost if a segment that was sent later has arrived and the
+//! reordering window has passed. The window grows with the reordering observed.
 //!
 //! Called by: sack (what arrived) and loss (what is lost). Plain data and rules.
 
@@ -29,7 +29,8 @@ pub(crate) struct Rack {
     widened: u8,
     /// Episodes until the window is reset.
     persistence: u8,
-    /// Not widened again before this is acknowledged: once a round trip ("RACK.dsack_round").
+    /// The window is not widened again before this byte is acknowledged: once a round trip
+    /// ("RACK.dsack_round").
     widened_at: Option<SeqNumber>,
 }
 
@@ -60,7 +61,7 @@ impl Rack {
             self.reordering_seen = true;
         }
         // RFC 8985 6.2-a.
-        // Too early for an ACK of the retransmission: the original has arrived.
+        // The ACK came too early to be for the retransmission: the original has arrived.
         if resent && rtt < least {
             return;
         }
@@ -92,7 +93,7 @@ impl Rack {
         }
     }
 
-    /// Step 4: the reordering window, by which a segment may be later than its successors.
+    /// Step 4: the reordering window, by which a segment may arrive later than its successors.
     /// RFC 8985 6.2-c, 6.2-d.
     pub(crate) fn window(&self, hurry: bool, least: Duration, srtt: Duration) -> Duration {
         if !self.reordering_seen && hurry {
@@ -103,8 +104,8 @@ impl Rack {
     }
 }
 
-/// Was the segment with this send time and end sent before the other (section 6.2)? A burst has one
-/// send time.
+/// Was the segment with this send time and end sent before the other (section 6.2)? All segments of
+/// a burst have the same send time.
 /// RFC 8985 6.2-b.
 pub(crate) fn is_sent_before(
     at: Instant,
@@ -131,6 +132,6 @@ mod tests {
         for round in 0..20u32 {
             rack.widen(SeqNumber(round), SeqNumber(round + 1));
         }
-        assert_eq!(window(&rack), 100, "twenty-one quarters of 80 ms would be 420");
+        assert_eq!(window(&rack), 100, "not limited (21 quarters of 80 ms are 420)");
     }
 }

@@ -1,6 +1,6 @@
 //! A set of sequence numbers as sorted ranges that do not touch, with its size in bytes.
 //!
-//! Called by: scoreboard, which holds two of them, and the files that read those. Plain data. A
+//! Called by: scoreboard, which contains two sets, and the files that read those. Plain data. A
 //! lookup is a binary search; most changes are at one of the ends.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Enters in the scoreboard what an ACK tells about the bytes in flight, by its SACK blocks (RFC
+//! Enters in the scoreboard what an ACK reports about the bytes in flight, by its SACK blocks (RFC
 //! 2018, RFC 2883) or by SEG.ACK.
 //!
 //! Called by: ack. Each byte is processed once, when it is first reported, however often blocks
@@ -13,8 +13,8 @@ use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, path, recovery};
 
-/// Enter the blocks of an ACK up to `ack`. A block outside what is in flight is invalid, or a
-/// D-SACK.
+/// Enter the SACK blocks of an ACK that acknowledges up to `ack`. A block outside the bytes in
+/// flight is invalid, or a D-SACK.
 /// RFC 6675 3-a. RFC 2018 5-a.
 pub(crate) fn take(
     tcb: &mut Tcb,
@@ -60,7 +60,7 @@ pub(crate) fn take_up_to(
     let gap = first.map(|first| (first.space(), first.sent_at));
     arrived(tcb, tcb.snd_una, ack, news, now);
     let Some((bytes, sent_at)) = gap else { return };
-    // Data behind a filled gap may have arrived long ago: no round-trip sample.
+    // Data after a filled gap may have arrived long ago: no round-trip sample.
     news.sent_at = None;
     // The segment that fills the gap is the one whose timestamp is echoed (RFC 7323 section 4.3),
     // so the echo tells which transmission arrived (Eifel, RFC 3522).
@@ -72,7 +72,7 @@ pub(crate) fn take_up_to(
     }
 }
 
-/// The peer has `left..right`: enter what was not known yet.
+/// The peer has the bytes `left..right`: enter those that were not known to have arrived.
 fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, now: Instant) {
     let least = tcb.rtt.min();
     let small = path::smaller(tcb).unwrap_or(u16::MAX);
@@ -82,7 +82,7 @@ fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, no
         let mut index = tcb.sendq.find(l);
         while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(r)) {
             if piece.len > u32::from(small) {
-                // Large segments do arrive.
+                // Segments of this size do arrive.
                 recovery.large_arrived_to = piece.end();
             }
             recovery.rack.arrived(piece, piece.end().min(r), least, now);

@@ -1,8 +1,8 @@
 //! The scoreboard: which bytes in flight the peer holds, which are lost, which were retransmitted;
 //! the news of an ACK; and the state of a recovery episode.
 //!
-//! Called by: tcb, which holds it; recovery and the files beside it, which change it; ack, output
-//! and info, which read it. Plain data. RFC 6675, RFC 6582, RFC 8985.
+//! Called by: tcb, which contains it; recovery and the files beside it, which change it; ack,
+//! output and info, which read it. Plain data. RFC 6675, RFC 6582, RFC 8985.
 
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ pub(crate) struct Recovery {
     pub(crate) sacked: Ranges,
     /// The bytes deemed lost and not retransmitted yet. Disjoint from `sacked`.
     pub(crate) lost: Ranges,
-    /// Segments sent only once that lie before this have been judged: SACKed or lost.
+    /// Segments below this that were sent only once have been judged: SACKed or lost.
     pub(crate) judged_to: SeqNumber,
     /// Retransmissions in the order of sending; some may have arrived already.
     pub(crate) resent: VecDeque<Resent>,
@@ -55,7 +55,7 @@ pub(crate) struct Recovery {
     /// SND.UNA, and how often the large segment there was retransmitted.
     pub(crate) large_resends: (SeqNumber, u8),
     /// End of the last large segment that arrived. Set back to SND.UNA once it has shown that the
-    /// segment there was not lost because of its size.
+    /// segment at SND.UNA was not lost because of its size.
     pub(crate) large_arrived_to: SeqNumber,
     /// Evidence on whether the last reduction was spurious.
     pub(crate) evidence: Evidence,
@@ -93,8 +93,8 @@ impl Clean for Recovery {
 }
 
 impl Recovery {
-    /// Start with a window that begins at `una`. Nothing but `evidence` and `rack` is maintained
-    /// without signs of loss.
+    /// Begin with a window at `una`. Without signs of loss only `evidence` and `rack` are
+    /// maintained.
     pub(crate) fn begin(&mut self, una: SeqNumber) {
         let (evidence, mut rack) = (self.evidence, self.rack);
         rack.begin(una);
@@ -135,13 +135,13 @@ pub(crate) struct Probe {
 pub(crate) struct Evidence {
     /// cwnd was reduced, and that can be undone.
     pub(crate) reduced: bool,
-    /// SND.UNA at that time.
+    /// SND.UNA when cwnd was reduced.
     pub(crate) from: SeqNumber,
-    /// Bytes retransmitted since.
+    /// Bytes retransmitted since the reduction.
     pub(crate) resent: u32,
-    /// How many of them an echoed timestamp shows to have arrived at the first transmission.
+    /// How many of these bytes arrived at the first transmission, as an echoed timestamp shows.
     pub(crate) by_echo: u32,
-    /// For how many of them a D-SACK reports that both transmissions arrived.
+    /// How many of these bytes arrived twice, as a D-SACK reports.
     pub(crate) by_duplicate: u32,
     /// State of F-RTO.
     pub(crate) frto: Frto,
@@ -168,7 +168,7 @@ impl Evidence {
         frto: Frto::Off,
     };
 
-    /// cwnd has just been reduced.
+    /// The evidence just after cwnd was reduced.
     pub(crate) fn begin(una: SeqNumber) -> Evidence {
         Evidence { reduced: true, from: una, ..Evidence::NONE }
     }
@@ -197,7 +197,7 @@ pub(crate) struct News {
     pub(crate) duplicate: Option<Range>,
     /// Bytes at SND.UNA that had been retransmitted, but whose original transmission arrived.
     pub(crate) original_bytes: u32,
-    /// Data sent before a time-out, and not retransmitted since, has arrived.
+    /// Data has arrived that was sent before a time-out and not retransmitted since.
     pub(crate) from_before: bool,
     /// A duplicate ACK: it repeats the last one, without data or a window change.
     pub(crate) repeats: bool,

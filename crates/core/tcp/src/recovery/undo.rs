@@ -33,8 +33,8 @@ pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx) -> bool {
     evidence.reduced && (echo || duplicate || frto) && cx.switches.on(Switch::Undo)
 }
 
-/// One step of F-RTO with SACK (RFC 5682 section 3.1): if data arrives that was not retransmitted,
-/// the time-out was spurious.
+/// Take one step of F-RTO with SACK (RFC 5682 section 3.1): if data arrives that was not
+/// retransmitted, the time-out was spurious.
 /// RFC 5682 3.1-a, 3.1-b, 3.1-d.
 fn frto_says(tcb: &mut Tcb, news: &News) -> bool {
     let with_timestamps = tcb.marks.has(Marks::TIMESTAMPS);

@@ -1,4 +1,4 @@
-//! Re-cutting pieces of the send queue: splitting one, or joining several for a larger segment.
+//! Re-cuts pieces of the send queue: splits one, or joins several for a larger segment.
 //!
 //! Called by: output, path, recovery and the handshake, when a segment has to differ from the
 //! pieces that were written. A split copies no byte.
@@ -11,9 +11,9 @@ use super::write::fill;
 use super::{Piece, SendQueue};
 
 impl SendQueue {
-    /// Data written before the handshake was cut for segments that the peer may not accept: cut it
-    /// again, `unit` bytes a piece. Nothing is in flight. If buffers run out, the rest stays as it
-    /// is.
+    /// Data that was written before the handshake was cut for segments that the peer may not
+    /// accept. Cut it again into pieces of `unit` bytes. Nothing is in flight. If buffers run out,
+    /// the remaining pieces stay as they are.
     #[cold]
     pub(crate) fn recut(&mut self, unit: usize, sums: Option<(Ladder, bool)>, pool: &mut Pool) {
         if self.front().is_none_or(|front| front.len as usize <= unit) {
@@ -45,13 +45,13 @@ impl SendQueue {
         self.sent = 0;
     }
 
-    /// Cut the front to `len` bytes; `false` if that is not possible.
+    /// Cut the front piece to `len` bytes; `false` if that is not possible.
     pub(crate) fn cut_front(&mut self, len: u32, pool: &mut Pool) -> bool {
         self.cut_at(self.sent as usize, len, pool)
     }
 
-    /// Make the front `len` bytes long, for a segment larger than the MSS: cut it, or copy the
-    /// bytes behind it into one buffer. `false` if there is too little data, or no buffer.
+    /// Make the front piece `len` bytes long, for a segment larger than the MSS: cut it, or copy
+    /// the bytes that follow it into one buffer. `false` if there is too little data, or no buffer.
     #[cold]
     pub(crate) fn join_front(
         &mut self,
@@ -91,9 +91,9 @@ impl SendQueue {
         true
     }
 
-    /// Split the piece in flight at `index` at `seq`, if `seq` is inside it. No byte is copied.
-    /// Returns the index of the piece that begins at `seq`, or `index` if nothing had to be cut;
-    /// `None` without a buffer.
+    /// Split the piece in flight at `index` where `seq` is, if `seq` is inside it. No byte is
+    /// copied. Returns the index of the piece that begins at `seq`, or `index` if nothing had to be
+    /// cut; `None` if there is no buffer.
     pub(crate) fn cut(&mut self, index: usize, seq: SeqNumber, pool: &mut Pool) -> Option<usize> {
         let (at, len) = self.in_flight(index).map_or((0, 0), |p| (seq.since(p.seq), p.len));
         if at <= 0 || at as u32 >= len {

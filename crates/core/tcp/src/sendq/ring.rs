@@ -10,7 +10,7 @@ use super::Piece;
 
 #[derive(Default)]
 pub(super) struct Ring {
-    /// Empty before the first piece, then a power of two of them.
+    /// Empty before the first piece; afterwards their number is a power of two.
     slots: Box<[Piece]>,
     /// Slot of the first piece.
     head: u32,
@@ -24,7 +24,7 @@ impl Ring {
         self.len as usize
     }
 
-    /// The slot of a piece, present or future; out of range while there are no slots.
+    /// The slot of a piece that is or will be at `index`. Out of range while there are no slots.
     #[inline(always)]
     fn slot(&self, index: usize) -> usize {
         (self.head as usize + index) & self.slots.len().wrapping_sub(1)
@@ -45,8 +45,8 @@ impl Ring {
         self.get_mut(self.len().checked_sub(1)?)
     }
 
-    /// The first pieces of `from..to`, as many as are contiguous in memory; a call from their end
-    /// on returns the rest. Empty if there are none.
+    /// The pieces `from..to`, up to the end of the ring's memory; a second call that begins where
+    /// this result ends returns the remaining pieces. Empty if there are none.
     #[inline(always)]
     pub(super) fn run(&self, from: usize, to: usize) -> &[Piece] {
         self.slots.get(self.side_by_side(from, to)).unwrap_or_default()
@@ -65,8 +65,8 @@ impl Ring {
         first..last.min(self.slots.len())
     }
 
-    /// The contiguous empty slots behind the last piece, at least one. [`Ring::grown_by`] turns the
-    /// first of them, once occupied, into pieces.
+    /// The contiguous empty slots after the last piece, at least one. Once the caller has filled
+    /// the first of them, [`Ring::grown_by`] makes these pieces part of the ring.
     #[inline(always)]
     pub(super) fn vacant(&mut self) -> &mut [Piece] {
         if self.len() == self.slots.len() {
@@ -119,7 +119,10 @@ impl Ring {
     /// Remove the first `count` pieces, whose buffers were taken.
     #[inline(always)]
     pub(super) fn drop_front(&mut self, count: usize) {
-        debug_assert!(self.run(0, count).iter().all(|piece| piece.mbuf.is_none()), "nothing held");
+        debug_assert!(
+            self.run(0, count).iter().all(|piece| piece.mbuf.is_none()),
+            "a removed piece has a buffer"
+        );
         self.head = self.slot(count) as u32;
         self.len -= count as u32;
     }
@@ -167,7 +170,7 @@ impl Ring {
 #[inline(always)]
 pub(super) fn occupy(slot: &mut Piece, piece: Piece) {
     let empty = core::mem::replace(slot, piece);
-    debug_assert!(empty.mbuf.is_none(), "vacant");
+    debug_assert!(empty.mbuf.is_none(), "a vacant slot has a buffer");
     core::mem::forget(empty);
 }
 

@@ -1,4 +1,4 @@
-//! Writing: data is cut into pieces and copied behind the pieces that wait.
+//! Writing: data is cut into pieces, which are appended to the pieces that wait.
 //!
 //! Called by: usrreq, and the functions that re-cut pieces. If a device computes checksums, the
 //! copy takes no sum.
@@ -10,9 +10,9 @@ use super::ring::occupy;
 use super::{Piece, SendQueue};
 
 impl SendQueue {
-    /// Queue data to send; `behind` bytes of the same write follow it. Fill the last piece if it is
-    /// unsent, then cut pieces of `unit` bytes, each a segment of `mss` bytes or several.
-    /// Returns how many bytes were taken; fewer if buffers ran out.
+    /// Queue data to send; `behind` more bytes of the same write follow. Fill the last piece if it
+    /// is unsent, then cut pieces of `unit` bytes, each a segment of `mss` bytes or several.
+    /// Returns how many bytes were queued; fewer than `data` has if buffers ran out.
     #[inline(always)]
     pub(crate) fn append(
         &mut self,
@@ -22,7 +22,7 @@ impl SendQueue {
         sums: Option<(Ladder, bool)>,
         pool: &mut Pool,
     ) -> usize {
-        // With a backlog full units pay off; a lone small write gets a small buffer.
+        // If pieces wait already, full units pay off. A lone small write gets a small buffer.
         let backlog = self.unsent_count() > 0;
         let mut taken = if backlog { self.fill_last(data, (unit, mss), sums, pool) } else { 0 };
         if data.len() - taken > unit {
@@ -55,8 +55,8 @@ impl SendQueue {
         Some(())
     }
 
-    /// Cut whole units off `data`, all but the last unit or partial unit. Returns how many bytes
-    /// they are.
+    /// Cut whole units off `data`, except the last unit, whole or not. Returns how many bytes were
+    /// cut.
     #[inline(never)]
     fn append_units(
         &mut self,
@@ -95,7 +95,7 @@ impl SendQueue {
         pool: &mut Pool,
     ) -> usize {
         let Some(piece) = self.pieces.back_mut() else { return 0 };
-        // Without data (the write found no room) the marks of the piece stay as they are.
+        // If the write found no room and has no data, the marks of the piece stay as they are.
         if piece.has(Piece::RECORD) || data.is_empty() {
             return 0;
         }
@@ -111,10 +111,10 @@ impl SendQueue {
     }
 }
 
-/// `m` holds less than a segment and has no room behind its bytes: it is the end of a piece that
-/// was cut and shares its buffer, or its buffer is small. Its bytes are copied to a buffer with
-/// room for a unit, so that they form one segment with the next write instead of a short one.
-/// Without such a buffer `m` stays as it is.
+/// Replace the buffer of `m`, which has less than a segment of data and no room after it: `m` is
+/// the end of a piece that was cut and shares its buffer, or its buffer is small. The bytes are
+/// copied to a buffer with room for a unit, so that they form one segment with the next write
+/// instead of a short one. Without such a buffer `m` stays as it is.
 #[cold]
 #[inline(never)]
 fn enlarge(m: &mut Mbuf, unit: usize, pool: &mut Pool) {
@@ -127,7 +127,7 @@ fn enlarge(m: &mut Mbuf, unit: usize, pool: &mut Pool) {
     pool.free(core::mem::replace(m, larger));
 }
 
-/// A buffer of this class, filled with `data`.
+/// Returns a buffer of this class, filled with `data`.
 #[inline(always)]
 fn filled(
     data: &[u8],
@@ -143,7 +143,7 @@ fn filled(
     Some(m)
 }
 
-/// Append `data` to `m`, and update the checksum of the whole if sums are asked for.
+/// Append `data` to `m`, and update the checksum of all its bytes if sums are requested.
 #[inline(always)]
 pub(super) fn fill(m: &mut Mbuf, data: &[u8], sums: Option<(Ladder, bool)>) -> usize {
     let before = m.len();
@@ -163,7 +163,7 @@ pub(super) fn fill(m: &mut Mbuf, data: &[u8], sums: Option<(Ladder, bool)>) -> u
     n
 }
 
-/// Copy `from` to `to`; returns the sum if sums are asked for.
+/// Copy `from` to `to`; returns the checksum if sums are requested.
 #[inline(always)]
 fn copied(from: &[u8], to: &mut [u8], sums: Option<(Ladder, bool)>) -> Option<Sum> {
     match sums {
@@ -175,7 +175,8 @@ fn copied(from: &[u8], to: &mut [u8], sums: Option<(Ladder, bool)>) -> Option<Su
     }
 }
 
-// The passes over the bytes are separate functions, so that instruction counts can tell them apart.
+// The passes over the bytes are functions of their own, so that instruction counts show them
+// separately.
 
 #[inline(never)]
 fn bytepass_copy_sum(ladder: Ladder, fused: bool, from: &[u8], to: &mut [u8]) -> Sum {

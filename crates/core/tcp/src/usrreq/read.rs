@@ -1,4 +1,4 @@
-//! Reading: copies, buffers themselves, and the window that opens when the user has read.
+//! Reading: by copy or by taking buffers; and the window, which opens when the user has read.
 //!
 //! Called by: `stack/socket/`. RFC 9293 sections 3.8.6.2.2 and 3.10.4.
 
@@ -10,8 +10,8 @@ use crate::state::{CallError, State};
 use crate::tcb::Tcb;
 use crate::{Cx, urgent};
 
-/// Copy received data out, up to the urgent mark; 0 means that the peer has closed and all data was
-/// read.
+/// Copy received data to `into`, up to the urgent mark, and return the number of bytes. 0 means
+/// that the peer has closed and all data was read.
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no data yet.
@@ -40,7 +40,7 @@ pub fn is_one_buffer(tcb: &Tcb, len: usize) -> bool {
 /// [`read`] if [`is_one_buffer`].
 ///
 /// # Errors
-/// As for [`read`].
+/// Those of [`read`].
 #[inline(never)]
 pub fn read_alone(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallError> {
     let Some(n) = tcb.receive.read_one(into, &mut cx.pool) else {
@@ -51,9 +51,9 @@ pub fn read_alone(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, 
     Ok(n)
 }
 
-/// [`read`] without a copy: `look` is called with each piece of the received data in order, in
-/// place. With urgent data pending it gets one piece at most, up to the mark. Returns the bytes
-/// shown.
+/// [`read`] without a copy: `look` is called with each piece of the received data, in order. While
+/// urgent data is pending, `look` gets one piece at most, up to the mark. Returns the number of
+/// bytes that `look` got.
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no data yet.
@@ -78,7 +78,7 @@ pub fn read_in_place(
     Ok(n)
 }
 
-/// [`read`], but the data remains to be read.
+/// Like [`read`], but the data stays in the receive buffer.
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no data yet.
@@ -103,7 +103,7 @@ pub fn peek(tcb: &mut Tcb, into: &mut [u8]) -> Result<usize, CallError> {
     Ok(done)
 }
 
-/// Take the oldest received buffer itself; `None` means that the peer has closed and all was read.
+/// Take the oldest received buffer; `None` means that the peer has closed and all data was read.
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no data yet.
@@ -119,7 +119,8 @@ pub fn read_mbuf(tcb: &mut Tcb, cx: &mut Cx) -> Result<Option<Mbuf>, CallError> 
     }
 }
 
-/// RFC 9293 MUST-12.
+/// The result of a read without data: RFC 9293 MUST-12, the user learns whether the peer closed or
+/// aborted.
 fn nothing_to_read(tcb: &Tcb) -> Result<usize, CallError> {
     match tcb.error {
         Some(error) => Err(CallError::Failed(error)),

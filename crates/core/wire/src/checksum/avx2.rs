@@ -1,4 +1,4 @@
-//! The AVX2 rung: loads of 32 bytes, nine vector operations for four of them.
+//! The AVX2 rung: loads of 32 bytes, and nine vector operations for each four loads.
 //!
 //! Called by: `Ladder` only, for long data. Loads and stores are unaligned and in bounds. RFC 1071
 //! section 2(C), parallel summation.
@@ -38,7 +38,7 @@ pub(super) fn copy_sum(src: &[u8], dst: &mut [u8]) -> Option<Sum> {
     Some(unsafe { copy_sum_detected(src, &mut dst[..src.len()]) })
 }
 
-/// Run `work`, compiled for AVX2 if the machine has it.
+/// Run `work`, which is compiled for AVX2, if the machine has AVX2; otherwise as usual.
 #[inline(always)]
 pub(super) fn run<R>(work: impl FnOnce() -> R) -> R {
     if !std::arch::is_x86_feature_detected!("avx2") {
@@ -183,7 +183,7 @@ fn finish(lanes: Lanes, rest: &[u8]) -> Sum {
     fold(portable::accumulate(lanes.total(), rest))
 }
 
-/// `dst` must be as long as `src`.
+/// Both slices must have the same length.
 #[target_feature(enable = "avx2")]
 fn copy_sum_detected(src: &[u8], dst: &mut [u8]) -> Sum {
     // Stores that straddle cache lines cost twice, loads less: so align the stores.

@@ -15,7 +15,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::{Sum, fold};
 
-/// Does this machine have every instruction used here? One load, because every sum asks this.
+/// Does this machine have every instruction used here? The answer is one load, because every sum
+/// needs it.
 #[inline(always)]
 pub(super) fn is_here() -> bool {
     match HERE.load(Ordering::Relaxed) {
@@ -63,11 +64,11 @@ const BLOCK: usize = 4 * WIDE;
 /// Subtracted from every word, by flipping its upper bit.
 const BIAS: i16 = i16::MIN;
 
-/// Running sums of words less 2^15.
+/// Running sums of words, from each of which 2^15 was subtracted.
 struct Lanes {
     blocks: [__m512i; 4],
-    /// For vectors outside whole blocks; a separate sum, because additions to one lane are
-    /// dependent.
+    /// For vectors that do not fill a block. It is a separate sum, because additions to one lane
+    /// depend on each other.
     few: __m512i,
 }
 
@@ -147,8 +148,8 @@ fn sum_detected(data: &[u8]) -> Sum {
     let vectors = 2 + rest.len() / WIDE;
     let mut lanes = Lanes::zero();
     lanes.add_few(load_some(first));
-    // One block at a time: the compiler would unroll a loop and split every second multiply-add in
-    // two.
+    // One block at a time: the compiler would unroll a loop over blocks, and split every second
+    // multiply-add in two.
     while let Some((block, after)) = rest.split_first_chunk() {
         lanes.add_block(load_block(block));
         rest = after;

@@ -33,13 +33,13 @@ pub struct Choice {
 /// Why a rung was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The processor has the instructions of no faster rung.
+    /// The processor does not have the instructions of a faster rung.
     Fastest,
     /// The core has 512-bit vectors, and lowers its clock for them.
     LowersClock,
     /// The core has 512-bit vectors, and nothing is known about its clock.
     UnknownCore,
-    /// 512-bit vectors were measured, because this evidence speaks for the core.
+    /// 512-bit vectors were measured, because of this evidence that the core may keep its clock.
     Measured(Evidence, Measured),
 }
 
@@ -56,7 +56,7 @@ pub enum Evidence {
     Settled,
 }
 
-/// A feature of later cores, which says how old a core is whatever model a hypervisor names.
+/// A feature of later cores. It shows the age of a core even if a hypervisor names another model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
     /// Matrix tiles.
@@ -84,17 +84,17 @@ impl Feature {
     }
 }
 
-/// Time stamp counts with 512-bit and with 256-bit vectors: lower quartiles.
+/// Time stamp counts with 512-bit vectors, and with 256-bit vectors; each is a lower quartile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Sums of a segment of 1448 bytes and its header.
     pub sums: [u64; 2],
-    /// Scalar code right behind such sums.
+    /// Scalar code that runs right after such sums.
     pub scalar: [u64; 2],
 }
 
 impl Measured {
-    /// Are 512 bits worth it: are sums faster, and is nothing else slower?
+    /// Are 512-bit vectors worth using: are sums faster, and is nothing else slower?
     pub fn agrees(&self) -> bool {
         let ([wide, narrow], [beside_wide, beside_narrow]) = (self.sums, self.scalar);
         wide * 100 <= narrow * SUMS_PERCENT && beside_wide * 100 <= beside_narrow * SCALAR_PERCENT
@@ -142,7 +142,7 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// The choice; made at the first call.
+/// The choice, which is made at the first call.
 pub(super) fn made() -> &'static Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();
     CHOICE.get_or_init(make)
@@ -156,8 +156,8 @@ fn make() -> Choice {
     Choice { rung, why: Why::Fastest }
 }
 
-/// The choice where `fastest` is the last rung whose instructions the processor has. The argument
-/// of `measure` is the number of warm-ups.
+/// Choose a rung on a machine where `fastest` is the last rung whose instructions the processor
+/// has. The argument of `measure` is the number of warm-ups.
 #[cfg(target_arch = "x86_64")]
 fn decide(fastest: Ladder, clock: Clock, measure: impl FnOnce(usize) -> Measured) -> Choice {
     if fastest != Ladder::Avx512 {

@@ -8,7 +8,8 @@ use super::{Choice, Sum, choice, portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 
-/// The rung, chosen once per stack. All give equal sums and differ in speed only.
+/// An implementation of the checksum, chosen once per stack. All give equal sums and differ only in
+/// speed.
 ///
 /// Any value is safe on any machine: without AVX2, [`Ladder::Avx2`] does what the 64-bit rung does
 /// (detection is one cached load, for long data only), and without AVX-512, [`Ladder::Avx512`] does
@@ -27,20 +28,22 @@ pub enum Ladder {
     Avx512,
 }
 
-/// Shorter sums use the short loop, inlined. Measured on an EPYC in ns, for the short loop, AVX2
-/// and the 64-bit rung: 72 bytes 11.1, 12.7 and 15.7; 128 bytes 11.7, 13.0 and 19.7; 192 bytes
-/// 12.4, 13.0 and 22.2.
+/// Shorter data is summed by the short loop, inlined. Measured on an EPYC in ns, for the short
+/// loop, AVX2 and the 64-bit rung: 72 bytes 11.1, 12.7 and 15.7; 128 bytes 11.7, 13.0 and 19.7; 192
+/// bytes 12.4, 13.0 and 22.2.
 const SHORT_MAX: usize = 192;
 
-/// Shorter copies use memcpy and are summed afterwards. Measured there in ns, fused (AVX2) against
-/// separate: 256 bytes 19 and 15; 512 bytes 23 and 24; 1448 bytes 34 and 45; 8 KB 110 and 189; 16
-/// KB 278 and 290; 64 KB 1552 and 2395, 1643 and 2349 with the destination 256 bytes ahead in its
-/// page (4K aliasing), 1624 and 2708 unaligned, cold 5923 and 9058. So one threshold is enough,
-/// with aliasing too. memcpy alone: 1448 bytes 22, 8 KB 106, 64 KB 1518.
+/// Shorter copies use memcpy and are summed afterwards. Measured on the same machine in ns, fused
+/// (AVX2) against separate: 256 bytes 19 and 15; 512 bytes 23 and 24; 1448 bytes 34 and 45; 8 KB
+/// 110 and 189; 16 KB 278 and 290; 64 KB 1552 and 2395; 64 KB 1643 and 2349 with the destination
+/// 256 bytes ahead in its page (4K aliasing), 1624 and 2708 unaligned, 5923 and 9058 cold. So one
+/// threshold is enough, even with aliasing. memcpy without a sum: 1448 bytes 22, 8 KB 106, 64 KB
+/// 1518.
 const FUSED_MIN: usize = 512;
 
-/// Longer data is summed in parts, so that no accumulator overflows: the limit of the AVX2 rung,
-/// and far below that of the 64-bit rung. Even, so that every part begins with a whole word.
+/// Longer data is summed in parts of this many bytes, so that no accumulator overflows: the limit
+/// of the AVX2 rung, and far below that of the 64-bit rung. The number is even, so that every part
+/// begins with a whole word.
 const PART_MAX: usize = 1 << 19;
 #[cfg(target_arch = "x86_64")]
 const _: () = assert!(PART_MAX <= avx2::PART_MAX && PART_MAX <= avx512::PART_MAX);
@@ -73,7 +76,7 @@ impl Ladder {
         }
     }
 
-    /// Every rung that this machine supports, slowest first, even if it is not worth using.
+    /// Every rung that this machine supports, slowest first, even those that are not worth using.
     pub fn available() -> impl Iterator<Item = Ladder> {
         [Ladder::Byte, Ladder::Word16, Ladder::Word64, Ladder::Avx2, Ladder::Avx512]
             .into_iter()
@@ -94,8 +97,8 @@ impl Ladder {
         }
     }
 
-    /// Run `work`, compiled for the instruction set of the rung: loops over bytes get vectors of
-    /// that width.
+    /// Run `work`, compiled for the instruction set of the rung, so that its loops over bytes use
+    /// vectors of that width.
     #[inline(always)]
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
         match self {
@@ -118,8 +121,8 @@ impl Ladder {
         }
     }
 
-    /// Copy `src` to the start of `dst` and return its sum; in one pass over the bytes if that is
-    /// faster.
+    /// Copy `src` to the start of `dst` and return the sum of `src`, in one pass over the bytes if
+    /// that is faster.
     ///
     /// # Panics
     /// If `dst` is shorter than `src`.
@@ -136,7 +139,7 @@ impl Ladder {
         }
     }
 
-    /// Copy first, then sum: the plain way, for comparison.
+    /// Copy `src`, then sum it. This is the simple way, for comparison.
     ///
     /// # Panics
     /// If `dst` is shorter than `src`.
@@ -173,7 +176,7 @@ use elsewhere::{copy_sum_avx2, has_avx2, has_avx512, sum_avx2, sum_avx512};
 #[cfg(target_arch = "x86_64")]
 use here::{copy_sum_avx2, has_avx2, has_avx512, sum_avx2, sum_avx512};
 
-/// The vector rungs, each with its replacement on machines without the instructions.
+/// The vector rungs. On machines without their instructions, other rungs replace them.
 #[cfg(target_arch = "x86_64")]
 mod here {
     use super::{Sum, avx2, avx512, portable};

@@ -62,8 +62,8 @@ pub(super) fn copy_sum_words16(src: &[u8], dst: &mut [u8]) -> Sum {
     fold(sum)
 }
 
-/// The sum of short data: 64-bit loads with end-around carry, and for the remaining bytes one load
-/// that overlaps the last. A TCP header takes three loads.
+/// The sum of short data: 64-bit loads with end-around carry. The remaining bytes are loaded by one
+/// load that overlaps the last one. A TCP header takes three loads.
 #[inline]
 pub(super) fn sum_short(data: &[u8]) -> Sum {
     fold(accumulate(0, data))

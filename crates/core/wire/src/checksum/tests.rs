@@ -1,10 +1,10 @@
-//! Every rung against the byte rung, and the byte rung against the definition.
+//! Every rung is compared with the byte rung, and the byte rung with the definition.
 
 use super::{Ladder, Sum};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 
-/// Repeatable bytes without a period.
+/// Pseudo-random bytes, the same for each seed.
 fn noise(len: usize, mut seed: u64) -> Vec<u8> {
     (0..len)
         .map(|_| {
@@ -14,7 +14,7 @@ fn noise(len: usize, mut seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// The definition in wide integers and network order, independent of the code.
+/// The definition in wide integers and network byte order, independent of the crate's code.
 fn by_definition(data: &[u8]) -> u16 {
     let mut total: u128 = 0;
     for (i, &b) in data.iter().enumerate() {
@@ -73,7 +73,7 @@ fn every_rung_at_every_length_and_alignment() {
     }
 }
 
-/// Also for data shorter than the ladder passes to these rungs.
+/// Also for data shorter than what the ladder gives to these rungs.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn vector_sums_and_copies_at_every_length_and_alignment() {
@@ -156,7 +156,7 @@ fn copies_at_every_distance_modulo_a_page() {
 
 #[test]
 fn a_missing_instruction_set_is_no_danger() {
-    // Anyone may construct the value on any machine, and it must give the right sum.
+    // Code may construct this rung on any machine, and it must compute the right sum.
     let data = noise(1000, 3);
     for rung in [Ladder::Avx2, Ladder::Avx512] {
         assert_eq!(rung.sum(&data), Ladder::Byte.sum(&data));

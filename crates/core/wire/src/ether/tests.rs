@@ -69,6 +69,10 @@ fn the_packet_is_found_behind_any_number_of_tags() {
         }
     }
     let endless = VLAN.to_be_bytes().repeat(40);
-    assert_eq!(vlan::ip_at(&endless, LinkKind::Ethernet), None, "tags to the end");
+    assert_eq!(
+        vlan::ip_at(&endless, LinkKind::Ethernet),
+        None,
+        "an IP header was found in a frame of only tags"
+    );
     assert_eq!(vlan::ip_at(&[], LinkKind::Ip), Some(0));
 }

@@ -14,7 +14,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// RFC 3376 section 7.1: by length and code.
+/// RFC 3376 section 7.1: the version of a query follows from its length and code.
 /// RFC 3376 7.1-a.
 #[test]
 fn the_version_of_a_query_follows_from_its_length() {
@@ -35,7 +35,11 @@ fn the_version_of_a_query_follows_from_its_length() {
     for len in 9..12 {
         assert_eq!(of(&query(25, len)), Err(DropReason::GroupMalformed), "{len}");
     }
-    assert_eq!(of(&query(25, 14)), Ok((Version::V3, 2_500)), "what is behind is ignored");
+    assert_eq!(
+        of(&query(25, 14)),
+        Ok((Version::V3, 2_500)),
+        "bytes after the query were not ignored"
+    );
 }
 
 #[test]
@@ -85,8 +89,14 @@ fn reports_parse_as_they_were_written() {
     assert!(records.is_empty());
     assert!(records.push(RecordKind::Allow, a, sources.iter()));
     assert!(records.push(RecordKind::ToExclude, b, [].iter()));
-    assert!(!records.push(RecordKind::IsInclude, a, [ip("2001:db8::1")].iter()), "two versions");
-    assert!(!records.push(RecordKind::IsInclude, a, [sources[0]; 9].iter()), "no room");
+    assert!(
+        !records.push(RecordKind::IsInclude, a, [ip("2001:db8::1")].iter()),
+        "a record of two IP versions was written"
+    );
+    assert!(
+        !records.push(RecordKind::IsInclude, a, [sources[0]; 9].iter()),
+        "a record without room was written"
+    );
     assert_eq!(records.room(IpVersion::V4), Some(6));
     let len = report(records);
     assert_eq!(len, 8 + 8 + 8 + 8);
@@ -97,7 +107,7 @@ fn reports_parse_as_they_were_written() {
         found,
         [(RecordKind::Allow, a, sources.to_vec()), (RecordKind::ToExclude, b, vec![])]
     );
-    // Auxiliary data is skipped, unknown types are left out.
+    // Auxiliary data is skipped, and records of unknown types are left out.
     let odd = [REPORT_V3, 0, 0, 0, 0, 0, 0, 2, 9, 1, 0, 0, 239, 1, 1, 1, 7, 7, 7, 7];
     let odd = with_checksum([&odd[..], &[2, 0, 0, 0, 239, 1, 1, 2]].concat());
     let Ok(Message::Records(records)) = parse(&odd) else { panic!("a report") };

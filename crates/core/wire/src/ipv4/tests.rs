@@ -25,7 +25,7 @@ fn good() -> [u8; 28] {
     packet
 }
 
-/// `packet` with byte `at` replaced and the checksum updated.
+/// `packet` with another byte at `at`, and the checksum updated.
 fn with_byte(at: usize, byte: u8) -> [u8; 28] {
     let mut packet = good();
     packet[at] = byte;
@@ -35,7 +35,7 @@ fn with_byte(at: usize, byte: u8) -> [u8; 28] {
     packet
 }
 
-/// A packet with these bytes of options in its header.
+/// A packet with these option bytes in its header.
 fn with_options(options: &[u8]) -> Vec<u8> {
     let len = 20 + options.len();
     let mut packet = vec![0; len + 8];
@@ -74,8 +74,8 @@ fn every_reason_to_drop() {
 fn options() {
     let parse = |options: &[u8]| Header::parse(&with_options(options)).map(|h| h.header_len);
     assert_eq!(parse(&[1, 1, 1, 0]), Ok(24));
-    assert_eq!(parse(&[0, 131, 0, 0]), Ok(24), "nothing after the end is an option");
-    assert_eq!(parse(&[148, 4, 0, 0]), Ok(24), "router alert");
+    assert_eq!(parse(&[0, 131, 0, 0]), Ok(24), "bytes after the end of the list were parsed");
+    assert_eq!(parse(&[148, 4, 0, 0]), Ok(24), "router alert was refused");
     assert_eq!(parse(&[131, 3, 4, 0]), Err(DropReason::Ipv4SourceRoute));
     assert_eq!(parse(&[1, 137, 3, 4]), Err(DropReason::Ipv4SourceRoute));
     assert_eq!(parse(&[7, 0, 0, 0]), Err(DropReason::Ipv4Options));

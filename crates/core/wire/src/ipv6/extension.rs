@@ -1,4 +1,4 @@
-//! The walk over IPv6 extension headers to the upper-layer header, with its limits.
+//! Walks over IPv6 extension headers to the upper-layer header, within limits.
 //!
 //! Called by: `inet::ip_input` for packets that have any, and by code that needs the last header of
 //! an accepted packet. RFC 8200 sections 4.1 to 4.4, RFC 5095 (type 0 routing headers), RFC 6946
@@ -38,14 +38,15 @@ impl Default for ChainLimits {
     }
 }
 
-/// What an ICMPv6 Parameter Problem is to say about a packet.
+/// The contents of an ICMPv6 Parameter Problem about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// RFC 4443 section 3.4.
     pub code: u8,
     /// Offset of the wrong byte, from the start of the IPv6 header.
     pub pointer: u32,
-    /// Report it even if the packet was for a group (RFC 8200 section 4.2, action 10).
+    /// Report it even if the packet was sent to a multicast group (RFC 8200 section 4.2, action
+    /// 10).
     pub even_to_group: bool,
 }
 
@@ -54,7 +55,7 @@ pub struct Problem {
 pub struct Refused {
     /// The drop to count.
     pub reason: DropReason,
-    /// What to report to the sender; `None` for nothing.
+    /// What to report to the sender, if anything.
     pub problem: Option<Problem>,
     /// The limit that was hit.
     pub limit: Option<Limit>,
@@ -70,7 +71,7 @@ impl Refused {
         Refused { reason: DropReason::Ipv6HeaderChain, problem: None, limit: Some(limit) }
     }
 
-    /// `at` is an offset behind the IPv6 header.
+    /// `at` is an offset from the end of the IPv6 header.
     fn problem(reason: DropReason, code: u8, at: usize, even_to_group: bool) -> Refused {
         let problem = Problem { code, pointer: (HEADER_LEN + at) as u32, even_to_group };
         Refused { reason, problem: Some(problem), limit: None }
@@ -82,23 +83,24 @@ const MALFORMED: Refused = Refused::silent(DropReason::Ipv6ExtensionHeader);
 /// [`chain`] within the default limits, for callers that need only the reason.
 ///
 /// # Errors
-/// As [`chain`].
+/// Those of [`chain`].
 #[inline]
 pub fn upper_layer(payload: &[u8], next_header: u8) -> Result<(u8, usize), DropReason> {
     chain(payload, next_header, &ChainLimits::default()).map_err(|refused| refused.reason)
 }
 
-/// Find the upper-layer protocol behind the extension headers, and its offset in `payload` (the
+/// Find the upper-layer protocol after the extension headers, and its offset in `payload` (the
 /// bytes after the IPv6 header, cut to `payload_len`). `next_header` is that of the IPv6 header.
 ///
-/// A real fragment is returned as ([`FRAGMENT`], offset of the fragment header) for reassembly; an
-/// atomic one (RFC 6946) is walked through. ESP, AH and No Next Header are returned like protocols.
+/// A real fragment is returned as ([`FRAGMENT`], offset of the fragment header) for reassembly; the
+/// fragment header of an atomic fragment (RFC 6946) is skipped. ESP, AH and No Next Header are
+/// returned like upper-layer protocols.
 ///
 /// # Errors
 /// [`DropReason::Ipv6ExtensionHeader`]: a header or an option past the end.
-/// [`DropReason::Ipv6HeaderChain`]: more than `limits` admits, or hop-by-hop options that are not
-/// first. [`DropReason::Ipv6Option`]: an unknown option that must not be skipped, such as a jumbo
-/// payload. [`DropReason::Ipv6RoutingHeader`]: a routing header with segments left.
+/// [`DropReason::Ipv6HeaderChain`]: more headers than `limits` admits, or hop-by-hop options that
+/// are not first. [`DropReason::Ipv6Option`]: an unknown option that must not be skipped, such as a
+/// jumbo payload. [`DropReason::Ipv6RoutingHeader`]: a routing header with segments left.
 pub fn chain(
     payload: &[u8],
     mut next_header: u8,
@@ -106,8 +108,8 @@ pub fn chain(
 ) -> Result<(u8, usize), Refused> {
     let mut at = 0;
     let mut headers = 0;
-    // Where the header is named: an offset behind the IPv6 header; `None` while that field is in
-    // the IPv6 header itself.
+    // The offset, from the end of the IPv6 header, of the field that names the present header;
+    // `None` while that field is in the IPv6 header itself.
     let mut named_at = None;
     loop {
         if !matches!(next_header, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS) {
@@ -144,8 +146,8 @@ pub fn chain(
     }
 }
 
-/// Bytes of the extension header at the start of `bytes`; `None` if too few bytes are there to
-/// tell.
+/// Bytes of the extension header at the start of `bytes`; `None` if `bytes` is too short to contain
+/// the length.
 fn header_len(bytes: &[u8], kind: u8) -> Option<usize> {
     match kind {
         FRAGMENT => Some(Fragment::LEN),
@@ -153,8 +155,9 @@ fn header_len(bytes: &[u8], kind: u8) -> Option<usize> {
     }
 }
 
-/// Every routing type is unknown here, type 0 as RFC 5095 demands: without segments left it is
-/// skipped, else the packet is refused (RFC 8200 section 4.4).
+/// Check a routing header. Every routing type is unknown here, type 0 as well, as RFC 5095
+/// requires. Without segments left the header is skipped; otherwise the packet is refused (RFC 8200
+/// section 4.4).
 fn check_routing(header: &[u8], at: usize) -> Result<(), Refused> {
     let [_, _, _kind, segments_left, ..] = *header else { return Err(MALFORMED) };
     // RFC 8200 4.4-a, 4.4-b; RFC 5095 3-a.
@@ -165,8 +168,8 @@ fn check_routing(header: &[u8], at: usize) -> Result<(), Refused> {
 }
 
 /// Check the options of a hop-by-hop or destination options header that begins at `at`. Only
-/// padding is known here; the two highest bits of another option's type say what to do (RFC 8200
-/// section 4.2).
+/// padding is known here. The two highest bits of another option's type determine what is done (RFC
+/// 8200 section 4.2).
 fn check_options(header: &[u8], at: usize, most: usize) -> Result<(), Refused> {
     const PAD1: u8 = 0;
     const PADN: u8 = 1;
@@ -200,18 +203,18 @@ fn check_options(header: &[u8], at: usize, most: usize) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Where a chain of headers ends, by lengths alone.
+/// The end of a chain of headers, found only by lengths.
 struct End {
     /// The first header that is no extension header; [`FRAGMENT`] for a fragment that is not first.
     protocol: u8,
     at: usize,
-    /// Where the header is that names this one, an offset like `at`; `None`: the IPv6 header.
+    /// The offset, like `at`, of the header that names this one; `None`: the IPv6 header names it.
     named_at: Option<usize>,
     has_fragment_header: bool,
 }
 
-/// Follow the headers of `data`, which begins with a `next_header`; `None` if one is cut off. Each
-/// is at least 8 bytes, so that the walk ends.
+/// Follow the headers of `data`, which begins with a header of type `next_header`; `None` if one is
+/// cut off. Each header has at least 8 bytes, so the walk ends.
 fn follow(data: &[u8], next_header: u8) -> Option<End> {
     let mut end = End { protocol: next_header, at: 0, named_at: None, has_fragment_header: false };
     while let HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS = end.protocol {
@@ -230,24 +233,24 @@ fn follow(data: &[u8], next_header: u8) -> Option<End> {
     Some(end)
 }
 
-/// Does `data`, which begins with a `next_header`, hold all extension headers and the whole header
-/// of TCP, UDP or ICMPv6 behind them? The first fragment of a datagram must (RFC 7112 section 5).
-/// Only lengths are looked at: [`chain`] checks what the headers say.
+/// Does `data`, which begins with a header of type `next_header`, contain all extension headers and
+/// the whole header of TCP, UDP or ICMPv6 after them? The first fragment of a datagram must (RFC
+/// 7112 section 5). Only lengths are checked here: [`chain`] checks the contents of the headers.
 pub fn has_all_headers(data: &[u8], next_header: u8) -> bool {
     follow(data, next_header).is_some_and(|end| {
         has_transport_header(data.get(end.at..).unwrap_or_default(), end.protocol)
     })
 }
 
-/// Has `packet` a fragment header, and no header in front of it that is cut off?
+/// Does `packet` have a fragment header, and no header before it that is cut off?
 pub fn has_fragment_header(packet: &[u8]) -> bool {
     let Ok(header) = Header::parse_quoted(packet) else { return false };
     let data = packet.get(HEADER_LEN..).unwrap_or_default();
     follow(data, header.next_header).is_some_and(|end| end.has_fragment_header)
 }
 
-/// The last header of `packet`: its protocol, its offset, and the offset of the byte that names it,
-/// both from the start of the packet. `None` if an extension header is cut off.
+/// The last header of `packet`: its protocol, its offset, and the offset of the byte that names it.
+/// Both offsets are from the start of the packet. `None` if an extension header is cut off.
 pub fn last_header(packet: &[u8]) -> Option<(u8, usize, usize)> {
     let header = Header::parse_quoted(packet).ok()?;
     let end = follow(packet.get(HEADER_LEN..)?, header.next_header)?;

@@ -17,7 +17,7 @@ fn fragments() {
         bytes[..4].copy_from_slice(&[FRAGMENT, 0, 1, 4]);
         upper_layer(&bytes, HOP_BY_HOP)
     };
-    assert_eq!(with(0, false), Ok((TCP, 16)), "atomic");
+    assert_eq!(with(0, false), Ok((TCP, 16)), "an atomic fragment was refused");
     assert_eq!(with(0, true), Ok((FRAGMENT, 8)));
     assert_eq!(with(65_528, false), Ok((FRAGMENT, 8)));
     assert_eq!(upper_layer(&[0; 7], FRAGMENT), Err(DropReason::Ipv6ExtensionHeader));

@@ -29,15 +29,23 @@ fn the_version_of_a_query_follows_from_its_length() {
         let message = &query_of(28, 1, none)[..len];
         assert_eq!(of(message), Err(DropReason::GroupMalformed), "{len}");
     }
-    assert_eq!(of(&query_of(28, 1, SRC)), Err(DropReason::GroupMalformed), "no group");
+    assert_eq!(
+        of(&query_of(28, 1, SRC)),
+        Err(DropReason::GroupMalformed),
+        "a query about an address that is no group was accepted"
+    );
     let mut short = query_of(28, 1, GROUP);
     short[27] = 1;
-    assert_eq!(of(&short), Err(DropReason::GroupMalformed), "a source past the end");
+    assert_eq!(of(&short), Err(DropReason::GroupMalformed), "a source past the end was accepted");
     short.extend_from_slice(&SRC.octets());
     let Ok(Message::Query(query)) = parse(&short) else { panic!("a query") };
     assert_eq!(query.sources.iter().collect::<Vec<_>>(), [IpAddr::V6(SRC)]);
     short[8..24].fill(0);
-    assert_eq!(of(&short), Err(DropReason::GroupMalformed), "sources of no group");
+    assert_eq!(
+        of(&short),
+        Err(DropReason::GroupMalformed),
+        "sources without a group were accepted"
+    );
 }
 
 #[test]
@@ -91,7 +99,7 @@ fn router_alert_is_found_in_hop_by_hop_options() {
     };
     assert!(with(HOP_BY_HOP, &ROUTER_ALERT));
     assert!(with(HOP_BY_HOP, &[ICMPV6, 0, 0, 0, 5, 2, 0, 0]));
-    assert!(!with(60, &ROUTER_ALERT), "destination options are for others");
+    assert!(!with(60, &ROUTER_ALERT), "router alert in destination options was accepted");
     for none in [&[][..], &[58], &[58, 0, 5, 2, 0, 1, 1, 0], &[58, 0, 1, 4, 0, 0, 0, 0], &[58, 9]] {
         assert!(!with(HOP_BY_HOP, none), "{none:?}");
     }

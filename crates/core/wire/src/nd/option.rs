@@ -2,8 +2,8 @@
 //!
 //! Called by: the messages of this folder, and `inet` for those of a router advertisement. RFC 4861
 //! section 4.6, RFC 4191 section 2.3 (routes), RFC 8106 section 5 (name servers, search domains),
-//! RFC 7527 section 4.1 (nonces). An option that is not understood, or whose fields contradict its
-//! length, is [`NdOption::Other`]: it is skipped, and does not spoil the others (RFC 4861 section
+//! RFC 7527 section 4.1 (nonces). An option that is unknown here, or whose fields contradict its
+//! length, is [`NdOption::Other`]: it is skipped, and the others are still used (RFC 4861 section
 //! 6.1.2).
 
 use base::{DropReason, MacAddr};
@@ -19,18 +19,18 @@ const ROUTE: u8 = 24;
 const RDNSS: u8 = 25;
 const DNSSL: u8 = 31;
 
-/// The random number that tells our own solicitation, looped back, from another host's.
+/// A random number, by which our own solicitation, looped back, differs from another host's.
 pub type Nonce = [u8; 6];
 
 /// The preference of a router or a route, RFC 4191 section 2.1; a greater one is preferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preference {
-    /// 11.
+    /// The bits 11.
     Low,
-    /// 00, and the reserved value 10 of a router.
+    /// The bits 00, and for a router the reserved value 10.
     #[default]
     Medium,
-    /// 01.
+    /// The bits 01.
     High,
 }
 
@@ -49,17 +49,17 @@ impl Preference {
 /// A prefix information option, RFC 4861 section 4.6.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// The prefix; bits behind its length are as they came.
+    /// The prefix. The bits after its length are not cleared.
     pub prefix: Ipv6Addr,
     /// 0 to 128.
     pub prefix_len: u8,
     /// Addresses with the prefix are on the link (L).
     pub on_link: bool,
-    /// Hosts may make addresses from it (A).
+    /// Hosts may make addresses from the prefix (A).
     pub autonomous: bool,
-    /// Seconds; all ones: for ever.
+    /// Valid lifetime in seconds; all ones: without end.
     pub valid_s: u32,
-    /// Seconds; all ones: for ever.
+    /// Preferred lifetime in seconds; all ones: without end.
     pub preferred_s: u32,
 }
 
@@ -74,34 +74,34 @@ pub enum NdOption<'a> {
     Prefix(Prefix),
     /// The MTU of the link in bytes.
     Mtu(u32),
-    /// RFC 7527.
+    /// A nonce, RFC 7527.
     Nonce(Nonce),
     /// A route, RFC 4191 section 2.3.
     Route {
-        /// The destination prefix; bits behind its length are as they came.
+        /// The destination prefix. The bits after its length are not cleared.
         prefix: Ipv6Addr,
         /// 0 to 128.
         prefix_len: u8,
         /// The preference of the route.
         preference: Preference,
-        /// Seconds; all ones: for ever.
+        /// Lifetime in seconds; all ones: without end.
         lifetime_s: u32,
     },
     /// Recursive name servers, RFC 8106 section 5.1: 16 bytes each.
     Rdnss {
-        /// Seconds; all ones: for ever.
+        /// Lifetime in seconds; all ones: without end.
         lifetime_s: u32,
         /// The addresses.
         servers: &'a [u8],
     },
     /// Search domains, RFC 8106 section 5.2.
     Dnssl {
-        /// Seconds; all ones: for ever.
+        /// Lifetime in seconds; all ones: without end.
         lifetime_s: u32,
         /// The names.
         domains: Domains<'a>,
     },
-    /// Not understood here.
+    /// An option that is unknown here.
     Other,
 }
 
@@ -110,7 +110,7 @@ pub enum NdOption<'a> {
 pub struct NdOptions<'a>(&'a [u8]);
 
 impl<'a> NdOptions<'a> {
-    /// Check the lengths of the options that fill `bytes`, `most` of them at most.
+    /// Check the lengths of the options that fill `bytes`. There may be at most `most` options.
     ///
     /// # Errors
     /// [`DropReason::IcmpMalformed`]: an option of length 0, one past the end, or too many.
@@ -120,7 +120,7 @@ impl<'a> NdOptions<'a> {
             let Some((_, behind)) = split(rest) else { break };
             rest = behind;
         }
-        // The rest is malformed, or one option too many.
+        // If bytes are left, they are malformed, or there are too many options.
         if rest.is_empty() { Ok(NdOptions(bytes)) } else { Err(DropReason::IcmpMalformed) }
     }
 
@@ -145,13 +145,14 @@ impl<'a> NdOptions<'a> {
     }
 }
 
-/// The first option and what is behind it; `None` at the end, or if it has no valid length.
+/// The first option, and the bytes that follow it. `None` at the end, or if the option's length is
+/// invalid.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let len = usize::from(*bytes.get(1)?) * 8;
     if len == 0 { None } else { bytes.split_at_checked(len) }
 }
 
-/// `option` has 8 bytes at least, and a multiple of 8.
+/// Parse an option. `option` has at least 8 bytes, and a multiple of 8.
 fn parse(option: &[u8]) -> Option<NdOption<'_>> {
     let head = option.first_chunk::<8>()?;
     let is_short = option.len() == 8;
@@ -186,7 +187,8 @@ fn prefix(b: &[u8; 32]) -> Option<NdOption<'static>> {
     })
 }
 
-/// The prefix field has 0, 8 or 16 bytes, and as many at least as the length needs.
+/// Parse a route option. Its prefix field has 0, 8 or 16 bytes, and at least as many as the prefix
+/// length needs.
 fn route<'a>(option: &[u8], head: &[u8; 8]) -> Option<NdOption<'a>> {
     let (prefix_len, field) = (head[2], option.get(8..)?);
     if prefix_len > 128 || field.len() > 16 || usize::from(prefix_len) > field.len() * 8 {
@@ -204,7 +206,7 @@ fn route<'a>(option: &[u8], head: &[u8; 8]) -> Option<NdOption<'a>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domains<'a>(&'a [u8]);
 
-/// RFC 1035 section 2.3.4, in bytes.
+/// Bytes of the longest label, RFC 1035 section 2.3.4.
 const LABEL_MAX: usize = 63;
 /// Bytes of the longest name as text, without the dot at its end.
 const NAME_MAX: usize = 253;

@@ -1,4 +1,4 @@
-//! Redirects.
+//! Redirects of IPv6.
 //!
 //! Called by: `inet::redirect`, which checks the sender and the addresses; `stack/forward` of a
 //! router. RFC 4861 sections 4.5, 4.6.3 and 8.1.
@@ -14,27 +14,27 @@ use crate::ipv6;
 const HEADER_LEN: usize = 40;
 /// Bytes of the target's link address option.
 const LINK_ADDR_LEN: usize = 8;
-/// Type of the option with the packet, and bytes of the option before the packet.
+/// Type of the option that quotes the packet, and bytes of that option before the packet.
 const REDIRECTED: u8 = 4;
 const REDIRECTED_LEN: usize = 8;
 
-/// A redirect: packets to `destination` had better go to `target`.
+/// A redirect: packets to `destination` are to be sent to `target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// The better first hop, or the destination itself.
     pub target: Ipv6Addr,
-    /// Where packets are going.
+    /// The destination of the packets.
     pub destination: Ipv6Addr,
     /// The target's link address, if the router gives it.
     pub link_addr: Option<MacAddr>,
 }
 
 impl Redirect {
-    /// Bytes of the longest redirect: the packet with it fits the smallest MTU of IPv6.
+    /// Bytes of the longest redirect: with its IP header it fits the smallest MTU of IPv6.
     pub const LEN_MAX: usize = 1280 - ipv6::HEADER_LEN;
 
-    /// Write the message about `packet`, of which it quotes as much as fits, to the start of `buf`
-    /// and return its length, a multiple of 8 bytes; `None`, with nothing written, if `buf` is
+    /// Write a redirect about `packet` to the start of `buf`, which quotes as much of the packet as
+    /// fits. Returns its length, a multiple of 8 bytes; `None`, with nothing written, if `buf` is
     /// shorter than [`Redirect::LEN_MAX`].
     pub fn emit(
         &self,
@@ -63,7 +63,7 @@ impl Redirect {
         Some(at + quoted)
     }
 
-    /// Parse `message`, an ICMPv6 message whose checksum is right.
+    /// Parse `message`, an ICMPv6 message with a correct checksum.
     ///
     /// # Errors
     /// [`DropReason::IcmpMalformed`]: another type, a code other than 0, below 40 bytes, options

@@ -14,13 +14,13 @@ use crate::bytes::{be16, be32, put};
 
 /// Bytes before the options.
 const HEADER_LEN: usize = 16;
-/// Maximum number of options: more than fit into 1500 bytes with a prefix each.
+/// Maximum number of options. With a prefix each, fewer fit into 1500 bytes.
 const OPTIONS_MAX: usize = 64;
 
 /// A router advertisement.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterAdvertisement<'a> {
-    /// Hop limit for hosts to use; 0: not said.
+    /// Hop limit for hosts to use; 0: not specified.
     pub hop_limit: u8,
     /// Addresses are available by DHCPv6 (M).
     pub managed: bool,
@@ -30,16 +30,16 @@ pub struct RouterAdvertisement<'a> {
     pub preference: Preference,
     /// How long the sender is a default router, in seconds; 0: it is none.
     pub lifetime_s: u16,
-    /// How long a neighbour is reachable after a confirmation, in ms; 0: not said.
+    /// How long a neighbour is reachable after a confirmation, in ms; 0: not specified.
     pub reachable_ms: u32,
-    /// The time between solicitations, in ms; 0: not said.
+    /// The time between solicitations, in ms; 0: not specified.
     pub retransmit_ms: u32,
-    /// Prefixes and the rest.
+    /// Prefixes and the other options.
     pub options: NdOptions<'a>,
 }
 
 impl<'a> RouterAdvertisement<'a> {
-    /// Parse `message`, an ICMPv6 message whose checksum is right.
+    /// Parse `message`, an ICMPv6 message with a correct checksum.
     ///
     /// # Errors
     /// [`DropReason::IcmpMalformed`]: another type, a code other than 0, below 16 bytes, options
@@ -70,8 +70,8 @@ impl<'a> RouterAdvertisement<'a> {
     }
 }
 
-/// Write a router solicitation with our link address, and return its length, 16 bytes; `None`, with
-/// nothing written, if `buf` is shorter.
+/// Write a router solicitation with our link address to `buf`, and return its length, 16 bytes;
+/// `None`, with nothing written, if `buf` is shorter.
 pub fn router_solicitation(
     buf: &mut [u8],
     mac: MacAddr,

@@ -12,7 +12,7 @@ fn header() -> impl Strategy<Value = Header> {
     ];
     (kind, any::<u128>(), any::<Option<[u8; 6]>>()).prop_map(|(kind, target, mac)| Header {
         kind,
-        // Never multicast.
+        // The target is never multicast.
         target: Ipv6Addr::from_bits(target >> 8 | 0x20 << 120),
         link_addr: mac.map(MacAddr),
     })
@@ -59,10 +59,14 @@ fn options_are_bounded() {
     let bad = Err(DropReason::IcmpMalformed);
     assert_eq!(ok(&[]), Ok(None));
     assert_eq!(ok(&[1, 1, 1, 2, 3, 4, 5, 6]), Ok(mac));
-    assert_eq!(ok(&[2, 1, 1, 2, 3, 4, 5, 6]), Ok(None), "the target's is not the source's");
+    assert_eq!(
+        ok(&[2, 1, 1, 2, 3, 4, 5, 6]),
+        Ok(None),
+        "the target's option was taken for the source's"
+    );
     assert_eq!(ok(&[14, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6]), Ok(mac));
-    assert_eq!(ok(&[1, 0, 1, 2, 3, 4, 5, 6]), bad, "length zero");
-    assert_eq!(ok(&[1, 2, 1, 2, 3, 4, 5, 6]), bad, "past the end");
+    assert_eq!(ok(&[1, 0, 1, 2, 3, 4, 5, 6]), bad, "a length of zero was accepted");
+    assert_eq!(ok(&[1, 2, 1, 2, 3, 4, 5, 6]), bad, "a length past the end was accepted");
     assert_eq!(ok(&[1]), bad);
     assert_eq!(ok(&[9, 1, 0, 0, 0, 0, 0, 0].repeat(16)), Ok(None));
     assert_eq!(ok(&[9, 1, 0, 0, 0, 0, 0, 0].repeat(17)), bad);
@@ -81,7 +85,7 @@ fn what_must_be_refused() {
     }
 }
 
-/// A router advertisement with these options, as RFC 4861 section 4.2 has it.
+/// A router advertisement with these options, in the format of RFC 4861 section 4.2.
 fn advertisement(options: &[u8]) -> Vec<u8> {
     let mut message = vec![134, 0, 0, 0, 63, 0xc8, 7, 8, 0, 0, 0x75, 0x30, 0, 0, 3, 0xe8];
     message.extend_from_slice(options);
@@ -144,15 +148,21 @@ fn options_that_contradict_themselves_are_skipped() {
     };
     assert!(others(&prefix_option(129)));
     assert!(!others(&prefix_option(128)));
-    assert!(others(&[24, 1, 1, 0, 0, 0, 0, 9]), "a prefix of one bit in no bytes");
-    assert!(!others(&[24, 1, 0, 0, 0, 0, 0, 9]), "the default route");
-    assert!(others(&[24, 1, 0, 0x10, 0, 0, 0, 9]), "the reserved preference");
-    assert!(others(&[25, 1, 0, 0, 0, 0, 0, 9]), "no server");
-    assert!(others(&[25, 2, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0]), "half a server");
-    assert!(others(&[5, 2, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "an MTU of 16 bytes");
+    assert!(others(&[24, 1, 1, 0, 0, 0, 0, 9]), "a prefix of one bit in no bytes was accepted");
+    assert!(!others(&[24, 1, 0, 0, 0, 0, 0, 9]), "a default route was refused");
+    assert!(others(&[24, 1, 0, 0x10, 0, 0, 0, 9]), "the reserved preference was accepted");
+    assert!(others(&[25, 1, 0, 0, 0, 0, 0, 9]), "an option without a server was accepted");
+    assert!(
+        others(&[25, 2, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0]),
+        "an option with half a server was accepted"
+    );
+    assert!(
+        others(&[5, 2, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        "an MTU option of 16 bytes was accepted"
+    );
     let bad = |option: &[u8]| RouterAdvertisement::parse(&advertisement(option)).is_err();
-    assert!(bad(&[3, 0, 0, 0, 0, 0, 0, 0]), "length zero");
-    assert!(bad(&prefix_option(64)[..24]), "past the end");
+    assert!(bad(&[3, 0, 0, 0, 0, 0, 0, 0]), "a length of zero was accepted");
+    assert!(bad(&prefix_option(64)[..24]), "a length past the end was accepted");
     assert!(!bad(&[9, 1, 0, 0, 0, 0, 0, 0].repeat(64)));
     assert!(bad(&[9, 1, 0, 0, 0, 0, 0, 0].repeat(65)));
 }
@@ -171,11 +181,14 @@ fn domain_names_are_those_that_a_host_can_have() {
         }
     };
     assert_eq!(names(b"\x01a\x01b\0\x01c\0"), ["a.b", "c"]);
-    assert_eq!(names(b"\x01a\0\xc0\x08\0"), ["a"], "compression");
+    assert_eq!(names(b"\x01a\0\xc0\x08\0"), ["a"], "a compressed name was accepted");
     assert!(names(b"\x03a b\0").is_empty());
-    assert!(names(b"\x08abc\0").is_empty(), "past the end");
+    assert!(names(b"\x08abc\0").is_empty(), "a name past the end was accepted");
     assert!(names(&[&[60][..], &[b'x'; 60]].concat().repeat(5)).is_empty(), "305 bytes");
-    assert!(names(&[&[64][..], &[b'x'; 64], &[0]].concat()).is_empty(), "a long label");
+    assert!(
+        names(&[&[64][..], &[b'x'; 64], &[0]].concat()).is_empty(),
+        "a label of 64 bytes was accepted"
+    );
 }
 
 #[test]
@@ -227,7 +240,8 @@ proptest! {
     }
 }
 
-/// The parser returns what was written, for packets of every length; no message is too long.
+/// The parser returns what was written, for quoted packets of every length, and no message is too
+/// long.
 #[test]
 fn a_redirect_quotes_the_packet_as_far_as_it_fits() {
     let [src, dst] = [1, 2].map(|n| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, n));

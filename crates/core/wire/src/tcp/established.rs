@@ -37,7 +37,7 @@ pub struct Established {
     pub timestamps: Option<Timestamps>,
 }
 
-/// NOP, NOP, kind 8, length 10, behind a zero checksum and urgent pointer.
+/// A zero checksum and urgent pointer, followed by the options NOP, NOP, kind 8, length 10.
 const WORD2: u64 = u64::from_ne_bytes([0, 0, 0, 0, 1, 1, 8, 10]);
 
 /// Two adjacent 32-bit words in memory order as one 64-bit word.

@@ -22,7 +22,7 @@ const USER_TIMEOUT: u8 = 28;
 /// In the user timeout option: the value is minutes, not seconds.
 const MINUTES: u16 = 0x8000;
 const FAST_OPEN: u8 = 34;
-/// The kind for experiments (RFC 6994), which Fast Open used before it had its own.
+/// The kind for experiments (RFC 6994), which Fast Open used before it had its own kind.
 const EXPERIMENT: u8 = 254;
 /// The experiment identifier of Fast Open.
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
@@ -37,7 +37,7 @@ pub struct Timestamps {
 }
 
 /// Up to four blocks of a SACK option: `[left, right)` in sequence space (RFC 2018 section 3).
-/// Nothing is checked here: left may even be behind right. The scoreboard judges the blocks.
+/// Nothing is checked here: `left` may even be after `right`. The scoreboard judges the blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SackBlocks {
     blocks: [(SeqNumber, SeqNumber); SackBlocks::MAX],
@@ -106,8 +106,8 @@ pub struct Options {
     pub sack_permitted: bool,
     /// RFC 7323 section 3.2.
     pub timestamps: Option<Timestamps>,
-    /// How long the sender keeps unacknowledged data, in seconds, never 0. `emit` rounds up to
-    /// minutes if the field cannot express it in seconds (RFC 5482 section 3).
+    /// How long the sender keeps unacknowledged data, in seconds; never 0. `emit` rounds up to
+    /// minutes if the field cannot express the time in seconds (RFC 5482 section 3).
     pub user_timeout_s: Option<u32>,
     /// RFC 2018 section 3; a first block below the ACK is a D-SACK (RFC 2883).
     pub sack: SackBlocks,
@@ -182,7 +182,7 @@ impl FastOpen {
 impl Options {
     /// Parse the options in `bytes`, the part of a header after its first 20 bytes.
     ///
-    /// Unknown kinds are skipped by their length (RFC 9293 MUST-6), and so are known ones of a
+    /// Unknown kinds are skipped by their length (RFC 9293 MUST-6), and so are known kinds with a
     /// wrong length. The last of a repeated option counts. A shift above 14 counts as 14 (RFC 7323
     /// section 2.3). Everything after End of Option List is ignored.
     ///

@@ -158,7 +158,7 @@ fn lengths_of_options() {
     assert_eq!(Options::parse(&wrong), Ok(Options::default()));
     // Everything after the end of the list is ignored, even invalid options.
     assert_eq!(Options::parse(&[2, 4, 5, 0xb4, 0, 2, 0]), Ok(mss));
-    // The last of a repeated option counts.
+    // Of a repeated option the last one counts.
     assert_eq!(Options::parse(&[2, 4, 0, 1, 2, 4, 5, 0xb4]), Ok(mss));
     // RFC 7323 section 2.3: a shift above 14 counts as 14.
     let scale = Options::parse(&[3, 3, 255]).unwrap().window_scale;
@@ -189,7 +189,8 @@ fn the_customary_order() {
     assert!(!{ four }.push(SeqNumber(9), SeqNumber(10)));
 }
 
-/// `emit` writes no End of Option List, so nothing follows one, and every option has a length.
+/// `emit` writes no End of Option List, so nothing follows one; and every option except padding has
+/// a length.
 /// RFC 9293 MUST-69, MUST-68.
 #[test]
 fn nothing_follows_an_end_of_the_list() {

@@ -1,5 +1,5 @@
-//! Segments that are merged and cut again are unchanged; a segment that differs in more than its
-//! place is not merged.
+//! Segments that are merged and cut again are unchanged. A segment that differs in more than its
+//! position in the flow is not merged.
 
 use super::*;
 use crate::forward::{SuperSegment, finish_checksum};
@@ -7,7 +7,7 @@ use crate::forward::{SuperSegment, finish_checksum};
 const SIZE: usize = 100;
 const OPTIONS: [u8; 12] = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
 
-/// One packet of a flow, `number` full segments behind its first one.
+/// A packet of a flow, `number` full segments after the flow's first one.
 struct Segment {
     v6: bool,
     number: usize,
@@ -53,7 +53,7 @@ fn segment(v6: bool, number: usize) -> Segment {
     Segment { v6, number, len: SIZE, id, flags: ACK }
 }
 
-/// How many of these packets are merged with the first one, and the super-segment.
+/// The number of packets that are merged, the first included, and the super-segment.
 fn merged(packets: &[Vec<u8>]) -> (usize, Vec<u8>) {
     let Some(mut run) = Run::begin(&packets[0]) else { return (1, Vec::new()) };
     let taken = packets[1..].iter().take_while(|packet| run.take(packet, 5_000)).count();
@@ -93,7 +93,7 @@ fn segments_that_are_merged_and_cut_are_the_same_again() {
                     cut.write(number, Ladder::Word64, &mut piece);
                     assert_eq!(piece, *packet, "{number} of {count}");
                 }
-                // The field that the device finishes.
+                // The checksum field, which the device finishes.
                 let at = if v6 { 40 } else { 20 };
                 let segment = &whole[at..];
                 let mut finished = whole.clone();
@@ -105,7 +105,7 @@ fn segments_that_are_merged_and_cut_are_the_same_again() {
     }
 }
 
-/// Set a byte of the second packet, and make its checksums right again.
+/// Set a byte of the second packet, and correct its checksums.
 fn with(v6: bool, at: usize, value: u8) -> Vec<Vec<u8>> {
     let mut packets = [0, 1].map(|n| segment(v6, n).packet());
     packets[1][at] = value;
@@ -123,10 +123,11 @@ fn whatever_differs_in_more_than_its_place_is_not_merged() {
     for v6 in [false, true] {
         let headers = if v6 { 40 } else { 20 } + 32;
         let plain = with(v6, headers + 3, 77);
-        assert_eq!(merged(&plain).0, 2, "the payload may differ");
+        assert_eq!(merged(&plain).0, 2, "a different payload prevents merging");
         #[expect(clippy::needless_range_loop, reason = "the place decides, not the byte")]
         for at in 0..headers {
-            // Lengths and the IP version are checked before; checksums follow from the rest.
+            // Lengths and the IP version are checked before; checksums follow from the other
+            // fields.
             let is_length = if v6 { at == 4 || at == 5 } else { at == 2 || at == 3 };
             let is_checksum = at == headers - 16 || at == headers - 15;
             let is_checksum = is_checksum || !v6 && (at == 10 || at == 11);
@@ -159,7 +160,7 @@ fn nothing_comes_behind_a_short_or_pushed_segment_and_none_is_longer_than_the_fi
         assert_eq!(run(|s| s.len -= 1, 2), 3);
         assert_eq!(run(|s| s.len += 1, 2), 2);
         assert_eq!(run(|s| s.len = 0, 2), 2);
-        // None begins with flags that only one segment of a super-segment may have.
+        // No run begins with a flag that only one segment of a super-segment may have.
         for flag in [FIN, 2, 4, PSH, 0x20, 0x80] {
             let mut first = segment(v6, 0);
             first.flags |= flag;
@@ -167,7 +168,10 @@ fn nothing_comes_behind_a_short_or_pushed_segment_and_none_is_longer_than_the_fi
         }
         let mut first = segment(v6, 0);
         first.flags |= 0x40;
-        assert!(Run::begin(&first.packet()).is_some(), "ECE is the same in all");
+        assert!(
+            Run::begin(&first.packet()).is_some(),
+            "ECE, which all segments may have, prevents a run"
+        );
         first.len = 0;
         assert!(Run::begin(&first.packet()).is_none());
     }

@@ -1,11 +1,13 @@
-//! Each guard of a plain packet; passing one on changes it as [`super::super::hop`] does.
+//! Each guard of a plain packet. Passing on a plain packet changes it as [`super::super::hop`]
+//! does.
 
 use core::net::IpAddr;
 
 use super::super::{examine, hop};
 use super::*;
 
-/// A sound IPv4 header with four bytes of data, changed by `change` before it is summed.
+/// A valid IPv4 header with four bytes of data. `change` changes it before its checksum is
+/// computed.
 fn v4(change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut p = vec![0x45, 0, 0, 24, 0, 7, 0x40, 0, 9, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2];
     p.extend([1, 2, 3, 4]);

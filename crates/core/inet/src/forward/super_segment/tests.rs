@@ -1,5 +1,5 @@
-//! Super-segments are cut field by field as RFC 9293 and RFC 791 ask, and no malformed one causes a
-//! panic.
+//! Super-segments are cut as RFC 9293 and RFC 791 require, field by field. No malformed one causes
+//! a panic.
 
 use wire::checksum::Ladder;
 
@@ -66,18 +66,18 @@ fn cut(packet: &[u8], size: u16) -> Vec<Vec<u8>> {
     (0..whole.count()).map(piece).collect()
 }
 
-/// The lengths and checksums of a packet are right; returns where its segment begins.
+/// Check the lengths and checksums of a packet; returns where its segment begins.
 fn check(packet: &[u8]) -> usize {
     let inner = Inner::of(packet).expect("TCP or UDP");
     assert_eq!(inner.len, packet.len());
     let (src, dst) = (source(packet).expect("v4 or v6"), destination(packet).expect("one"));
     if src.is_ipv4() {
-        assert!(sum_short(&packet[..24]).is_whole(), "the header's checksum");
+        assert!(sum_short(&packet[..24]).is_whole(), "the header's checksum is wrong");
     }
     let segment = &packet[inner.at..];
     let protocol = if inner.is_tcp { 6 } else { 17 };
     let pseudo = pseudo_sum(src, dst, protocol).plus(Sum::of_be16(segment.len() as u16));
-    assert!(pseudo.plus(Ladder::Byte.sum(segment)).is_whole(), "the segment's checksum");
+    assert!(pseudo.plus(Ladder::Byte.sum(segment)).is_whole(), "the segment's checksum is wrong");
     inner.at
 }
 
@@ -110,7 +110,11 @@ fn a_tcp_segment_is_cut_with_its_own_numbers_and_flags() {
                 assert!(is_last || tcp.len() == 32 + usize::from(size));
                 received.extend(&tcp[32..]);
                 let head = if v6 { vec![0x60, 0x21, 0x23, 0x45] } else { vec![0x46, 2] };
-                assert_eq!(piece[..head.len()], head, "traffic class and flow label, or TOS");
+                assert_eq!(
+                    piece[..head.len()],
+                    head,
+                    "traffic class and flow label, or TOS, differ"
+                );
                 if !v6 {
                     let id = 0xfffe_u16.wrapping_add(number as u16);
                     assert_eq!(piece[4..10], [&id.to_be_bytes()[..], &[0x40, 0, 64, 6]].concat());
@@ -161,7 +165,7 @@ fn a_checksum_left_to_a_device_is_finished_behind_extension_headers_too() {
         finish_checksum(&mut p, Ladder::Word64);
         check(&p);
     }
-    // A fragment holds no whole segment to sum.
+    // A fragment does not contain a whole segment to sum.
     let mut p = packet(false, 6, 0x20, 7, &tcp_segment(b"hello"));
     let before = p.clone();
     finish_checksum(&mut p, Ladder::Word64);
@@ -217,5 +221,5 @@ fn no_malformed_packet_causes_a_panic() {
         }
         finish_checksum(&mut p, Ladder::Word64);
     }
-    assert!(sound > 5_000, "{sound} were cut");
+    assert!(sound > 5_000, "only {sound} packets were cut");
 }

@@ -17,7 +17,7 @@ fn a_datagram_that_is_not_complete_in_time_is_dropped() {
         let cut = Cut { begin, ..first() };
         let bytes = packet(v6, 1, &cut);
         assert_eq!(host.give(&bytes, NOW), Ok(None));
-        // More fragments give it no more time.
+        // Further fragments do not extend the datagram's time.
         let later = NOW + Duration::from_secs(30);
         assert_eq!(host.give(&packet(v6, 1, &Cut { begin: 800, ..first() }), later), Ok(None));
         let ends = NOW + TIMEOUT;
@@ -26,7 +26,11 @@ fn a_datagram_that_is_not_complete_in_time_is_dropped() {
         assert!(host.frags.expire(just_before, &mut host.drops).is_none());
         let expired = host.frags.expire(ends, &mut host.drops).expect("its time is up");
         let quoted = expired.first.map(|m| m.as_slice().to_vec());
-        assert_eq!(quoted, (begin == 0).then_some(bytes), "the first, if it came");
+        assert_eq!(
+            quoted,
+            (begin == 0).then_some(bytes),
+            "the expired datagram does not have its first fragment"
+        );
         assert!(host.frags.expire(ends, &mut host.drops).is_none());
         assert_eq!(host.drops.of(DropReason::FragmentTimeout), 2);
         host.settle();
@@ -51,7 +55,7 @@ fn one_source_evicts_its_own_and_nobody_elses() {
         assert_eq!((host.frags.len(), host.frags.sources()), (most + 1, 2));
         assert_eq!(host.drops.of(DropReason::FragmentEvicted), 5_000 - most as u64);
         assert_eq!(host.budget.hits(Limit::FragmentDatagramsPerSource), 5_000 - most as u64);
-        // The same by bytes.
+        // The same with the limit in bytes.
         host.budget.set(Limit::FragmentDatagramsPerSource, usize::MAX);
         for id in 0..5_000 {
             assert_eq!(host.give(&packet(v6, 10_000 + id, &first()), NOW), Ok(None));
@@ -59,7 +63,7 @@ fn one_source_evicts_its_own_and_nobody_elses() {
         assert!(host.budget.hits(Limit::FragmentBytesPerSource) > 0);
         assert!(host.frags.bytes() <= host.budget.of(Limit::FragmentBytesPerSource) + 4_096);
         let whole = host.give(&packet_of(&other, 1, &rest), NOW);
-        assert!(matches!(whole, Ok(Some(_))), "the other's is complete");
+        assert!(matches!(whole, Ok(Some(_))), "the datagram of the other source is not complete");
     }
 }
 
@@ -87,9 +91,13 @@ fn many_sources_evict_the_oldest() {
     assert_eq!((host.frags.len(), host.frags.sources()), (most, most));
     assert_eq!(host.budget.hits(Limit::FragmentDatagrams), 3_000 - most as u64);
     let rest = Cut { begin: 64, more: false, data: pattern(8) };
-    assert_eq!(host.give(&packet_of(&from(1), 1, &rest), NOW), Ok(None), "its first is gone");
+    assert_eq!(
+        host.give(&packet_of(&from(1), 1, &rest), NOW),
+        Ok(None),
+        "the datagram is complete although its first fragment was evicted"
+    );
     assert!(matches!(host.give(&packet_of(&from(2_999), 1, &rest), NOW), Ok(Some(_))));
-    // By bytes: as many as there is memory for.
+    // The limit in bytes: as many fragments are held as there is memory for.
     host.budget.set(Limit::FragmentDatagrams, usize::MAX);
     for n in 5_000..9_000 {
         assert_eq!(host.give(&packet_of(&from(n), 1, &first()), NOW), Ok(None));
@@ -97,7 +105,7 @@ fn many_sources_evict_the_oldest() {
     assert!(host.budget.hits(Limit::FragmentBytes) > 0);
 }
 
-/// Tiny fragments in an order that is bad for lists; each holds a buffer.
+/// Tiny fragments in an order that is bad for lists; each fragment holds a buffer.
 #[test]
 fn a_datagram_has_so_many_fragments_and_no_more() {
     let mut host = Host::new();
@@ -113,7 +121,7 @@ fn a_datagram_has_so_many_fragments_and_no_more() {
     assert_eq!((host.frags.held(), host.budget.hits(Limit::FragmentsPerDatagram)), (0, 1));
 }
 
-/// A limit of nothing turns reassembly off.
+/// A limit of zero turns reassembly off.
 #[test]
 fn limits_of_zero_admit_no_fragment() {
     for limit in [

@@ -1,11 +1,11 @@
-//! Any partition, any order, duplicates, and fragments that somebody else put between.
+//! Any partition, any order, duplicates, and forged fragments in between.
 
 use proptest::prelude::*;
 
 use super::{Cut, Host, NOW, cut_at, data_of, packet, pattern};
 use base::DropReason;
 
-/// Places to cut `len` bytes at: multiples of 8, in order, each once.
+/// Places at which to cut `len` bytes: multiples of 8, in order, each once.
 fn places(len: usize, drawn: &[u16]) -> Vec<usize> {
     let mut places: Vec<usize> =
         drawn.iter().map(|&at| usize::from(at) % len / 8 * 8).filter(|&at| at >= 8).collect();
@@ -61,12 +61,12 @@ proptest! {
                 given.push(cut.begin);
             }
         }
-        prop_assert_eq!(whole, Some(count - 1), "with the last that was missing");
+        prop_assert_eq!(whole, Some(count - 1), "it was not complete with the last fragment");
         prop_assert!(host.frags.is_empty() && host.frags.bytes() == 0);
     }
 
-    /// RFC 5722 4-a: a forged fragment that overlaps the sender's never becomes part of a datagram.
-    /// At least one end of it is inside one of the sender's fragments.
+    /// RFC 5722 4-a: a forged fragment that overlaps the sender's fragments never becomes part of a
+    /// datagram. At least one end of it is inside one of the sender's fragments.
     #[test]
     fn a_forged_fragment_that_overlaps_gives_the_datagram_or_nothing(
         v6: bool,
@@ -103,8 +103,8 @@ proptest! {
         }
     }
 
-    /// Fragments of one datagram at any place and of any length: each byte of the result is that of
-    /// its place, up to the end of a last fragment.
+    /// Fragments of one datagram at any offset and of any length: each byte of the result is the
+    /// one of its offset, up to the end of a last fragment.
     #[test]
     fn any_fragments_give_bytes_of_their_places_or_nothing(
         v6: bool,
@@ -117,7 +117,7 @@ proptest! {
             let end = (begin + if more { len.div_ceil(8) * 8 } else { len }).min(data.len());
             let cut = Cut { begin, more, data: data[begin..end].to_vec() };
             if !more && begin == 0 {
-                // Not a fragment.
+                // This cut is no fragment.
                 continue;
             }
             if let Ok(Some(datagram)) = host.give(&packet(v6, 7, &cut), NOW) {

@@ -1,4 +1,5 @@
-//! Fragments that are refused, each by its name, and what happens to the others of their datagram.
+//! Fragments that are refused, each for a named reason, and what happens to the others of their
+//! datagram.
 
 use base::DropReason;
 use wire::protocol;
@@ -27,7 +28,7 @@ fn a_fragment_that_is_wrong_by_itself_is_refused() {
             assert!(host.frags.is_empty());
         }
     }
-    // UDP has 8 bytes of header, TCP as many as it says.
+    // UDP has 8 bytes of header; TCP has as many as its data offset says.
     let first = |protocol: u8, len: usize, v6: bool| {
         let mut tcp = pattern(len);
         if let Some(offset) = tcp.get_mut(12) {
@@ -87,28 +88,29 @@ fn a_chain_of_headers_that_ends_behind_the_first_fragment_is_refused() {
     }
 }
 
-/// RFC 5722 4-a, RFC 8200 4.5-g: the datagram is dropped with the fragments that come later.
+/// RFC 5722 4-a, RFC 8200 4.5-g: the datagram is dropped, and so are its later fragments.
 #[test]
 fn fragments_that_contradict_each_other_drop_their_datagram() {
     let overlap = DropReason::FragmentOverlap;
     let contradiction = DropReason::FragmentContradiction;
     let first = || cut(0, true, 800);
     for (held, last, reason) in [
-        // Behind, before, inside, around: no byte twice.
+        // A fragment that overlaps after, before, inside and around the other: no byte may come
+        // twice.
         (vec![first()], cut(792, true, 80), overlap),
         (vec![cut(800, true, 80)], cut(0, true, 808), overlap),
         (vec![first()], cut(80, true, 8), overlap),
         (vec![cut(80, true, 8)], first(), overlap),
         (vec![first()], cut(0, true, 792), overlap),
         (vec![first()], Cut { data: vec![0; 800], ..first() }, overlap),
-        // Two ends, data behind the end, an end before data.
+        // Two different ends, data after the end, and an end before data.
         (vec![cut(800, false, 80)], cut(1_600, false, 80), contradiction),
         (vec![cut(800, false, 80)], cut(1_600, true, 80), contradiction),
         (vec![cut(1_600, true, 80)], cut(800, false, 80), contradiction),
         (vec![cut(800, false, 80)], cut(0, false, 80), contradiction),
     ] {
         if !last.more && last.begin == 0 {
-            // Not a fragment.
+            // This cut is no fragment.
             continue;
         }
         for v6 in [false, true] {
@@ -119,7 +121,7 @@ fn fragments_that_contradict_each_other_drop_their_datagram() {
             assert_eq!(host.give(&packet(v6, 1, &last), NOW), Err((reason, None)), "{last:?}");
             assert_eq!(host.drops.of(reason), held.len() as u64 + 1);
             assert_eq!((host.frags.len(), host.frags.held(), host.frags.bytes()), (1, 0, 0));
-            // The whole datagram again, correct but too late.
+            // The whole datagram again: its fragments are correct, but come too late.
             for cut in cut_at(&pattern(1_000), &[496]) {
                 let late = Err((DropReason::FragmentOfDropped, None));
                 assert_eq!(host.give(&packet(v6, 1, &cut), NOW), late);
@@ -133,8 +135,8 @@ fn fragments_that_contradict_each_other_drop_their_datagram() {
     }
 }
 
-/// RFC 3168 section 5.3: a mark on a fragment is a mark on the datagram; a datagram whose sender
-/// does not use ECN has none.
+/// RFC 3168 section 5.3: a CE mark on a fragment marks the datagram; a datagram whose sender does
+/// not use ECN gets no mark.
 #[test]
 fn a_mark_on_a_fragment_marks_the_datagram() {
     let cuts = cut_at(&pattern(3_000), &[800, 1_600]);
@@ -170,11 +172,12 @@ fn a_mark_on_a_fragment_marks_the_datagram() {
     }
 }
 
-/// The datagram has the headers of its first fragment: options of IPv4, extension headers of IPv6.
+/// The datagram has the headers of its first fragment: options of IPv4, or extension headers of
+/// IPv6.
 #[test]
 fn headers_before_the_data_are_those_of_the_first_fragment() {
     let cuts = cut_at(&pattern(2_000), &[800]);
-    // Router alert (RFC 2113), which is on the first alone.
+    // The option Router Alert (RFC 2113), which only the first fragment has.
     let mut first = packet(false, 1, &cuts[0]);
     first.splice(20..20, [148, 4, 0, 0]);
     first[0] = 0x46;

@@ -1,4 +1,5 @@
-//! Messages that a host receives about groups: queries of routers, reports of other hosts.
+//! Handles the messages about groups that a host receives: queries of routers, reports of other
+//! hosts.
 //!
 //! Called by: `stack/groups`. RFC 3376 sections 5.2 and 7.2, RFC 3810 sections 6.2 and 8.2, RFC
 //! 2236 section 3. The answers are made when they are due (`host.rs`).
@@ -13,11 +14,11 @@ use crate::group::is_reported;
 
 /// Query response interval of the older versions (RFC 3376 section 8.3).
 const RESPONSE_INTERVAL: Duration = Duration::from_secs(10);
-/// The most sources of a query that are kept; a query that names more is answered for all sources.
+/// The most sources of a query that are kept. A query that names more is answered for all sources.
 pub(super) const ASKED_MAX: usize = 512;
 
 impl Host {
-    /// A router asks.
+    /// Process a query of a router.
     /// RFC 3376 5.2-a, RFC 3810 6.2-b.
     pub fn query(&mut self, query: &Query<'_>, now: Instant) {
         if query.robustness > 0 {
@@ -28,7 +29,7 @@ impl Host {
         }
         self.note_older(query, now);
         self.choose_version(now);
-        // An IGMPv1 router gives ten seconds.
+        // An IGMPv1 router allows ten seconds for the answer.
         let older = self.speaks == Version::V1;
         let most = if older { RESPONSE_INTERVAL } else { query.max_response };
         if self.speaks != Version::V3 {
@@ -39,7 +40,7 @@ impl Host {
         self.look_ahead();
     }
 
-    /// RFC 3376 7.2.1-a, RFC 3810 8.2.1-a.
+    /// Note that the querier uses an older version. RFC 3376 7.2.1-a, RFC 3810 8.2.1-a.
     fn note_older(&mut self, query: &Query<'_>, now: Instant) {
         let timeout = self.query_interval.saturating_mul(self.robustness.into());
         let until = now + timeout + RESPONSE_INTERVAL;
@@ -54,7 +55,7 @@ impl Host {
         let Host { groups, random, .. } = self;
         let asked = |of: &IpAddr| group.is_none_or(|group| group == *of) && is_reported(*of);
         for (_, state) in groups.iter_mut().filter(|(of, _)| asked(of)) {
-            // An answer that is due within that time stays (RFC 2236 section 3).
+            // An answer that is due within that time is not delayed (RFC 2236 section 3).
             if !state.filter.is_nothing() && state.answer_at > now + most {
                 state.answer_at = now + random.below(most);
             }
@@ -87,7 +88,8 @@ impl Host {
         state.answer_at = state.answer_at.min(at);
     }
 
-    /// Another host reports that it is a member: in older versions, one report is enough.
+    /// Another host has reported that it is a member. In older versions one report for each group
+    /// is enough.
     /// RFC 3376 7.2.2-a.
     pub fn heard_report(&mut self, group: IpAddr, now: Instant) {
         self.choose_version(now);

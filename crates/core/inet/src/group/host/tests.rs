@@ -1,4 +1,4 @@
-//! The state machine in virtual time: what is sent, when, and to whom.
+//! The state machine in virtual time: which messages are sent, when, and to which address.
 
 mod merged;
 
@@ -17,7 +17,7 @@ fn at(ms: u64) -> Instant {
     Instant::from_nanos(1_000_000 * ms)
 }
 
-/// What a message says, in short: kind, group and sources of each record.
+/// The contents of a message: kind, group and sources of each record.
 fn said(message: &Message) -> Vec<(String, IpAddr, Vec<IpAddr>)> {
     let parsed = match message.dst {
         IpAddr::V4(_) => wire::igmp::parse(&message.bytes),
@@ -38,7 +38,7 @@ fn source_of(host: &Host) -> IpAddr {
     if host.version == IpVersion::V4 { ip("192.0.2.1") } else { ip("fe80::1") }
 }
 
-/// Everything sent up to `until`, each with its time.
+/// All messages sent up to `until`, each with its time.
 fn run(host: &mut Host, until: Instant) -> Vec<(Instant, Message)> {
     let (mut sent, src) = (Vec::new(), source_of(host));
     while host.next_deadline() <= until {
@@ -52,7 +52,7 @@ fn run(host: &mut Host, until: Instant) -> Vec<(Instant, Message)> {
     sent
 }
 
-/// The same without times.
+/// The contents of all messages sent up to `until`.
 fn words(host: &mut Host, until: Instant) -> Vec<(String, IpAddr, Vec<IpAddr>)> {
     run(host, until).iter().flat_map(|(_, message)| said(message)).collect()
 }
@@ -108,7 +108,7 @@ fn joins_and_leaves_are_reported_twice() {
     for (version, group) in [(IpVersion::V4, "239.1.2.3"), (IpVersion::V6, "ff0e::123")] {
         let mut host = host(version);
         host.set(ip(group), Filter::ANYTHING, at(5_000));
-        assert_eq!(host.next_deadline(), at(5_000), "the first at once");
+        assert_eq!(host.next_deadline(), at(5_000), "the first report is not due at once");
         let sent = run(&mut host, at(60_000));
         assert_eq!(sent.len(), 2);
         assert_eq!(sent[0].0, at(5_000));
@@ -120,9 +120,9 @@ fn joins_and_leaves_are_reported_twice() {
         let to = if version == IpVersion::V4 { "224.0.0.22" } else { "ff02::16" };
         assert_eq!(sent[0].1.dst, ip(to));
         host.set(ip(group), Filter::NOTHING, at(70_000));
-        assert_eq!(host.filter(ip(group)), None, "not received from now on");
+        assert_eq!(host.filter(ip(group)), None, "the group is still received");
         assert_eq!(words(&mut host, at(99_000)), vec![record("ToInclude", group, &[]); 2]);
-        assert!(host.is_empty(), "and forgotten");
+        assert!(host.is_empty(), "the state of the group was not removed");
         assert_eq!(host.next_deadline(), Instant::NEVER);
     }
 }
@@ -149,7 +149,7 @@ fn changes_of_sources_are_reported_as_differences() {
     change(Filter::NOTHING, &[]);
 }
 
-/// RFC 3376 section 5.1: a change that was not reported often enough is in the next reports.
+/// RFC 3376 section 5.1: a change that was not reported often enough is in the next reports, too.
 #[test]
 fn changes_that_overlap_are_merged() {
     let mut host = host(IpVersion::V4);
@@ -159,7 +159,8 @@ fn changes_that_overlap_are_merged() {
     let first = host.next_message(src, 1_400).expect("one is due");
     assert_eq!(said(&first), [record("ToExclude", group, &["192.0.2.10"])]);
     host.set(ip(group), Filter::exclude([ip("192.0.2.11")]), at(1));
-    // The second report of the mode has the new list; one more is the second report of the sources.
+    // The second report of the mode has the new list; one more report is the second one of the
+    // sources.
     let allow = record("Allow", group, &["192.0.2.10"]);
     let block = record("Block", group, &["192.0.2.11"]);
     let to = record("ToExclude", group, &["192.0.2.11"]);
@@ -181,12 +182,12 @@ fn queries_are_answered_once_within_their_time() {
             }
             host.query(&query(Version::V3, Some("239.9.9.9"), 3_000), now);
             let sent = run(&mut host, at(60_000));
-            assert_eq!(sent.len(), 1, "once");
+            assert_eq!(sent.len(), 1, "not exactly one message");
             assert_eq!(said(&sent[0].1), [record("IsExclude", group, &[])]);
             assert!(sent[0].0 > now && sent[0].0 <= at(13_000));
             delays.insert(sent[0].0);
         }
-        assert!(delays.len() > 15, "they are random: {delays:?}");
+        assert!(delays.len() > 15, "the delays are not random: {delays:?}");
     }
 }
 
@@ -207,12 +208,28 @@ fn queries_about_sources_are_answered_for_those() {
     let [s, t, u] = [a, b, c].map(ip);
     assert_eq!(answer(Filter::include([s, t]), &[&[b, c]]), [record("IsInclude", group, &[b])]);
     assert_eq!(answer(Filter::exclude([s, t]), &[&[b, c]]), [record("IsInclude", group, &[c])]);
-    assert_eq!(answer(Filter::include([s]), &[&[b, c]]), [], "none of them");
+    assert_eq!(
+        answer(Filter::include([s]), &[&[b, c]]),
+        [],
+        "a source that is not received is reported"
+    );
     let both = record("IsInclude", group, &[a, b]);
-    assert_eq!(answer(Filter::include([s, t, u]), &[&[a], &[b]]), [both], "added up");
+    assert_eq!(
+        answer(Filter::include([s, t, u]), &[&[a], &[b]]),
+        [both],
+        "the sources of two queries were not merged"
+    );
     let whole = record("IsInclude", group, &[a, b]);
-    assert_eq!(answer(Filter::include([s, t]), &[&[a], &[]]), vec![whole.clone()], "all win");
-    assert_eq!(answer(Filter::include([s, t]), &[&[], &[a]]), [whole], "in either order");
+    assert_eq!(
+        answer(Filter::include([s, t]), &[&[a], &[]]),
+        vec![whole.clone()],
+        "a query for all sources does not replace one for some"
+    );
+    assert_eq!(
+        answer(Filter::include([s, t]), &[&[], &[a]]),
+        [whole],
+        "a query for some sources replaces one for all"
+    );
 }
 
 /// RFC 3376 5-a, RFC 3810 6-a, RFC 1112 7.2-a.
@@ -245,7 +262,7 @@ fn an_older_querier_is_answered_in_its_version_until_it_is_gone() {
         let sent = run(&mut host, at(20_000));
         let words: Vec<_> = sent.iter().flat_map(|(_, m)| said(m)).collect();
         assert_eq!(words, [record(&format!("Report{older:?}"), group, &[])]);
-        assert_eq!(sent[0].1.dst, ip(group), "to the group itself");
+        assert_eq!(sent[0].1.dst, ip(group), "the report was not sent to its group");
         host.set(ip(group), Filter::NOTHING, at(30_000));
         let sent = run(&mut host, at(40_000));
         assert_eq!(sent.len(), usize::from(leaves));
@@ -255,12 +272,12 @@ fn an_older_querier_is_answered_in_its_version_until_it_is_gone() {
                 (vec![record("Leave", group, &[])], ip(to_leave))
             );
         }
-        // A join is reported twice here as well, with up to ten seconds in between.
+        // A join is reported twice here as well, with up to ten seconds between the reports.
         host.set(ip(group), Filter::ANYTHING, at(50_000));
         let sent = run(&mut host, at(100_000));
         assert_eq!(sent.len(), 2);
         assert_eq!(sent[0].0, at(50_000));
-        // The older querier counts as gone 2 times 125 s and 10 s after its last query.
+        // The older querier counts as gone 2 times 125 s plus 10 s after its last query.
         assert_eq!(host.speaks(at(260_000)), older);
         assert_eq!(host.speaks(at(260_001)), Version::V3);
         host.query(&query(Version::V3, None, 1_000), at(300_000));
@@ -278,12 +295,20 @@ fn a_report_of_another_member_is_enough_in_older_versions() {
     run(&mut host, at(5_000));
     host.query(&query(Version::V3, None, 5_000), at(6_000));
     host.heard_report(group, at(6_001));
-    assert_eq!(words(&mut host, at(20_000)).len(), 1, "not in version 3");
+    assert_eq!(
+        words(&mut host, at(20_000)).len(),
+        1,
+        "a report of another host suppressed one in version 3"
+    );
     host.query(&query(Version::V2, None, 5_000), at(30_000));
     host.heard_report(group, at(30_001));
     assert_eq!(words(&mut host, at(60_000)), []);
     host.set(group, Filter::NOTHING, at(60_000));
-    assert_eq!(words(&mut host, at(90_000)), [], "it was not the last to report");
+    assert_eq!(
+        words(&mut host, at(90_000)),
+        [],
+        "a leave message was sent by a host that was not the last to report"
+    );
 }
 
 /// RFC 3376 4.2.16-a, RFC 3810 5.2.15-a.
@@ -309,16 +334,16 @@ fn reports_that_are_too_long_are_several() {
     }
     assert!((5..12).contains(&messages), "{messages}");
     assert_eq!(heard.len(), 202);
-    assert_eq!(heard[&ip("239.2.0.0")], many, "sources to be taken are in several reports");
+    assert_eq!(heard[&ip("239.2.0.0")], many, "the included sources were not all reported");
     let cut = &heard[&ip("239.2.0.1")];
-    assert!(cut.len() > 50 && cut.len() < 200, "{} that are not are cut off", cut.len());
-    // The messages end, for any room.
+    assert!(cut.len() > 50 && cut.len() < 200, "{} excluded sources were reported", cut.len());
+    // Messages are made for any room, and end.
     host.query(&query(Version::V3, None, 1), at(90_000));
     host.expire(at(90_001));
     assert!((0..5_000).any(|_| host.next_message(ip("192.0.2.1"), 0).is_none()));
 }
 
-/// A stranger's queries cost no memory and no more than one answer at a time.
+/// A stranger's queries cost no memory, and cause at most one answer at a time.
 #[test]
 fn hostile_queries_are_bounded() {
     let mut host = host(IpVersion::V4);
@@ -333,7 +358,7 @@ fn hostile_queries_are_bounded() {
         let state = host.groups.get(&ip(group)).expect("joined");
         assert!(state.asked.len() <= ASKED_MAX);
     }
-    // While nobody takes the messages, no others are made.
+    // While nobody takes the messages, no further messages are made.
     for n in 0..100 {
         host.query(&query(Version::V3, None, 0), at(40_000 + n));
         host.expire(at(40_000 + n));
@@ -341,8 +366,8 @@ fn hostile_queries_are_bounded() {
     }
     let unknown = query_sources("239.7.7.7", &["10.0.0.1"], 100);
     ask(&mut host, &unknown, at(50_000));
-    assert_eq!(host.len(), 1, "a group that is not joined gets no state");
+    assert_eq!(host.len(), 1, "a group that is not joined has state");
     let forever = Query { robustness: 7, interval: Duration::MAX, ..query(Version::V1, None, 1) };
     host.query(&forever, at(60_000));
-    assert!(host.speaks(at(60_001)) == Version::V1, "no overflow");
+    assert!(host.speaks(at(60_001)) == Version::V1, "the time of the older querier overflowed");
 }

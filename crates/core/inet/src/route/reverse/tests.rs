@@ -17,7 +17,7 @@ fn net(text: &str) -> Cidr {
     text.parse().expect("a network")
 }
 
-/// A route by port `port`, through its gateway.
+/// A route by port `port` with a gateway on that port.
 fn route(to: &str, port: u16) -> Route {
     Route::new(net(to), Some(ip(&format!("192.0.2.{port}"))), port)
 }
@@ -30,7 +30,8 @@ fn routes(all: &[Route]) -> Routes {
 
 const DST: &str = "203.0.113.1";
 
-/// Do packets of a source pass by ports 0 to 2: forwarded, by the FIB alone, and for the host?
+/// Does a packet of a source pass by ports 0 to 2: if it is forwarded, by the FIB alone, and if it
+/// is for the host?
 fn passes(routes: &Routes, check: crate::route::SourceCheck, src: &str) -> [[bool; 3]; 3] {
     let (src, view) = (ip(src), routes.view());
     let group = view.lookup(src, crate::route::MAIN_TABLE);
@@ -63,10 +64,14 @@ fn any_port_of_those_that_share_a_prefix_will_do() {
     routes.set_link(0, false);
     assert_eq!(passes(&routes, Strict, "10.1.9.9"), [[false, false, true]; 3]);
     routes.set_link(2, false);
-    assert_eq!(passes(&routes, Strict, "10.1.9.9"), [[false, true, false]; 3], "the spare");
+    assert_eq!(
+        passes(&routes, Strict, "10.1.9.9"),
+        [[false, true, false]; 3],
+        "the route of a higher metric is used"
+    );
 }
 
-/// The table is that of the answers, which come by the port that the packet leaves by.
+/// The table is the one for the answers, which come by the port that the packet leaves by.
 #[test]
 fn rules_select_the_table_of_the_answers() {
     let mut routes = routes(&[
@@ -91,7 +96,7 @@ fn rules_select_the_table_of_the_answers() {
     assert_eq!(by(&routes, 3), [false; 2]);
     let ends = (ip("198.51.100.1"), ip(DST));
     assert!(!routes.passes(Loose, 0, ends, 3) && routes.passes(Off, 0, ends, 3));
-    // For the host: a table that a rule may select for the answers of some user.
+    // For the host: the table that a rule may select for the answers of some user.
     let ends = (ip("10.9.0.1"), ip("192.0.2.9"));
     assert!(!routes.passes_to_host(Strict, 1, ends));
     let marked = Rule { mark: Some((1, 1)), ..Rule::new(60, Action::Table(11)) };
@@ -99,8 +104,8 @@ fn rules_select_the_table_of_the_answers() {
     assert!(routes.passes_to_host(Strict, 1, ends));
 }
 
-/// Forwarded packets belong to no user and skip restricted routes; the host's own belong to some
-/// user.
+/// Forwarded packets belong to no user and skip restricted routes. The host's own packets belong to
+/// some user.
 #[test]
 fn routes_that_are_not_for_all_are_judged_by_whose_the_answers_are() {
     let staff = Some(Arc::new(Access::Include([7].into())));
@@ -111,12 +116,12 @@ fn routes_that_are_not_for_all_are_judged_by_whose_the_answers_are() {
     ]);
     let [forwarded, by_fib, to_host] = passes(&routes, Strict, "10.1.0.1");
     assert_eq!(forwarded, [true, false, false]);
-    assert_eq!(by_fib, [false; 3], "the RIB is asked");
+    assert_eq!(by_fib, [false; 3], "the FIB decides about a restricted route");
     assert_eq!(to_host, [true, true, false]);
     let [forwarded, _, to_host] = passes(&routes, Strict, "10.2.0.1");
     assert_eq!((forwarded, to_host), ([true, false, false], [false, true, false]));
     let user = Owner { uid: 1, groups: [7].into() };
     let sender = Sender::Socket { owner: &user, mark: 0 };
     let hop = routes.lookup(ip("10.1.0.1"), None, sender).expect("a route");
-    assert_eq!(hop.port, 1, "as the answer of that user");
+    assert_eq!(hop.port, 1, "the answer of that user leaves by another port");
 }

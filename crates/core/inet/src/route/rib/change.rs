@@ -1,7 +1,7 @@
-//! One change to the routes of a prefix, and what follows from it: the counts, and the FIB.
+//! Changes the routes of a prefix, and accordingly the counts and the FIB.
 //!
-//! Called by: `rib.rs`, for every route that comes or goes and every link that goes up or down. The
-//! FIB has a prefix while a packet may go by one of its routes.
+//! Called by: `rib.rs`, for every route that is added or removed and every link that goes up or
+//! down. A prefix is in the FIB as long as packets may use one of its routes.
 
 use core::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -71,7 +71,8 @@ impl Routes {
         self.fib.reclaim();
     }
 
-    /// The last route to a prefix is gone, or the last link that one leads by is down.
+    /// Take a prefix out of the FIB, because its last route was removed, or the link of its last
+    /// usable route is down.
     fn take_out(&mut self, target: Target, old: GroupIndex, (is_wide, is_narrow): (bool, bool)) {
         let Target { table, is_v6, prefix } = target;
         if let Some(of_length) = self.levels.get_mut(&level(&target)) {
@@ -95,7 +96,7 @@ impl Routes {
         }
     }
 
-    /// The longest prefix in the array that contains `target`: its length and group.
+    /// The longest prefix in the array that contains `target`: returns its length and group.
     fn around(&self, target: Target, root: Root) -> Option<(u8, GroupIndex)> {
         let Target { table, is_v6, prefix } = target;
         let shorter = (Reverse(prefix.len.checked_sub(1)?), false, 0)..;
@@ -111,7 +112,8 @@ impl Routes {
         None
     }
 
-    /// A prefix was added to a table: if the table now has many, it gets the array of 24 bits.
+    /// Note that a prefix was added to a table. If the table now has many, it gets the array for 24
+    /// bits.
     fn widen_if_many(&mut self, table: u32, is_v6: bool) {
         let count = self.prefixes.entry((is_v6, table)).or_default();
         *count += 1;
@@ -131,7 +133,7 @@ impl Routes {
     }
 }
 
-/// The next hops of packets by the routes of one prefix, with weights.
+/// The next hops of packets by the routes of one prefix, with their weights.
 fn paths(routes: &[Route], down: &BTreeSet<u16>) -> Vec<(Path, u8)> {
     let usable = routes.iter().filter(|route| !down.contains(&route.port));
     let Some(best) = usable.clone().next() else { return Vec::new() };

@@ -34,7 +34,7 @@ fn a_route_of_a_link_that_is_down_waits_and_the_next_metric_takes_over() {
     assert_eq!((ports(&routes), routes.len()), (Some(2), 3));
     let found = routes.route_for("10.0.0.1".parse().expect("an address"), None, Sender::Program);
     assert_eq!(found.map(|route| route.port), Ok(2));
-    // Then the shorter prefix, then none.
+    // Then the shorter prefix is used, then no route.
     assert!(routes.set_link(2, false));
     assert_eq!(ports(&routes), Some(0));
     assert!(routes.set_link(0, false));
@@ -55,7 +55,7 @@ fn a_route_that_comes_while_its_link_is_down_is_used_when_it_is_up() {
     assert_eq!((to(&routes), routes.len()), (None, 1));
     assert!(routes.set_link(1, true));
     assert_eq!(to(&routes).map(|(port, _)| port), Some(1));
-    // The number of a port that is gone may be another's.
+    // The number of a port that was removed may be given to another.
     assert!(routes.set_link(1, false));
     routes.forget_port(1);
     assert!(routes.is_empty() && !routes.is_down(1));
@@ -78,7 +78,7 @@ fn of_routes_that_share_one_whose_link_is_down_loses_its_part_alone() {
     assert!(routes.set_link(1, true));
     let back = ports_of_flows(&routes);
     assert!(back.iter().all(|&count| (800..1_200).contains(&count)), "{back:?}");
-    // With all of them down, a route of a higher metric is used.
+    // When all links of these are down, a route of a higher metric is used.
     assert!(routes.add(gateway("192.0.2.9", 9, 5)));
     for port in 0..3 {
         assert!(routes.set_link(port, false));

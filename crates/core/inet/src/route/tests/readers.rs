@@ -5,7 +5,7 @@ use std::thread;
 
 use super::*;
 
-/// A route whose port and MTU both tell its prefix.
+/// A route whose port and MTU both identify its prefix.
 fn tagged(dest: Cidr, tag: u16) -> Route {
     let mtu = Mtu::new(1000 + usize::from(tag));
     let via = IpAddr::from([192, 0, 2, tag as u8]);
@@ -16,9 +16,9 @@ fn cidr(addr: u32, len: u8) -> Cidr {
     Cidr::new(addr.to_be_bytes().into(), len).expect("a prefix").network()
 }
 
-/// Prefixes around one address, which come and go below one that stays. `offset` keeps the next
-/// hops of a round apart from those of the rounds before and after, so that their records are
-/// freed and used again all the time.
+/// Add and remove prefixes that contain one address, below a prefix that stays. `offset` makes the
+/// next hops of a round differ from those of the rounds before and after, so that records are freed
+/// and used again all the time.
 fn churn(routes: &mut Routes, rounds: u32, addr: u32) {
     for round in 0..rounds {
         let offset = (round % 4) as u16 * 40;
@@ -34,7 +34,7 @@ fn churn(routes: &mut Routes, rounds: u32, addr: u32) {
     }
 }
 
-/// Looks one address up until told to stop; each answer must be one that the writer gave it.
+/// Look one address up until `stop` is set. Each result must be one that the writer has set.
 fn watch(fib: &Fib, dst: u32, stop: &AtomicBool, lookups: &AtomicU64) {
     let mut reader = fib.reader();
     let addr = IpAddr::from(dst.to_be_bytes());
@@ -45,9 +45,13 @@ fn watch(fib: &Fib, dst: u32, stop: &AtomicBool, lookups: &AtomicU64) {
             let hop = view.next_hop(group, addr, 0).expect("the default route is always there");
             let lengths = [8, 13, 20, 25, 26, 30, 32];
             let tag = hop.port % 40;
-            assert!(lengths.contains(&tag), "port {} is another's", hop.port);
+            assert!(
+                lengths.contains(&tag),
+                "the next hop of another prefix was found: port {}",
+                hop.port
+            );
             let mtu = hop.mtu.expect("an MTU").bytes();
-            assert_eq!(mtu, 1000 + usize::from(hop.port), "a record changed in use");
+            assert_eq!(mtu, 1000 + usize::from(hop.port), "a record changed while it was read");
             assert_eq!(hop.neighbour, IpAddr::from([192, 0, 2, hop.port as u8]));
         }
         lookups.fetch_add(32, Ordering::Relaxed);
@@ -82,7 +86,7 @@ fn a_reader_finds_a_next_hop_of_before_or_after_a_change() {
     }
 }
 
-/// A route that replaces every other of these, by the gateway of that number.
+/// A route that replaces all earlier ones of this function, with the gateway `number`.
 fn by_gateway(number: u32) -> Route {
     Route::new(cidr(0x0a00_0000, 8), Some(IpAddr::from(number.to_be_bytes())), 1)
 }
@@ -95,10 +99,10 @@ fn a_burst_without_end_stops_the_writer_and_not_the_memory() {
     let most = 2 * RETIRED_MAX as u32;
     let added = (0..most).take_while(|&n| routes.add(by_gateway(n))).count();
     assert_eq!(added, RETIRED_MAX + 1);
-    // Removing always works.
+    // Removing routes always works.
     assert_eq!((routes.remove(|_| true), routes.add(by_gateway(0))), (1, false));
     drop(view);
-    assert!(routes.add(by_gateway(0)), "held records are free once the burst is over");
+    assert!(routes.add(by_gateway(0)), "records are still held after the end of the burst");
 }
 
 #[test]

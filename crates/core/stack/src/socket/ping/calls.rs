@@ -1,4 +1,4 @@
-//! Echo sockets for programs: opened, set, asked, read, closed.
+//! The calls by which programs open, configure, use and close echo sockets.
 //!
 //! Called by: programs (`wirespeed ping`). RFC 792, RFC 4443 section 4. Limit: `ping_sockets`.
 
@@ -28,8 +28,8 @@ impl Stack {
         if !self.core.cx.budget.admits(Limit::PingSockets, used) || used > usize::from(u16::MAX) {
             return Err(UdpError::LimitReached);
         }
-        // The secret chooses the identifier, so that a host that cannot see our requests cannot
-        // guess it.
+        // The identifier is derived from the secret, so that a host that cannot see our requests
+        // cannot guess it.
         let offset = self.core.secret.hash([0x6563_686f]) as u16;
         let id = loop {
             self.pings.next_id = self.pings.next_id.wrapping_add(1);
@@ -45,7 +45,7 @@ impl Stack {
         Ok(handle)
     }
 
-    /// Set what becomes of requests that are larger than the path is known to carry.
+    /// Set what happens to requests that are larger than the path is known to carry.
     ///
     /// # Errors
     /// [`UdpError::Closed`].
@@ -58,8 +58,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Set the port on whose link the link-local destinations of a socket are; `None` leaves that
-    /// to the routes (RFC 4007 section 6).
+    /// Set the port on whose link the link-local destinations of a socket are. `None`: the routes
+    /// decide (RFC 4007 section 6).
     ///
     /// # Errors
     /// [`UdpError::Closed`].
@@ -72,7 +72,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Set the mark of a socket's packets, by which rules select ([`IpSettings::mark`]).
+    /// Set the mark of a socket's packets, by which rules of policy routing select them
+    /// ([`IpSettings::mark`]).
     ///
     /// # Errors
     /// [`UdpError::Closed`].
@@ -81,14 +82,14 @@ impl Stack {
         Ok(())
     }
 
-    /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
-    /// was sent from. A request that is larger than the path is known to carry leaves in fragments,
-    /// unless [`Stack::ping_set_mtu_discovery`] says otherwise.
+    /// Send an echo request with sequence number `seq` and `payload`; returns the address of ours
+    /// from which it was sent. A request that is larger than the path is known to carry leaves in
+    /// fragments, unless [`Stack::ping_set_mtu_discovery`] forbids it.
     /// [`Event::Ping`](crate::Event) reports a result.
     ///
     /// # Errors
-    /// [`UdpError`]: no route, a broadcast address, larger than an IP packet can be, or the device
-    /// is full.
+    /// [`UdpError`]: there is no route, the destination is a broadcast address, the packet would be
+    /// larger than IP allows, or the device is full.
     pub fn ping_send(
         &mut self,
         handle: PingHandle,
@@ -115,7 +116,8 @@ impl Stack {
             .map_err(UdpError::Unsendable);
         neighbours::act(self);
         let egress = egress?;
-        // No host should answer (RFC 1122 section 3.2.2.6), and all would have to read it.
+        // No host should answer such a request (RFC 1122 section 3.2.2.6), and all would have to
+        // read it.
         if egress.is_broadcast {
             return Err(UdpError::Broadcast);
         }

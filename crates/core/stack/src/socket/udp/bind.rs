@@ -1,4 +1,4 @@
-//! How a UDP socket is bound, connected, set and closed.
+//! Binds, connects, configures and closes UDP sockets.
 //!
 //! Called by: programs. RFC 768, RFC 1122 section 4.1, RFC 6056, RFC 1191, RFC 8201, RFC 6936.
 //! Limit: `sockets`.
@@ -15,11 +15,11 @@ use crate::handles::UdpHandle;
 use crate::stack::Stack;
 
 impl Stack {
-    /// Bind a UDP socket to an address of ours; an unspecified one means every address of ours,
-    /// port 0 any ephemeral port that is free (RFC 6056): [`Stack::udp_local`] tells which. Several
-    /// sockets may be bound to the address of a group, which they still have to join. As on Linux,
-    /// a socket may be bound to a broadcast address, and takes datagrams to it; it still sends from
-    /// an address of ours.
+    /// Bind a UDP socket to an address of ours. The unspecified address means every address of
+    /// ours; port 0 means any free ephemeral port (RFC 6056), which [`Stack::udp_local`] returns.
+    /// Several sockets may be bound to the address of a group, which they still have to join. As on
+    /// Linux, a socket may be bound to a broadcast address, and receives datagrams to it; it still
+    /// sends from an address of ours.
     ///
     /// # Errors
     /// [`UdpError::NoAddress`], [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
@@ -46,7 +46,7 @@ impl Stack {
         Ok(handle)
     }
 
-    /// May a socket without [`IpSettings::transparent`] be bound to this?
+    /// May a socket without [`IpSettings::transparent`] be bound to `ip`?
     fn udp_check_local(&self, ip: IpAddr) -> Result<(), UdpError> {
         let receives = ip.is_unspecified() || ip.is_multicast() || self.is_broadcast_to(ip);
         if receives || self.is_own(ip) { Ok(()) } else { Err(UdpError::NoAddress) }
@@ -77,22 +77,22 @@ impl Stack {
         };
         let socket = Socket::new((ip, port), None, owner);
         let Some(group) = group else { return Ok(self.udp.insert(socket)) };
-        // Each of its sockets gets a copy.
+        // Each socket that is bound to a group gets a copy of a datagram.
         let handle = self.udp.insert_apart(socket);
         self.groups.bind(handle, group, port);
         Ok(handle)
     }
 
-    /// Bind a UDP socket that is connected to `peer` from the beginning. Its local address may be
-    /// that of other sockets of the same user: those with other peers, and one without a peer,
-    /// which then gets the datagrams that the connected ones do not take. As on Linux, `peer` may
-    /// be a group: the socket sends to it and receives nothing, because no datagram is from a
-    /// group. `local` may be a group, too, which still has to be joined: datagrams from `peer` to
-    /// it are received.
+    /// Bind a UDP socket that is connected to `peer` from the beginning. Sockets of the same user
+    /// may have the same local address: those with other peers, and one without a peer, which then
+    /// gets the datagrams that the connected ones do not take. As on Linux, `peer` may be a group:
+    /// the socket sends to the group and receives nothing, because no datagram has a group as its
+    /// source. `local` may be a group, too, which still has to be joined: the socket receives
+    /// datagrams from `peer` to that group.
     ///
     /// # Errors
-    /// [`UdpError::AddressInUse`] for the same two ends, or if another user has that address;
-    /// [`UdpError::NoAddress`], [`UdpError::LimitReached`].
+    /// [`UdpError::AddressInUse`] if another socket has the same local address and peer, or if
+    /// another user has the local address; [`UdpError::NoAddress`], [`UdpError::LimitReached`].
     pub fn udp_bind_connected(
         &mut self,
         local: SocketAddr,
@@ -124,11 +124,12 @@ impl Stack {
         }
     }
 
-    /// From now on take datagrams from `peer` alone; waiting datagrams from others are dropped and
-    /// counted.
+    /// From now on receive datagrams only from `peer`. Waiting datagrams from others are dropped
+    /// and counted.
     ///
     /// # Errors
-    /// [`UdpError::Closed`]; [`UdpError::AddressInUse`] if another socket has the same two ends.
+    /// [`UdpError::Closed`]; [`UdpError::AddressInUse`] if another socket has the same local
+    /// address and peer.
     pub fn udp_connect(&mut self, handle: UdpHandle, peer: SocketAddr) -> Result<(), UdpError> {
         let others = self.udp.connect(handle, peer)?;
         for datagram in others {
@@ -138,7 +139,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Where a socket is bound: `None` for every address of ours, and the port.
+    /// The local address that a socket is bound to (`None` for every address of ours), and its
+    /// port.
     pub fn udp_local(&self, handle: UdpHandle) -> Option<(Option<IpAddr>, u16)> {
         self.udp.get(handle).map(|socket| socket.local)
     }
@@ -186,9 +188,9 @@ impl Stack {
         Ok(())
     }
 
-    /// Let a socket send to broadcast addresses, or not. As in BSD (SO_BROADCAST) it may not by
-    /// default, so that a program that gets such an address by mistake does not reach every host.
-    /// Multicast is no broadcast, and receiving needs no permission.
+    /// Allow or forbid a socket to send to broadcast addresses. As in BSD (SO_BROADCAST) this is
+    /// forbidden by default, so that a program that gets such an address by mistake does not reach
+    /// every host. Multicast is no broadcast, and receiving needs no permission.
     ///
     /// # Errors
     /// [`UdpError::Closed`].
@@ -199,11 +201,11 @@ impl Stack {
         Ok(())
     }
 
-    /// The largest packet, IP header included, that leaves this socket for `remote` in one piece:
-    /// the port's MTU, or less if anything is known of the path (Linux's IP_MTU).
+    /// The size of the largest packet, IP header included, that leaves this socket for `remote` in
+    /// one piece: the port's MTU, or less if the path is known to carry less (Linux's IP_MTU).
     ///
     /// # Errors
-    /// [`UdpError`]: no route, or no address of ours to send from.
+    /// [`UdpError`]: there is no route, or no address of ours to send from.
     pub fn udp_path_mtu(&mut self, handle: UdpHandle, remote: SocketAddr) -> Result<Mtu, UdpError> {
         Ok(self.udp_flow_to(handle, None, remote)?.most())
     }

@@ -1,8 +1,8 @@
-//! All UDP sockets of a shard, and which of them a datagram is for.
+//! All UDP sockets of a shard, and the lookup of the socket that a datagram is for.
 //!
 //! Called by: the other files of this folder, `snapshot.rs`. As in 4.4BSD's `in_pcblookup`, a
-//! socket that is connected to the sender comes before one without a peer, and one that is bound
-//! to the address before one that takes every address.
+//! socket that is connected to the sender is preferred to one without a peer, and a socket that is
+//! bound to the address is preferred to one that receives on every address.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,15 +15,16 @@ use slotmap::SlotMap;
 use super::{Datagram, Socket, UdpError};
 use crate::handles::UdpHandle;
 
-/// An address that sockets are bound to: the port first, which tells most apart.
+/// A local port and address that sockets are bound to. The port comes first, because most sockets
+/// differ in it.
 type Local = (u16, Option<IpAddr>);
 
-/// The flow of the last datagram; the next one is mostly of the same flow.
+/// The flow of the last datagram. The next datagram mostly belongs to the same flow.
 struct Recent {
     key: FlowKey,
-    /// The port that received the last datagram, which was for an address of that port.
+    /// The port by which the last datagram came; the datagram was for an address of that port.
     in_port: u16,
-    /// [`crate::Stack::flow_epoch`] at that time.
+    /// [`crate::Stack::flow_epoch`] when the last datagram came.
     epoch: u64,
     handle: UdpHandle,
 }
@@ -42,12 +43,13 @@ pub(crate) struct Sender {
 /// All UDP sockets of a shard.
 pub(crate) struct UdpSockets {
     slots: SlotMap<UdpHandle, Socket>,
-    /// Sockets that were bound without a peer, whether connected later or not.
+    /// Sockets that were bound without a peer, including those that were connected later.
     by_local: BTreeMap<Local, UdpHandle>,
-    /// The connected sockets.
+    /// The connected sockets, by local port, local address and peer.
     by_pair: BTreeMap<(u16, Option<IpAddr>, SocketAddr), UdpHandle>,
     recent: Recent,
-    /// The last socket that was found for an address, while no socket is connected.
+    /// The last socket that was found, with the local address for which it was found; only used
+    /// while no socket is connected.
     last: Option<(SocketAddr, UdpHandle)>,
 }
 
@@ -70,7 +72,7 @@ impl Default for UdpSockets {
 }
 
 impl UdpSockets {
-    /// All of them, in the order of their places.
+    /// All sockets, in the order of their places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (UdpHandle, &Socket)> {
         self.slots.iter()
     }
@@ -89,8 +91,9 @@ impl UdpSockets {
         self.slots.get_mut(handle)
     }
 
-    /// The socket that took the last datagram, if this one has the same flow and came by the same
-    /// port, and no address has changed since: then it is for an address of ours as well.
+    /// Returns the socket that got the last datagram, if this one has the same flow and came by the
+    /// same port, and no address has changed since: then this one is for an address of ours as
+    /// well.
     #[inline(always)]
     pub(super) fn recent(&self, key: &FlowKey, in_port: u16, epoch: u64) -> Option<UdpHandle> {
         let recent = &self.recent;
@@ -108,11 +111,11 @@ impl UdpSockets {
         self.recent = Recent { key, in_port, epoch, handle };
     }
 
-    /// The socket that takes a datagram from `from` to `to`.
+    /// Returns the socket that gets a datagram from `from` to `to`.
     ///
     /// # Errors
-    /// [`DropReason::UdpNoSocket`]; [`DropReason::UdpNotPeer`] if only sockets with other peers
-    /// are there.
+    /// [`DropReason::UdpNoSocket`]; [`DropReason::UdpNotPeer`] if there are only sockets with other
+    /// peers.
     pub(super) fn find(
         &mut self,
         to: SocketAddr,
@@ -123,7 +126,8 @@ impl UdpSockets {
             _ => {}
         }
         let found = self.look_up(to, from)?;
-        // Many senders and one socket are usual; with connected sockets the sender decides.
+        // Many senders and one socket are usual, so the result is kept. If there are connected
+        // sockets, the result depends on the sender.
         self.last = self.by_pair.is_empty().then_some((to, found));
         Ok(found)
     }
@@ -142,14 +146,14 @@ impl UdpSockets {
             let Some(&handle) = self.by_local.get(&local) else { continue };
             match self.slots.get(handle).and_then(|socket| socket.peer) {
                 None => return Ok(handle),
-                // Its own peer was looked for above.
+                // If `from` were the socket's peer, the socket would have been found above.
                 Some(_) => reason = DropReason::UdpNotPeer,
             }
         }
         Err(reason)
     }
 
-    /// May a socket have sent a datagram from `local` to `remote`?
+    /// Is there a socket that may have sent a datagram from `local` to `remote`?
     pub(crate) fn sender_of(
         &self,
         local: SocketAddr,
@@ -169,7 +173,7 @@ impl UdpSockets {
     /// The sockets that are bound to this port and to no address.
     pub(crate) fn unbound_at(&self, port: u16) -> impl Iterator<Item = UdpHandle> {
         let alone = self.by_local.get(&(port, None)).copied();
-        // A socket that was connected since is among the pairs.
+        // A socket that was connected after it was bound is among the pairs.
         self.pairs((port, None)).chain(
             alone.filter(|&handle| {
                 self.slots.get(handle).is_some_and(|socket| socket.peer.is_none())
@@ -177,18 +181,18 @@ impl UdpSockets {
         )
     }
 
-    /// Does a socket take datagrams from this sender?
+    /// Does a socket receive datagrams from this sender?
     pub(crate) fn takes_from(&self, handle: UdpHandle, from: SocketAddr) -> bool {
         self.slots.get(handle).is_some_and(|socket| socket.peer.is_none_or(|peer| peer == from))
     }
 
-    /// Is it a socket that is open?
+    /// Is this handle that of an open socket?
     pub(crate) fn is_open(&self, handle: UdpHandle) -> bool {
         self.slots.contains_key(handle)
     }
 
-    /// The address of a socket, and the traffic class of its datagrams and whether they have a
-    /// checksum.
+    /// The settings of a socket for the datagrams that it sends: its address, their traffic class,
+    /// whether they have a checksum.
     pub(crate) fn sender(&self, handle: UdpHandle) -> Option<Sender> {
         let socket = self.slots.get(handle)?;
         let (ip, port) = socket.local;
@@ -203,7 +207,7 @@ impl UdpSockets {
         self.by_local.contains_key(&(port, ip)) || self.pairs((port, ip)).next().is_some()
     }
 
-    /// Would a socket with this address meet another at the port?
+    /// Would a socket with this address conflict with another socket at the port?
     pub(super) fn is_port_used(&self, ip: Option<IpAddr>, port: u16) -> bool {
         if ip.is_some() {
             return self.is_bound(ip, port) || self.is_bound(None, port);
@@ -214,12 +218,12 @@ impl UdpSockets {
         alone.is_some_and(|(&(p, _), _)| p == port) || paired.is_some_and(|(&(p, ..), _)| p == port)
     }
 
-    /// Is there a socket with these two ends?
+    /// Is there a socket with this local address and this peer?
     pub(super) fn is_paired(&self, (ip, port): (Option<IpAddr>, u16), peer: SocketAddr) -> bool {
         self.by_pair.contains_key(&(port, ip, peer))
     }
 
-    /// Does a socket of ours wait for datagrams from this peer alone, or for those of a DHCP
+    /// Does a socket of ours receive datagrams only from this peer, or wait for those of a DHCP
     /// server?
     pub(crate) fn waits_for(&self, local: SocketAddr, peer: SocketAddr) -> bool {
         const DHCP_CLIENTS: [u16; 2] = [68, 546];
@@ -230,8 +234,8 @@ impl UdpSockets {
                 && [ip, None].iter().any(|&ip| self.by_local.contains_key(&(port, ip)))
     }
 
-    /// Has another user a socket at this address? Connected sockets beside that one would take its
-    /// datagrams.
+    /// Does another user have a socket at this address? Connected sockets at the same address would
+    /// take its datagrams.
     pub(super) fn is_anothers(&self, (ip, port): (Option<IpAddr>, u16), uid: u32) -> bool {
         let others = |handle: &UdpHandle| {
             self.slots.get(*handle).is_some_and(|socket| socket.owner.uid != uid)
@@ -242,7 +246,7 @@ impl UdpSockets {
         })
     }
 
-    /// The connected sockets at this address.
+    /// The connected sockets at this local address.
     fn pairs(&self, (port, ip): Local) -> impl Iterator<Item = UdpHandle> {
         let behind = self.by_pair.range((port, ip, LOWEST)..);
         behind.take_while(move |&(&(p, i, _), _)| p == port && i == ip).map(|(_, &handle)| handle)
@@ -264,7 +268,8 @@ impl UdpSockets {
         handle
     }
 
-    /// A socket that is found by its group's address alone, and shares that with others.
+    /// Add a socket that is bound to a group. It is found only by its group's address, which it may
+    /// share with others.
     pub(super) fn insert_apart(&mut self, socket: Socket) -> UdpHandle {
         self.slots.insert(socket)
     }
@@ -282,7 +287,8 @@ impl UdpSockets {
         Some(socket)
     }
 
-    /// Take datagrams from `peer` alone; returns those of others that waited.
+    /// From now on the socket receives datagrams only from `peer`. Returns the waiting datagrams
+    /// from others.
     pub(super) fn connect(
         &mut self,
         handle: UdpHandle,
@@ -309,5 +315,5 @@ impl UdpSockets {
     }
 }
 
-/// No address comes before this one.
+/// The lowest socket address: no other sorts before it.
 const LOWEST: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

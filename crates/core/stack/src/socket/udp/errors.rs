@@ -2,8 +2,8 @@
 //! and the queue of errors that Linux has with IP_RECVERR.
 //!
 //! Called by: `icmp.rs` for ICMP errors and next hops that do not answer; programs. Anybody who
-//! knows or guesses the ports can forge such a message, so it is a hint, and only that socket gets
-//! it. RFC 1122 section 4.1.3.3, RFC 5927. Limit: `udp_errors`. Counter: `udp_errors_queued`.
+//! knows or guesses the ports can forge such a message. So it is only a hint, and only that socket
+//! gets it. RFC 1122 section 4.1.3.3, RFC 5927. Limit: `udp_errors`. Counter: `udp_errors_queued`.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -17,19 +17,19 @@ use crate::config::MtuDiscovery;
 use crate::handles::{Event, UdpHandle};
 use crate::stack::Stack;
 
-/// Bytes of a datagram that its report keeps.
+/// How many bytes of a datagram's payload its error report keeps.
 const QUOTED_MAX: usize = 64;
 
-/// The host that reports an error.
+/// The host that reports an error, and its message.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
-    /// A router or the destination; our own address if the error is our own finding.
+    /// A router or the destination; our own address if we found the error ourselves.
     pub(crate) from: IpAddr,
-    /// The message's type and code; `None` if there was none.
+    /// The ICMP message's type and code; `None` if there was no message.
     pub(crate) icmp: Option<(u8, u8)>,
 }
 
-/// An error about a datagram of ours.
+/// Report an error about a datagram of ours to its socket.
 pub(crate) fn about_datagram(
     stack: &mut Stack,
     quoted: &Quoted<'_>,
@@ -47,7 +47,8 @@ pub(crate) fn about_datagram(
         }
         kind => (kind, None),
     };
-    // A socket that is connected to another peer did not send it. RFC 6936 4-e, RFC 8899 4.6.1-a.
+    // A socket that is connected to another peer did not send the datagram. RFC 6936 4-e, RFC 8899
+    // 4.6.1-a.
     let handle = stack.udp.find(local, remote).map_err(|_| DropReason::IcmpErrorNoMatch)?;
     let socket = stack.udp.get_mut(handle).ok_or(DropReason::IcmpErrorNoMatch)?;
     let is_queued = socket.options.error_queue;
@@ -68,7 +69,7 @@ pub(crate) fn about_datagram(
     }
 }
 
-/// From now on the socket sends no larger packets there, unless it probes the path itself.
+/// From now on the socket sends no larger packets to `remote`, unless it probes the path itself.
 fn note_path(socket: &mut Socket, remote: SocketAddr, mtu: Option<Mtu>, until: Instant) {
     let Some(mtu) = mtu else { return };
     if socket.options.mtu_discovery != MtuDiscovery::Probe {
@@ -77,7 +78,7 @@ fn note_path(socket: &mut Socket, remote: SocketAddr, mtu: Option<Mtu>, until: I
     }
 }
 
-/// RFC 8899 4.6.1-b.
+/// Make the report of an error, from the quoted datagram. RFC 8899 4.6.1-b.
 fn report(
     kind: ErrorKind,
     source: Source,
@@ -85,7 +86,7 @@ fn report(
     quoted: &Quoted<'_>,
 ) -> UdpErrorReport {
     let transport = quoted.transport;
-    // The UDP header's own length counts the whole datagram, in fragments or not.
+    // The length in the UDP header is that of the whole datagram, even if it is fragmented.
     let length = transport.get(4..6).and_then(|b| b.first_chunk()).map(|b| u16::from_be_bytes(*b));
     let payload_len = usize::from(length.unwrap_or(0)).saturating_sub(udp::HEADER_LEN);
     let payload = transport.get(udp::HEADER_LEN..).unwrap_or_default();
@@ -107,14 +108,14 @@ fn queue(stack: &mut Stack, handle: UdpHandle, report: UdpErrorReport) -> Fate {
 
 impl Stack {
     /// Take the last error that the network reported about a datagram of this socket, and the
-    /// datagram's destination (RFC 1122 section 4.1.3.3). [`Event::Udp`] reported it.
-    /// Such a message can be forged: a hint, no proof.
+    /// datagram's destination (RFC 1122 section 4.1.3.3). [`Event::Udp`] reported it. Such a
+    /// message can be forged, so it is a hint and no proof.
     pub fn udp_take_error(&mut self, handle: UdpHandle) -> Option<(SocketAddr, Unreachable)> {
         self.udp.get_mut(handle)?.errors.pending.take()
     }
 
-    /// Take everything in the error queue of a socket that has one ([`super::UdpOptions`]), oldest
-    /// first. [`Event::Udp`] reported it. Such messages can be forged.
+    /// Take all errors in the error queue of a socket that has one ([`super::UdpOptions`]); the
+    /// oldest comes first. [`Event::Udp`] reported them. Such messages can be forged.
     pub fn udp_take_errors(&mut self, handle: UdpHandle) -> Vec<UdpErrorReport> {
         match self.udp.get_mut(handle) {
             Some(socket) => core::mem::take(&mut socket.errors.queue).into(),

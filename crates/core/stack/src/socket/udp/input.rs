@@ -1,6 +1,6 @@
-//! UDP datagrams that arrive: checked, given to their socket's queue, or refused.
+//! Handles received UDP datagrams: checks each, and puts it into its socket's queue or refuses it.
 //!
-//! Called by: `rx.rs`. Datagrams of one flow often come one after the other: the result of the last
+//! Called by: `rx.rs`. Consecutive datagrams often belong to one flow, so the result of the last
 //! lookup is used again (switch `flow-cache`). RFC 768, RFC 1122 section 4.1.3, RFC 6935.
 
 use core::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::handles::UdpHandle;
 use crate::stack::Stack;
 use crate::{groups, icmp};
 
-/// A UDP datagram; `at` is where the IP header begins.
+/// Process a UDP datagram; its IP header begins at `at`.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
     let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     let without_checksum = header.checksum == [0, 0] && from.is_ipv6();
     let is_super = m.segment_size() != 0;
     // No host sends such super-datagrams: their checksums are unfinished, and datagrams to a group
-    // leave one by one.
+    // are sent one by one.
     if is_super && (without_checksum || to.ip().is_multicast()) {
         return Err(DropReason::UdpSuperDatagram);
     }
@@ -62,7 +62,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
                 note_flow(stack, key, handle, &m, to);
                 handle
             }
-            // Without a checksum the port may be wrong, so no error is sent about it. RFC 6936 4-d.
+            // Without a checksum the port number may be wrong, so no error is sent about it. RFC
+            // 6936 4-d.
             Err(_) if without_checksum => return Err(DropReason::UdpZeroChecksum),
             Err(reason) => {
                 if reason == DropReason::UdpNoSocket {
@@ -81,8 +82,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     deliver(stack, handle, Datagram { from, to, payload: m }, without_checksum)
 }
 
-/// The next datagram may be of the same flow. A datagram to a group is always looked up:
-/// memberships change without [`Stack::flow_epoch`].
+/// Remember the flow, because the next datagram may belong to it. A datagram to a group is always
+/// looked up: memberships change without [`Stack::flow_epoch`].
 #[inline(never)]
 fn note_flow(stack: &mut Stack, key: FlowKey, handle: UdpHandle, m: &Mbuf, to: SocketAddr) {
     let is_ours = stack.ports.get(m.in_port()).is_some_and(|port| port.local.is_ours(to.ip()));

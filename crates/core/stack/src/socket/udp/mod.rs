@@ -1,4 +1,4 @@
-//! UDP sockets: what a socket is, what it keeps, and why its calls are refused.
+//! UDP sockets: their state and options, and the reasons why calls are refused.
 //!
 //! Called by: the other files of this folder. `demux.rs` finds the socket
 //! of a datagram. RFC 768, RFC 1122 section 4.1, RFC 6056. Limits: `sockets`, `udp_queue_bytes`,
@@ -28,7 +28,7 @@ use wire::udp;
 use crate::config::{IpSettings, MtuDiscovery};
 use crate::resolving::{Egress, NoSource};
 
-/// The most datagrams of one call, as in Linux.
+/// The most datagrams that one call sends or receives, as in Linux.
 pub const SEGMENTS_MAX: usize = 64;
 
 /// A received datagram.
@@ -37,12 +37,13 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// The address of ours that it was sent to.
     pub to: SocketAddr,
-    /// Its payload.
+    /// The payload of the datagram.
     pub payload: Mbuf,
 }
 
 impl Datagram {
-    /// The room that it takes in a socket's queue. An empty datagram takes that of its buffer.
+    /// How many bytes the datagram takes of a socket's queue. An empty datagram takes those of its
+    /// buffer.
     #[inline(always)]
     fn cost(&self) -> usize {
         self.payload.len() + 128
@@ -58,20 +59,21 @@ pub enum UdpError {
     LimitReached,
     /// The socket is closed.
     Closed,
-    /// No address of ours has the destination's version, or the source asked for is not ours or
-    /// not the one that the socket is bound to.
+    /// No address of ours has the destination's IP version, or the requested source is not ours or
+    /// not the address that the socket is bound to.
     NoAddress,
     /// The device is full; poll and try again.
     WouldBlock,
     /// The destination is a broadcast address: call [`crate::Stack::udp_set_broadcast`] first.
     Broadcast,
-    /// The destination of a probe is a group, whose members have a path each: probe a host.
+    /// The destination of a probe is a group. Each member has another path: probe a host.
     Group,
     /// The packet would be larger than this MTU and may not be fragmented: see [`MtuDiscovery`].
     TooBig(Mtu),
-    /// Segments of no bytes, more than `SEGMENTS_MAX`, or more than 65,535 bytes in all.
+    /// The segments have no bytes, there are more than `SEGMENTS_MAX`, or they have more than
+    /// 65,535 bytes in all.
     InvalidSegments,
-    /// The datagram cannot be sent: the named reason.
+    /// The datagram cannot be sent, for the named reason.
     Unsendable(DropReason),
 }
 
@@ -107,7 +109,7 @@ impl From<NoSource> for UdpError {
 
 pub(crate) struct Socket {
     pub(crate) local: (Option<IpAddr>, u16),
-    /// The only peer that datagrams are taken from.
+    /// The only peer from which datagrams are received.
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) owner: Owner,
     ip: IpSettings,
@@ -117,7 +119,7 @@ pub(crate) struct Socket {
     pub(crate) queue: VecDeque<Datagram>,
     pub(crate) queued_bytes: usize,
     errors: Errors,
-    /// How the last datagram left.
+    /// How the last datagram left (see [`Flow`]).
     flow: Option<Box<Flow>>,
 }
 
@@ -142,42 +144,43 @@ impl Socket {
 /// RFC 6936 4-a.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// For datagrams that are larger than the path carries.
+    /// What happens to datagrams that are larger than the path carries.
     pub mtu_discovery: MtuDiscovery,
-    /// Send datagrams without a checksum (SO_NO_CHECK, UDP_NO_CHECK6_TX). Over IPv6 receivers drop
-    /// them unless they ask for them: for tunnels alone, whose inner packets have checksums (RFC
-    /// 6935).
+    /// Send datagrams without a checksum (SO_NO_CHECK, UDP_NO_CHECK6_TX). Over IPv6, receivers drop
+    /// these unless they have allowed them. For tunnels only, whose inner packets have checksums
+    /// (RFC 6935).
     pub no_checksum: bool,
-    /// Take datagrams without a checksum over IPv6 (UDP_NO_CHECK6_RX); over IPv4 all sockets do.
+    /// Receive datagrams without a checksum over IPv6 (UDP_NO_CHECK6_RX). Over IPv4 all sockets
+    /// receive them.
     pub accepts_zero_checksum: bool,
-    /// Keep the errors that the network reports about this socket's datagrams (IP_RECVERR):
+    /// Keep the errors that the network reports about this socket's datagrams (IP_RECVERR), for
     /// [`crate::Stack::udp_take_errors`].
     pub error_queue: bool,
     /// [`crate::Stack::udp_receive_into`] takes several datagrams at once (UDP_GRO).
     pub coalesces: bool,
 }
 
-/// How the datagrams of a socket leave for one destination.
+/// How a socket's datagrams to one destination leave.
 pub(super) struct Flow {
     remote: SocketAddr,
-    /// The source that was asked for; `None`: that of the route.
+    /// The source address that the caller requested; `None`: that of the route.
     asked: Option<IpAddr>,
     local_port: u16,
     /// [`crate::Stack::flow_epoch`] when the flow was looked up.
     epoch: u64,
     until: Instant,
     pub(super) egress: Egress,
-    /// Its frames leave a gap apart (`pace.rs`).
+    /// Frames of the flow leave with a gap between them (`pace.rs`).
     has_gap: bool,
     /// The largest packet that the path is known to carry.
     most: Mtu,
-    /// The largest packet that goes to its next hop.
+    /// The largest packet that the next hop receives.
     link: Mtu,
     /// The sum of addresses, protocol and ports.
     sum: Sum,
 }
 
-/// Each socket that sends takes this many bytes.
+/// Each socket that sends has a flow of at most this many bytes.
 const _: () = assert!(size_of::<Flow>() <= 256);
 
 impl Flow {
@@ -186,30 +189,30 @@ impl Flow {
         self.most
     }
 
-    /// The largest packet that leaves whole.
+    /// The largest packet that is sent in one piece.
     pub(super) fn limit(&self, discovery: MtuDiscovery) -> Mtu {
         if discovery == MtuDiscovery::Probe { self.link } else { self.most }
     }
 
-    /// Bytes of the packet that carries `payload_len` bytes.
+    /// Size in bytes of the packet that carries `payload_len` bytes.
     #[inline(always)]
     pub(super) fn packet_len(&self, payload_len: usize) -> usize {
         let template = &self.egress.template;
         template.len() - template.link_len() + udp::HEADER_LEN + payload_len
     }
 
-    /// Its frames need nothing but their headers: no link address, no gap.
+    /// Do the flow's frames need nothing but headers: neither a link address nor a gap?
     #[inline(always)]
     pub(super) fn is_direct(&self) -> bool {
         self.egress.is_complete && !self.has_gap
     }
 
-    /// The UDP header of a payload whose checksum the device finishes.
+    /// The UDP header of a payload, with a checksum field for the device to finish.
     pub(super) fn unfinished_header(&self, payload_len: usize) -> [u8; udp::HEADER_LEN] {
         inet::udp::unfinished_header((self.local_port, self.remote.port()), payload_len, self.sum)
     }
 
-    /// The UDP header for a payload with this sum; `None`: no checksum.
+    /// The UDP header of a payload with this sum; `None`: the datagram has no checksum.
     #[inline(always)]
     pub(super) fn header(&self, payload_len: usize, payload: Option<Sum>) -> [u8; udp::HEADER_LEN] {
         inet::udp::header((self.local_port, self.remote.port()), payload_len, self.sum, payload)
@@ -219,27 +222,28 @@ impl Flow {
 /// An error that the network reported about one datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UdpErrorReport {
-    /// The error. In [`ErrorKind::TooBig`] the MTU is plausible: below the packet's size, not below
-    /// the least of its IP version.
+    /// The error. In [`ErrorKind::TooBig`] the MTU is plausible: less than the packet's size, and
+    /// not less than the minimum of its IP version.
     pub kind: ErrorKind,
-    /// ICMP type and code; `None` if this host found out by itself: the next hop does not answer.
+    /// ICMP type and code; `None` if this host found out itself that the next hop does not answer.
     pub icmp: Option<(u8, u8)>,
-    /// The reporter: a router or the destination; this host's own address if it was this host.
+    /// The host that reports the error: a router, the destination, or this host itself.
     pub from: IpAddr,
     /// The address of ours that the datagram was sent from.
     pub local: SocketAddr,
     /// The destination of the datagram.
     pub remote: SocketAddr,
-    /// The quoted part of its payload, at most 64 bytes: mostly none, or all of a short one.
+    /// The quoted part of the datagram's payload, at most 64 bytes: usually none, or all of a short
+    /// payload.
     pub payload: Vec<u8>,
-    /// Bytes of the datagram's whole payload, as its quoted IP header says.
+    /// Size in bytes of the datagram's whole payload, by its quoted UDP header.
     pub payload_len: usize,
 }
 
-/// The errors that a socket got.
+/// The errors that the network reported to a socket.
 #[derive(Default)]
 pub(super) struct Errors {
-    /// The last error, and the destination.
+    /// The last error, and the destination of its datagram.
     pending: Option<(SocketAddr, Unreachable)>,
     queue: VecDeque<UdpErrorReport>,
     /// The path MTU reported last, and until when it is used. The report cannot be verified, so

@@ -1,8 +1,8 @@
-//! Datagrams that were received, put into their socket's queue and taken out: one, many, or several
-//! of equal length in one buffer, as with Linux's UDP_GRO.
+//! Puts received datagrams into their socket's queue, and returns them to programs: one, many, or
+//! several of equal length in one buffer, as with Linux's UDP_GRO.
 //!
 //! Called by: `input.rs` and `groups`, programs. Datagrams are joined here, where they are copied
-//! anyway; the packet path does not join any. Counter: `udp_coalesced`.
+//! anyway; the packet path joins none. Counter: `udp_coalesced`.
 
 use core::net::SocketAddr;
 
@@ -16,19 +16,19 @@ use crate::stack::Stack;
 /// The datagrams that were copied out of a socket's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpReceived {
-    /// Bytes copied.
+    /// Number of bytes copied.
     pub len: usize,
-    /// Bytes of each datagram except the last, which may be shorter; of a single one, its own
+    /// Bytes of each datagram except the last, which may be shorter. For a single datagram, its
     /// length.
     pub segment_size: usize,
     /// The sender.
     pub from: SocketAddr,
-    /// The address of ours that they were sent to.
+    /// The address of ours that the datagrams were sent to.
     pub to: SocketAddr,
 }
 
 impl Stack {
-    /// Take the oldest datagram.
+    /// Take the oldest datagram out of the queue.
     #[inline]
     pub fn udp_receive(&mut self, handle: UdpHandle) -> Option<Datagram> {
         let socket = self.udp.get_mut(handle)?;
@@ -37,7 +37,7 @@ impl Stack {
         Some(datagram)
     }
 
-    /// Take the oldest datagrams, at most `most`, to the end of `into`; returns how many.
+    /// Move the oldest datagrams, at most `most`, to the end of `into`; returns their number.
     pub fn udp_receive_many(
         &mut self,
         handle: UdpHandle,
@@ -52,10 +52,10 @@ impl Stack {
         count
     }
 
-    /// Copy the oldest datagram out; the rest of one that is longer than `into` is lost, as in
-    /// `recvfrom`. If the socket coalesces ([`super::UdpOptions::coalesces`]), datagrams behind it
-    /// with the same two ends and the same length are copied with it, as many as fit whole, at most
-    /// `SEGMENTS_MAX` in all; a shorter one is the last.
+    /// Copy the oldest datagram to `into`. If it is longer than `into`, the remaining bytes are
+    /// lost, as with `recvfrom`. If the socket coalesces ([`super::UdpOptions::coalesces`]), the
+    /// next datagrams with the same two ends and the same length are copied as well, as many as fit
+    /// whole, at most `SEGMENTS_MAX` in all; a shorter one ends the run.
     pub fn udp_receive_into(&mut self, handle: UdpHandle, into: &mut [u8]) -> Option<UdpReceived> {
         let first = self.udp_receive(handle)?;
         let segment_size = first.payload.len().min(into.len());
@@ -71,7 +71,7 @@ impl Stack {
         Some(received)
     }
 
-    /// Append the datagrams that are like the first.
+    /// Append the next datagrams that have the ends and the length of the first.
     fn coalesce(&mut self, handle: UdpHandle, received: &mut UdpReceived, into: &mut [u8]) {
         let Some(socket) = self.udp.get_mut(handle) else { return };
         let core = &mut self.core;
@@ -100,8 +100,8 @@ impl Stack {
         self.udp.get(handle).is_some_and(|socket| !socket.queue.is_empty())
     }
 
-    /// Copy the oldest datagram out and leave it in the queue; returns how many bytes, and who sent
-    /// it.
+    /// Copy the oldest datagram to `into` and leave it in the queue; returns the number of bytes
+    /// copied, and the sender.
     pub fn udp_peek(&self, handle: UdpHandle, into: &mut [u8]) -> Option<(usize, SocketAddr)> {
         let datagram = self.udp.get(handle)?.queue.front()?;
         let payload = datagram.payload.as_slice();
@@ -111,7 +111,7 @@ impl Stack {
     }
 }
 
-/// Put a datagram into its socket's queue; the first one causes an event.
+/// Put a datagram into its socket's queue. If the queue was empty, the socket gets an event.
 #[inline(always)]
 pub(crate) fn deliver(
     stack: &mut Stack,

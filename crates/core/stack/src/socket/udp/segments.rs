@@ -1,6 +1,6 @@
-//! Many datagrams of one size in one call, as with Linux's UDP_SEGMENT: the first is made like any
-//! other, and those behind it get its headers with another checksum (switch `stamp`). A device that
-//! cuts super-datagrams gets them whole (`supers.rs`).
+//! Sends many datagrams of one size in one call, as with Linux's UDP_SEGMENT. The first datagram is
+//! made like any other; the following ones get its headers with another checksum (switch `stamp`).
+//! A device that cuts super-datagrams gets all of them in one frame (`supers.rs`).
 //!
 //! Called by: programs. RFC 768. Counter: `udp_segments`.
 
@@ -14,21 +14,21 @@ use super::{SEGMENTS_MAX, UdpError, supers};
 use crate::handles::UdpHandle;
 use crate::stack::Stack;
 
-/// The most bytes of one call, as in Linux.
+/// The most bytes that one call sends, as in Linux.
 const BYTES_MAX: usize = 65_535;
 
-/// Link header, IPv6 header and UDP header.
+/// At least the bytes of link header, IPv6 header and UDP header.
 const HEADERS_MAX: usize = 64;
 
 impl Stack {
-    /// Send `payload` in datagrams of `segment_size` bytes, of which the last may be shorter, to
-    /// one destination; at most `SEGMENTS_MAX` datagrams and 65,535 bytes. Returns how many bytes
-    /// were sent, whole datagrams, which are fewer if the device is full.
+    /// Send `payload` to one destination in datagrams of `segment_size` bytes, of which the last
+    /// may be shorter: at most `SEGMENTS_MAX` datagrams and 65,535 bytes. Returns how many bytes
+    /// were sent, in whole datagrams; fewer than `payload` has if the device is full.
     ///
     /// # Errors
     /// [`UdpError::InvalidSegments`]; [`UdpError::TooBig`] if a datagram does not fit one packet,
-    /// whatever [`super::MtuDiscovery`] says of larger ones; others as [`Stack::udp_send`], if
-    /// nothing was sent.
+    /// even if [`super::MtuDiscovery`] allows fragments; those of [`Stack::udp_send`], if nothing
+    /// was sent.
     pub fn udp_send_segments(
         &mut self,
         handle: UdpHandle,
@@ -70,8 +70,8 @@ impl Stack {
         self.udp_send_parts(handle, remote, payload, segment_size, sent)
     }
 
-    /// Send the bytes behind the first `sent`, one datagram after the other; returns how many bytes
-    /// were sent, the first `sent` included.
+    /// Send the bytes after the first `sent`, one datagram after the other. Returns how many bytes
+    /// were sent, including the first `sent`.
     fn udp_send_parts(
         &mut self,
         handle: UdpHandle,
@@ -86,8 +86,8 @@ impl Stack {
     }
 }
 
-/// Send a payload whose length is a multiple of `segment_size`; returns how many bytes there was
-/// room for.
+/// Send a payload whose length is a multiple of `segment_size`; returns for how many bytes there
+/// was room.
 #[inline(never)]
 fn stamped(
     stack: &mut Stack,
@@ -102,7 +102,7 @@ fn stamped(
     let summing = !without && core.cx.switches.on(Switch::ChecksumTx);
     let template = &flow.egress.template;
     let headers_len = template.len() + udp::HEADER_LEN;
-    // The headers end where the array ends.
+    // The headers are at the end of the array.
     let (mut headers, mut sent, mut made) = ([0; HEADERS_MAX], 0, 0);
     let mut outcome = Ok(());
     for segment in payload.chunks_exact(segment_size) {
@@ -123,7 +123,7 @@ fn stamped(
             let at = HEADERS_MAX.checked_sub(headers_len).ok_or(too_big)?;
             headers[at..].copy_from_slice(front);
         } else {
-            // More bytes than the headers have, so that the copy has a fixed size.
+            // The array is larger than the headers, so that the copy has a fixed size.
             let front = m.prepend(HEADERS_MAX).ok_or(too_big)?;
             let front: &mut [u8; HEADERS_MAX] = front.first_chunk_mut().ok_or(too_big)?;
             *front = headers;

@@ -1,9 +1,9 @@
-//! Sending UDP datagrams: one, or many in a call.
+//! Sends UDP datagrams: one, or many in a call.
 //!
 //! Called by: programs. A socket remembers how its last datagram left (its **flow**: route,
-//! neighbour, headers), for a second at most and until any of these changes; switch `flow-cache`. A
-//! datagram that is larger than its path, or has no link address yet, goes through `send_unusual`.
-//! RFC 768, RFC 1122 section 4.1.3.5, RFC 8900 (fragmentation is fragile).
+//! neighbour, headers), for at most a second and until any of these changes; switch `flow-cache`. A
+//! datagram that is larger than its path carries, or has no link address yet, is sent by
+//! `send_unusual`. RFC 768, RFC 1122 section 4.1.3.5, RFC 8900 (fragmentation is fragile).
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -27,7 +27,7 @@ use crate::{frag, groups, neighbours, pace, resolve};
 /// used (RFC 4861 section 7.3), and routes and path MTUs expire.
 const FLOW_LIFE: Duration = Duration::from_secs(1);
 
-/// A buffer with `payload`, and its sum if there is to be a checksum.
+/// Returns a buffer with a copy of `payload`, and its sum if `summing`.
 #[inline(always)]
 pub(super) fn copied(
     core: &mut Core,
@@ -46,12 +46,13 @@ pub(super) fn copied(
 }
 
 impl Stack {
-    /// Send a datagram, up to 65,507 bytes over IPv4 and 65,527 over IPv6. A datagram that is
-    /// larger than the path is known to carry leaves in fragments, unless [`MtuDiscovery`] says
-    /// otherwise; routers may not fragment the others.
+    /// Send a datagram with a payload of up to 65,507 bytes over IPv4 and 65,527 over IPv6. A
+    /// datagram that is larger than the path is known to carry leaves in fragments, unless
+    /// [`MtuDiscovery`] forbids it; routers may not fragment other datagrams.
     ///
     /// # Errors
-    /// [`UdpError`]; [`DropReason::IpTooBig`] past that, or for a broadcast beyond the MTU.
+    /// [`UdpError`]; [`DropReason::IpTooBig`] for more bytes, or for a broadcast that exceeds the
+    /// MTU.
     #[inline]
     pub fn udp_send(
         &mut self,
@@ -64,11 +65,11 @@ impl Stack {
         self.udp_send_one(handle, None, remote, payload)
     }
 
-    /// [`Stack::udp_send`] from this address of ours, for example the one that received the
-    /// datagram that this one answers (Linux's IP_PKTINFO, RFC 1122 section 4.1.3.5).
+    /// [`Stack::udp_send`] from the address `local`, for example the one that received the datagram
+    /// that this one answers (Linux's IP_PKTINFO, RFC 1122 section 4.1.3.5).
     ///
-    /// # Errors [`UdpError::NoAddress`] if the address is not ours, or the socket is bound to
-    /// another.
+    /// # Errors
+    /// [`UdpError::NoAddress`] if the address is not ours, or the socket is bound to another.
     pub fn udp_send_from(
         &mut self,
         handle: UdpHandle,
@@ -87,13 +88,14 @@ impl Stack {
         self.udp_send_one(handle, Some(local), remote, payload)
     }
 
-    /// Send a probe of the path's MTU: as with [`MtuDiscovery::Probe`], whatever the socket's
-    /// option says. `inet::dplpmtud` determines its size, and needs the result. RFC 8899 3-b.
+    /// Send a probe of the path's MTU: it is sent as with [`MtuDiscovery::Probe`], whatever the
+    /// socket's option is. `inet::dplpmtud` determines its size, and needs the result. RFC 8899
+    /// 3-b.
     ///
     /// # Errors
-    /// As [`Stack::udp_send`]; [`UdpError::Group`] for a group, [`UdpError::TooBig`] if the port
-    /// sends no such packet, [`DropReason::IpNoNeighbour`] if the next hop's link address is not
-    /// known yet.
+    /// Those of [`Stack::udp_send`]; [`UdpError::Group`] for a group, [`UdpError::TooBig`] if the
+    /// port sends no packet of this size, [`DropReason::IpNoNeighbour`] if the next hop's link
+    /// address is not known yet.
     pub fn udp_send_probe(
         &mut self,
         handle: UdpHandle,
@@ -109,11 +111,12 @@ impl Stack {
         send(self, handle, payload, Some(MtuDiscovery::Probe))
     }
 
-    /// Send datagrams, in order, each to its own destination; returns how many were sent (Linux's
-    /// sendmmsg). Datagrams to the same destination as the one before cost less.
+    /// Send datagrams in order, each to its own destination; returns how many were sent (Linux's
+    /// sendmmsg). A datagram to the same destination as the previous one costs less.
     ///
     /// # Errors
-    /// Why the first could not be sent. If a later one cannot, the call ends before it.
+    /// The reason why the first datagram could not be sent. If a later one cannot be sent, the call
+    /// ends before it.
     pub fn udp_send_many(
         &mut self,
         handle: UdpHandle,
@@ -131,7 +134,8 @@ impl Stack {
         Ok(datagrams.len())
     }
 
-    /// Send a datagram, from `local` if it is given; [`groups::send`] sends it to a group.
+    /// Send a datagram, from `local` if that is given. [`groups::send`] sends it if the destination
+    /// is a group.
     #[inline(always)]
     pub(super) fn udp_send_one(
         &mut self,
@@ -147,7 +151,8 @@ impl Stack {
         send(self, handle, payload, None)
     }
 
-    /// Find how datagrams of a socket leave for `remote`; it is the socket's flow from here on.
+    /// Find how the socket's datagrams to `remote` leave. The result is the socket's flow from now
+    /// on.
     #[inline(always)]
     pub(super) fn udp_flow_to(
         &mut self,
@@ -180,7 +185,7 @@ impl Stack {
         let socket = self.udp.get_mut(handle).ok_or(UdpError::Closed)?;
         socket.flow = None;
         let (owner, settings, local_port) = (socket.owner.clone(), socket.ip, socket.local.1);
-        // Read before the solicitation: an answer to it counts as a change.
+        // The epoch is read before the solicitation, because an answer to that counts as a change.
         let epoch = self.flow_epoch();
         // A socket that is bound to a broadcast address or a group sends from an address of ours.
         let ip = match asked.filter(|&ip| !self.is_broadcast_to(ip)) {
@@ -233,7 +238,7 @@ pub(super) fn room(port: Option<&mut Port>, core: &mut Core) -> Result<(), UdpEr
     if port.has_room(&mut core.cx) { Ok(()) } else { Err(UdpError::WouldBlock) }
 }
 
-/// Send a datagram by its socket's flow; `discovery` replaces the socket's own.
+/// Send a datagram by its socket's flow. `discovery` replaces the socket's setting.
 /// RFC 6935 5-b.
 #[inline(always)]
 pub(super) fn send(
@@ -260,8 +265,8 @@ pub(super) fn send(
     Ok(())
 }
 
-/// Send `len` bytes from `sent` on with a call for each `step` of them, until one has no room;
-/// returns how many bytes were sent, the first `sent` included. With a `len` of 0, one empty
+/// Send the bytes from `sent` to `len`, with a call for each `step` bytes, until a call has no
+/// room. Returns how many bytes were sent, including the first `sent`. If `len` is 0, one empty
 /// datagram is sent.
 ///
 /// # Errors
@@ -294,8 +299,8 @@ pub(super) fn count(core: &mut Core, datagrams: u64, without_checksum: bool) {
     }
 }
 
-/// Send a datagram that is larger than its path, whose next hop has no link address yet, or that
-/// leaves a gap after the one before.
+/// Send a datagram that is larger than its path carries, whose next hop has no link address yet, or
+/// that leaves a gap after the previous one.
 #[inline(never)]
 fn send_unusual(
     stack: &mut Stack,
@@ -315,7 +320,8 @@ fn send_unusual(
     let is_whole = match discovery {
         MtuDiscovery::Want => !is_large,
         _ if len > limit.bytes() => return Err(UdpError::TooBig(limit)),
-        // A datagram that waits for a link address would be cut to the path's size when it leaves.
+        // When it left, a datagram that waits for a link address would be fragmented to the path's
+        // size.
         _ if is_large && !flow.egress.is_complete => {
             return Err(UdpError::Unsendable(DropReason::IpNoNeighbour));
         }

@@ -1,9 +1,9 @@
-//! Super-datagrams: many datagrams of one size as one frame with a segment size, for a device that
-//! cuts them (Linux's USO) or hands them whole to another host of this machine.
+//! Super-datagrams: many datagrams of one size in one frame with a segment size. The device cuts it
+//! (Linux's USO), or hands it uncut to another host on this machine.
 //!
-//! Called by: `segments.rs` to send, `input.rs` for what arrives; there each datagram gets a buffer
-//! of its own, so that a reader who keeps one keeps no others. RFC 768, VIRTIO 1.2 section 5.1.6.
-//! Counter: `udp_segments`.
+//! Called by: `segments.rs` to send, `input.rs` for received ones. Each datagram that is received
+//! gets a buffer of its own, so that a reader who keeps one does not keep the others. RFC 768,
+//! VIRTIO 1.2 section 5.1.6. Counter: `udp_segments`.
 
 use core::net::SocketAddr;
 
@@ -17,12 +17,12 @@ use super::{Datagram, SEGMENTS_MAX, UdpError, receive};
 use crate::handles::UdpHandle;
 use crate::stack::Stack;
 
-/// The most that an IP packet's length field can say.
+/// The largest value of an IP packet's length field.
 const PACKET_MAX: usize = 65_535;
 
-/// How many datagrams of `segment_size` bytes go into one frame of the socket's flow; `None` if its
-/// device takes no super-datagrams, or the socket sends without checksums: a device that cuts would
-/// add them.
+/// How many datagrams of `segment_size` bytes go into one frame of the socket's flow. `None` if the
+/// flow's device takes no super-datagrams, or if the socket sends without checksums, which a device
+/// that cuts would add.
 pub(super) fn segments_max(stack: &Stack, handle: UdpHandle, segment_size: usize) -> Option<usize> {
     let socket = stack.udp.get(handle)?;
     let flow = socket.flow.as_deref()?;
@@ -39,7 +39,8 @@ pub(super) fn segments_max(stack: &Stack, handle: UdpHandle, segment_size: usize
     (most > 1 && flow.is_direct() && switches.on(Switch::Stamp)).then_some(most)
 }
 
-/// Send `payload` in frames of `most` datagrams; returns how many bytes there was room for.
+/// Send `payload` in frames of at most `most` datagrams each; returns for how many bytes there was
+/// room.
 #[inline(never)]
 pub(super) fn send(
     stack: &mut Stack,
@@ -71,7 +72,7 @@ fn frame(
     m.set_csum(0);
     let segments = payload.len().div_ceil(segment_size).max(1) as u64;
     if segments > 1 {
-        // Less than a frame's maximum, which fits.
+        // The payload is less than a frame's maximum, so the size fits the field.
         m.set_segment_size(u16::try_from(segment_size).map_err(|_| too_big)?);
     }
     flow.egress.template.prepend(&mut m).map_err(UdpError::Unsendable)?;
@@ -81,7 +82,7 @@ fn frame(
     Ok(())
 }
 
-/// Give the datagrams in the payload of a received super-datagram to their socket.
+/// Put the datagrams in the payload of a received super-datagram into their socket's queue.
 #[inline(never)]
 pub(super) fn deliver(
     stack: &mut Stack,

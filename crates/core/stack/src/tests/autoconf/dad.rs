@@ -12,7 +12,7 @@ fn tentative() -> Address {
     Address { state: AddressState::Tentative, ..fixed }
 }
 
-/// A link with an address that is being checked, before its probe.
+/// A link whose port checks an address, before its first probe.
 fn checking() -> Link {
     let mut link = Link::new();
     link.stack().add_address(PORT, tentative()).expect("added");
@@ -51,7 +51,7 @@ fn an_address_is_asked_for_before_it_is_used() {
     assert!(times[0] < Duration::from_millis(300) && times[19] > Duration::from_millis(700));
 }
 
-/// RFC 4862 5.4.3-a: a host that asks for our link address gets no answer yet.
+/// RFC 4862 5.4.3-a: a host that solicits an address under check gets no answer yet.
 #[test]
 fn solicitations_for_a_tentative_address_are_not_answered() {
     let mut link = checking();
@@ -62,10 +62,11 @@ fn solicitations_for_a_tentative_address_are_not_answered() {
     link.pass(secs(1));
     assert_eq!(state(&link), AddressState::Preferred);
     let sent = link.hear_from("fe80::99", &group_of(v6(OURS)), 255, &solicitation(v6(OURS)));
-    assert_eq!(sent[0].kind(), 135, "the asker's own link address is not known");
+    assert_eq!(sent[0].kind(), 135, "not a solicitation for the asker's link address");
 }
 
-/// RFC 4862 5.4.3-b, 5.4.4-a, 5.4.5-a: before our probe and after it.
+/// RFC 4862 5.4.3-b, 5.4.4-a, 5.4.5-a: messages of other hosts before the port's probe and after
+/// it.
 #[test]
 fn another_hosts_probe_or_advertisement_ends_it() {
     for wait in [0, 1_100] {
@@ -82,13 +83,13 @@ fn another_hosts_probe_or_advertisement_ends_it() {
             assert_eq!(link.dropped(DropReason::NeighbourConflict), 1);
             assert_eq!(link.bench.stack.counters().of(Counter::DadDuplicates), 1);
             assert_eq!(link.pass(secs(10)), []);
-            assert_eq!(state(&link), AddressState::Duplicated, "for good");
+            assert_eq!(state(&link), AddressState::Duplicated, "the address became usable again");
             assert!(!link.bench.stack.has_address(v6(OURS).into()));
         }
     }
 }
 
-/// A message that a router forwarded proves nothing.
+/// A message that a router forwarded (its hop limit is less than 255) proves no duplicate.
 #[test]
 fn a_forged_advertisement_from_afar_is_not_believed() {
     let mut link = checking();
@@ -98,7 +99,7 @@ fn a_forged_advertisement_from_afar_is_not_believed() {
     assert_eq!(state(&link), AddressState::Preferred);
 }
 
-/// RFC 7527 section 4.2: our own message, returned by the link, does not come from another host.
+/// RFC 7527 section 4.2: the port's own probe, returned by the link, proves no duplicate.
 #[test]
 fn our_own_probe_looped_back_is_recognised() {
     let mut link = checking();
@@ -107,7 +108,7 @@ fn our_own_probe_looped_back_is_recognised() {
     assert_eq!(link.dropped(DropReason::NdLooped), 1);
     link.pass(secs(2));
     assert_eq!(state(&link), AddressState::Preferred);
-    // With another nonce it is another host's.
+    // With another nonce the probe is another host's.
     let mut link = checking();
     let mut other = link.pass(secs(1)).remove(0).bytes;
     other[31] ^= 1;
@@ -119,7 +120,7 @@ fn our_own_probe_looped_back_is_recognised() {
 fn an_address_in_use_is_defended() {
     let mut link = Link::new();
     link.stack().add_address(PORT, Address::fixed(cidr("2001:db8::77/64"))).expect("added");
-    assert!(link.bench.stack.has_address(v6(OURS).into()), "preferred at once");
+    assert!(link.bench.stack.has_address(v6(OURS).into()), "the address was not usable at once");
     let sent = link.hear_from("::", &group_of(v6(OURS)), 255, &solicitation(v6(OURS)));
     assert_eq!((sent[0].kind(), sent[0].dst), (136, v6(ALL_NODES)));
 }
@@ -132,10 +133,10 @@ fn a_removed_address_is_checked_no_more() {
     assert_eq!(link.bench.stack.next_deadline(), Instant::NEVER);
     link.stack().add_address(PORT, tentative()).expect("added");
     link.stack().add_address(PORT, Address::fixed(cidr("2001:db8::77/64"))).expect("changed");
-    assert_eq!(link.pass(secs(5)), [], "the user knows better");
+    assert_eq!(link.pass(secs(5)), [], "an address of the user was checked again");
 }
 
-/// There is nobody to ask on a wire of bare IP packets.
+/// On a wire of bare IP packets there is no other host, so no probe is sent.
 #[test]
 fn a_port_of_ip_packets_has_no_neighbour_discovery() {
     let mut config = PairConfig::new([1, 1]);

@@ -1,6 +1,6 @@
 //! Attacks on neighbour discovery and autoconfiguration: floods of advertisements and of
-//! solicitations, an attacker who claims every address, forged entries. RFC 6583, RFC 4861 section
-//! 11, RFC 4862 section 6.
+//! solicitations, an attacker who claims every address, and forged entries. RFC 6583, RFC 4861
+//! section 11, RFC 4862 section 6.
 
 use base::{Counter, Limit, Owner};
 use inet::neighbour::State;
@@ -9,8 +9,8 @@ use super::*;
 use crate::Progress;
 use crate::tests::craft::Rng;
 
-/// flood_router26 and its like: ever new routers, prefixes, routes and servers. Every list stays
-/// within its limit, entries that were known before stay, and the work is bounded.
+/// Attacks like flood_router26: ever new routers, prefixes, routes and DNS servers. Every list
+/// stays within its limit, entries that were known before stay, and the work is bounded.
 #[test]
 fn ra_flood_is_bounded() {
     let mut link = Link::configured(AutoConfig::default());
@@ -29,7 +29,7 @@ fn ra_flood_is_bounded() {
         link.hear(&from, &advertisement(1_800, &options));
         if n % 200 == 199 {
             link.pass(Duration::from_millis(200));
-            // The router that is known is renewed meanwhile.
+            // The known router advertises again meanwhile.
             let before = link.bench.stack.counters().of(Counter::RouterAdvertisements);
             link.hear("fe80::1", &good);
             let after = link.bench.stack.counters().of(Counter::RouterAdvertisements);
@@ -44,12 +44,13 @@ fn ra_flood_is_bounded() {
     assert!(link.routes_of(RouteOrigin::Advertised) <= routes);
     assert!(link.bench.stack.neighbours.len() <= budget.of(Limit::Neighbours));
     assert!(link.dropped(DropReason::RaRateLimited) > 1_000);
-    assert_eq!(link.next_hop("2001:db9::1"), Some(v6("fe80::1")), "the first router is used");
+    assert_eq!(link.next_hop("2001:db9::1"), Some(v6("fe80::1")), "the first router is not used");
     assert!(link.of(Origin::Stable, AddressState::Preferred).contains(&ours[0]));
     assert_eq!(link.bench.stack.pool().outstanding(), 0);
 }
 
-/// dos-new-ip6: an attacker claims every address that we ask for. We try three.
+/// dos-new-ip6: an attacker claims every address that the port probes. The port tries three
+/// addresses.
 /// RFC 4862 5.4.5-b, RFC 7217 6-a.
 #[test]
 fn dad_dos_ends_after_three_tries() {
@@ -66,13 +67,13 @@ fn dad_dos_ends_after_three_tries() {
     }
     assert_eq!(probed.len(), 3);
     probed.dedup();
-    assert_eq!(probed.len(), 3, "another each time");
+    assert_eq!(probed.len(), 3, "not three different addresses were probed");
     let status = link.bench.stack.autoconf(PORT).expect("there");
     assert_eq!(status.progress, Progress::Duplicate);
     assert_eq!(link.bench.stack.counters().of(Counter::DadDuplicates), 3);
-    assert_eq!(link.addresses().len(), 1, "the last is shown");
+    assert_eq!(link.addresses().len(), 1, "the last address is not shown");
     assert_eq!(link.pass(secs(10_000)), []);
-    // The same for a prefix's addresses.
+    // The same for the addresses of an advertised prefix.
     let mut link = Link::configured(stable_only());
     link.hear("fe80::1", &advertisement(1_800, &[prefix("2001:db8:1::", 7_200, 7_200)]));
     let mut count = 0;
@@ -84,11 +85,11 @@ fn dad_dos_ends_after_three_tries() {
         }
     }
     assert_eq!(count, 3);
-    assert_eq!(link.next_hop("2001:db8:ffff::1"), Some(v6("fe80::1")), "routes stay");
+    assert_eq!(link.next_hop("2001:db8:ffff::1"), Some(v6("fe80::1")), "the route was lost");
 }
 
-/// parasite6: forged advertisements do not create entries, do not change one without the override
-/// flag, and with it once a second at most.
+/// parasite6: forged advertisements do not create entries. They change an entry only with the
+/// override flag, and then at most once a second.
 /// RFC 4861 7.2.5-a.
 #[test]
 fn ns_spoof_does_not_overwrite() {
@@ -97,7 +98,11 @@ fn ns_spoof_does_not_overwrite() {
     let peer = v6("fe80::6");
     let unasked = neighbour_advertisement(peer, 0x60, 9);
     link.hear_from("fe80::6", "fe80::5", 255, &unasked);
-    assert_eq!(link.bench.stack.neighbour_state(PORT, peer.into()), None, "nobody asked");
+    assert_eq!(
+        link.bench.stack.neighbour_state(PORT, peer.into()),
+        None,
+        "an unsolicited advertisement made an entry"
+    );
     assert_eq!(link.dropped(DropReason::NdUnsolicited), 1);
     let socket = link.stack().udp_bind(SocketAddr::new(v6("fe80::5").into(), 9), Owner::program());
     let socket = socket.expect("free");
@@ -114,17 +119,17 @@ fn ns_spoof_does_not_overwrite() {
     link.bench.sent();
     link.pass(secs(2));
     link.hear_from("fe80::6", "fe80::5", 255, &neighbour_advertisement(peer, 0x00, 9));
-    assert_eq!(mac_used(&mut link), Some(6), "without the override flag");
+    assert_eq!(mac_used(&mut link), Some(6), "it changed an entry without the override flag");
     assert_ne!(link.bench.stack.neighbour_state(PORT, peer.into()), Some(State::Reachable));
-    // A solicitation from a forged source with another link address, for an address of ours: the
-    // entry changes, as RFC 4861 section 7.2.3 requires: a few times, then once a second.
+    // A solicitation from a forged source with another link address, for the port's address: the
+    // entry changes, as RFC 4861 section 7.2.3 requires: a few times at once, then once a second.
     let mut forged = solicitation(v6("fe80::5"));
     forged.extend_from_slice(&link_address(9));
     link.hear_from("fe80::6", &group_of(v6("fe80::5")), 255, &forged);
     let mut back = solicitation(v6("fe80::5"));
     back.extend_from_slice(&link_address(7));
     link.hear_from("fe80::6", &group_of(v6("fe80::5")), 255, &back);
-    assert_eq!(mac_used(&mut link), Some(7), "the last one is followed");
+    assert_eq!(mac_used(&mut link), Some(7), "the last change was not followed");
     assert_ne!(link.bench.stack.neighbour_state(PORT, peer.into()), Some(State::Reachable));
     // An entry that the user has set is never changed.
     link.stack().add_neighbour(PORT, peer.into(), base::MacAddr([2, 0, 0, 0, 0, 3]));
@@ -150,7 +155,7 @@ fn an_answer_without_a_link_address_confirms_it() {
     assert_eq!(state(&link), Some(State::Stale));
     link.hear_from("fe80::6", "fe80::5", 255, &bare);
     assert_eq!(state(&link), Some(State::Reachable));
-    // An entry that is being resolved needs the link address.
+    // The advertisement must contain the link address that an incomplete entry waits for.
     let socket = link.stack().udp_bind(SocketAddr::new(v6("fe80::5").into(), 9), Owner::program());
     let (now, to) = (link.now, SocketAddr::new(v6("fe80::7").into(), 9));
     link.stack().udp_send(socket.expect("free"), to, b"x", now).expect("routed");
@@ -178,7 +183,7 @@ fn nd_cache_exhaustion_is_bounded() {
     hello.extend_from_slice(&link_address(6));
     let mut asked = 0;
     for n in 0..4_000_u32 {
-        // Echo requests from ever new hosts.
+        // Echo requests from ever new source addresses.
         let from = format!("2001:db8::{:x}:{:x}", 1 + n / 1_000, 7 + n % 1_000);
         let sent = link.hear_from(&from, "2001:db8::5", 64, &[128, 0, 0, 0, 0, 1, 0, 1]);
         asked += sent.iter().filter(|m| m.kind() == 135).count();

@@ -32,14 +32,18 @@ fn a_redirect_of_the_first_hop_is_followed_for_a_while() {
     assert_eq!(link.next_hop(FAR), Some(v6("fe80::1")));
     link.hear_from("fe80::1", &own, 255, &redirect("fe80::2", FAR, 2));
     assert_eq!(link.next_hop(FAR), Some(v6("fe80::2")));
-    assert_eq!(link.next_hop("2001:db8:ffff::2"), Some(v6("fe80::1")), "of one destination");
-    // Now the other router is the first hop, and may say that the destination is on the link.
+    assert_eq!(
+        link.next_hop("2001:db8:ffff::2"),
+        Some(v6("fe80::1")),
+        "the redirect changed another destination"
+    );
+    // The other router is now the first hop, so it may report that the destination is on the link.
     link.hear_from("fe80::2", &own, 255, &redirect(FAR, FAR, 9));
     assert_eq!(link.next_hop(FAR), Some(v6(FAR)));
     assert!(link.bench.stack.neighbour_state(PORT, v6(FAR).into()).is_some());
     assert_eq!(link.bench.stack.counters().of(Counter::Redirects), 2);
     link.pass(secs(600));
-    assert_eq!(link.next_hop(FAR), Some(v6("fe80::1")), "it is forgotten");
+    assert_eq!(link.next_hop(FAR), Some(v6("fe80::1")), "the redirect was not forgotten");
 }
 
 /// RFC 4861 8.1-a, 8.1-b.
@@ -59,18 +63,18 @@ fn redirects_of_others_are_refused() {
         link.hear_from(src, &own, hops, &bytes);
         assert_eq!(link.dropped(DropReason::RedirectRefused), n as u64 + 1, "{src} {n}");
     }
-    // A redirect to us, or about an address of ours.
+    // A redirect to an address of the port, or about such an address.
     let ours = link.of(Origin::Stable, AddressState::Preferred)[0].to_string();
     link.hear_from("fe80::1", &own, 255, &redirect(&own, FAR, 9));
     link.hear_from("fe80::1", &own, 255, &redirect("fe80::2", &ours, 9));
     assert_eq!(link.dropped(DropReason::RedirectRefused), 8);
-    // A redirect to everybody.
+    // A redirect that was sent to all nodes.
     link.hear("fe80::1", &good);
     assert_eq!(link.dropped(DropReason::RedirectRefused), 9);
     assert_eq!(link.routes_of(RouteOrigin::Redirect), 0);
 }
 
-/// RFC 4861 7.3.3-a: the better first hop is gone.
+/// RFC 4861 7.3.3-a: the better first hop does not answer any longer.
 #[test]
 fn a_redirect_to_who_does_not_answer_is_forgotten() {
     let (mut link, own) = routed();
@@ -82,7 +86,7 @@ fn a_redirect_to_who_does_not_answer_is_forgotten() {
     let socket = link.stack().udp_bind(local, base::Owner::program()).expect("free");
     let now = link.now;
     link.stack().udp_send(socket, far(9), b"x", now).expect("routed");
-    assert_eq!(link.pass(secs(4)).len(), 3, "it is asked for");
+    assert_eq!(link.pass(secs(4)).len(), 3, "the first hop was not solicited three times");
     assert_eq!(link.next_hop(FAR), Some(v6("fe80::1")));
 }
 
@@ -96,12 +100,20 @@ fn the_number_of_redirects_is_bounded() {
         link.hear_from("fe80::1", &own, 255, &redirect("fe80::2", &to, 2));
         assert!(link.routes_of(RouteOrigin::Redirect) <= 4);
     }
-    assert_eq!(link.next_hop("2001:db8:ffff::63"), Some(v6("fe80::2")), "the last");
-    assert_eq!(link.next_hop("2001:db8:ffff::1"), Some(v6("fe80::1")), "the first was evicted");
+    assert_eq!(
+        link.next_hop("2001:db8:ffff::63"),
+        Some(v6("fe80::2")),
+        "the last redirect is not used"
+    );
+    assert_eq!(
+        link.next_hop("2001:db8:ffff::1"),
+        Some(v6("fe80::1")),
+        "the first redirect was not evicted"
+    );
     assert!(link.bench.stack.budget().hits(Limit::Redirects) > 90);
 }
 
-/// flood_redir6: each redirect that is followed changes the routes of every flow.
+/// flood_redir6: each accepted redirect changes the routes of every flow, so they are limited.
 #[test]
 fn redirects_are_rate_limited() {
     let (mut link, own) = routed();
@@ -114,5 +126,9 @@ fn redirects_are_rate_limited() {
     assert_eq!(link.dropped(DropReason::IcmpRateLimited), most as u64);
     link.pass(secs(1));
     link.hear_from("fe80::1", &own, 255, &redirect("fe80::2", FAR, 2));
-    assert_eq!(link.next_hop(FAR), Some(v6("fe80::2")), "in the next second");
+    assert_eq!(
+        link.next_hop(FAR),
+        Some(v6("fe80::2")),
+        "no redirect was accepted in the next second"
+    );
 }

@@ -1,4 +1,5 @@
-//! Routers: solicited, read, preferred, silent. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106.
+//! Routers: how they are solicited, read and preferred, and what happens when they are silent. RFC
+//! 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106.
 
 use base::{Counter, Mtu, Owner};
 
@@ -18,7 +19,7 @@ fn routers_are_solicited_until_one_answers() {
     assert!(gaps.windows(2).all(|pair| pair[1] > pair[0] || pair[1] > secs(3_200)));
     assert!(gaps.iter().all(|gap| *gap <= secs(3_960)), "{gaps:?}");
     assert!((15..25).contains(&times.len()), "{}", times.len());
-    // A router that is no default router does not end soliciting.
+    // A router with lifetime 0 (no default router) does not end the solicitation of routers.
     link.hear("fe80::1", &advertisement(0, &[]));
     assert_eq!(link.pass(secs(8_000)).len(), 2);
     link.hear("fe80::1", &advertisement(1_800, &[]));
@@ -45,14 +46,14 @@ fn rogue_ra_with_hop_limit_64_is_dropped() {
     assert_eq!(link.next_hop("2001:db8:ffff::1"), None);
     assert_eq!(link.addresses().len(), 1);
     assert_eq!(link.bench.stack.autoconf(PORT).expect("there").progress, Progress::Soliciting);
-    // A port that is not autoconfigured does not believe routers either.
+    // A port that is not autoconfigured ignores advertisements.
     let mut link = Link::new();
     link.stack().add_address(PORT, Address::fixed(cidr("fe80::5/64"))).expect("added");
     link.hear("fe80::1", &ra);
     assert_eq!(link.dropped(DropReason::RaIgnored), 1);
 }
 
-/// RFC 4861 6.3.5-a, 6.3.6-a, 7.3.3-a: traffic moves to a router that answers.
+/// RFC 4861 6.3.5-a, 6.3.6-a, 7.3.3-a: traffic moves from a silent router to one that answers.
 #[test]
 fn a_router_that_does_not_answer_is_replaced() {
     let mut link = Link::configured(stable_only());
@@ -74,8 +75,8 @@ fn a_router_that_does_not_answer_is_replaced() {
     link.stack().udp_send(socket, far(9), b"x", now).expect("routed");
     let frames = link.bench.sent();
     assert_eq!(frames.len(), 1);
-    assert_eq!(frames[0][..6], [2, 0, 0, 0, 0, 11], "its link address was in its advertisement");
-    // The first router is there again, and is preferred among equals.
+    assert_eq!(frames[0][..6], [2, 0, 0, 0, 0, 11], "the advertised link address was not used");
+    // The first router advertises again, and is preferred among equal routers.
     link.hear("fe80::a", &advertisement(1_800, &[link_address(10)]));
     assert_eq!(link.next_hop("2001:db8:ffff::1"), Some(v6("fe80::a")));
 }
@@ -98,7 +99,7 @@ fn who_is_no_router_any_more_is_not_used() {
     link.hear("fe80::b", &advertisement(0, &[]));
     assert_eq!(link.next_hop("2001:db8:ffff::1"), Some(v6("fe80::c")));
     link.pass(secs(1_800));
-    assert_eq!(link.next_hop("2001:db8:ffff::1"), None, "its lifetime is over");
+    assert_eq!(link.next_hop("2001:db8:ffff::1"), None, "a router is used after its lifetime");
 }
 
 /// A gateway that the user has set is not replaced by advertisements.
@@ -136,7 +137,7 @@ fn settings_servers_and_domains() {
     assert_eq!(link.bench.stack.dns_search(PORT), [] as [&str; 0]);
 }
 
-/// RFC 4861 6.3.4-b: neighbours are solicited as often as the router says.
+/// RFC 4861 6.3.4-b: neighbours are solicited at the interval that the router advertises.
 #[test]
 fn the_time_between_solicitations_is_the_routers() {
     let mut link = Link::configured(stable_only());

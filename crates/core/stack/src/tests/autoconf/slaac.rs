@@ -1,4 +1,5 @@
-//! Link-local addresses and those of advertised prefixes. RFC 4862 sections 5.3 and 5.5, RFC 7217.
+//! Link-local addresses, and the addresses of advertised prefixes. RFC 4862 sections 5.3 and 5.5,
+//! RFC 7217.
 
 use super::*;
 use crate::{Identifiers, Progress};
@@ -19,7 +20,7 @@ fn from_nothing_to_a_global_address() {
     assert_eq!(progress(&link), Progress::Checking);
     let sent = link.pass(secs(3));
     let kinds: Vec<u8> = sent.iter().map(Message::kind).collect();
-    assert_eq!(kinds, [135, 133], "a probe, then routers are solicited");
+    assert_eq!(kinds, [135, 133], "not a probe and then a router solicitation");
     let own = link.link_local().expect("link-local");
     assert!(own.is_unicast_link_local());
     assert_eq!((sent[1].src, sent[1].dst), (own, v6("ff02::2")));
@@ -30,14 +31,18 @@ fn from_nothing_to_a_global_address() {
     link.hear("fe80::1", &advertisement(1_800, &options));
     assert_eq!(progress(&link), Progress::Routed);
     assert_eq!(link.next_hop("2001:db8:ffff::1"), Some(v6("fe80::1")));
-    assert_eq!(link.next_hop("2001:db8:1::99"), Some(v6("2001:db8:1::99")), "on the link");
+    assert_eq!(
+        link.next_hop("2001:db8:1::99"),
+        Some(v6("2001:db8:1::99")),
+        "a prefix that is on the link has a gateway"
+    );
     let sent = link.pass(secs(3));
     assert_eq!(sent.iter().map(Message::kind).collect::<Vec<_>>(), [135]);
     let [ours] = stable(&link)[..] else { panic!("one address") };
     assert_eq!(sent[0].target(), ours);
     assert_eq!(inet::slaac::address(ours, 0), v6("2001:db8:1::"));
     assert_eq!(link.bench.stack.source_for(far(80)), Some(ours.into()));
-    assert_eq!(link.pass(secs(1_000)), [], "nothing more is asked");
+    assert_eq!(link.pass(secs(1_000)), [], "another message was sent");
 }
 
 /// RFC 7217 5-a, 5-b.
@@ -66,7 +71,7 @@ fn identifiers_may_be_of_the_link_address() {
     assert_eq!(link.link_local(), Some(expected));
 }
 
-/// A port that has a link-local address keeps it, and routers are solicited from it.
+/// A port that already has a link-local address keeps it, and solicits routers from it.
 #[test]
 fn a_users_link_local_address_is_kept() {
     let mut link = Link::new();
@@ -74,7 +79,7 @@ fn a_users_link_local_address_is_kept() {
     link.stack().autoconfigure(PORT, stable_only()).expect("Ethernet");
     let sent = link.pass(secs(2));
     assert_eq!(sent.iter().map(|m| (m.kind(), m.src)).collect::<Vec<_>>(), [(133, v6("fe80::5"))]);
-    assert!(sent[0].at > NOW, "after a random delay");
+    assert!(sent[0].at > NOW, "the first message left without a delay");
     assert_eq!(link.addresses().len(), 1);
 }
 
@@ -96,24 +101,25 @@ fn lifetimes_are_renewed_and_end() {
     link.pass(secs(17));
     assert_eq!(link.of(Origin::Stable, AddressState::Deprecated).len(), 1);
     say(&mut link, 10_000, 9_000);
-    assert_eq!(stable(&link).len(), 1, "preferred again");
+    assert_eq!(stable(&link).len(), 1, "the address is not preferred again");
     assert_eq!(until(&link), (secs(9_000), secs(10_000)));
-    // A forged advertisement ends the preference, and leaves two hours.
+    // A forged advertisement with lifetimes of 0 ends the preference, but leaves a valid lifetime
+    // of two hours.
     say(&mut link, 0, 0);
     assert_eq!(until(&link).1, secs(7_200));
     link.pass(secs(1));
     assert_eq!(link.of(Origin::Stable, AddressState::Deprecated).len(), 1);
     say(&mut link, 60, 60);
-    assert_eq!(until(&link).1, secs(7_199), "not shortened further");
+    assert_eq!(until(&link).1, secs(7_199), "the lifetime was shortened again");
     link.pass(secs(7_199));
     assert!(link.of(Origin::Stable, AddressState::Deprecated).is_empty());
     assert!(stable(&link).is_empty());
     say(&mut link, 100, 100);
     link.pass(secs(3));
-    assert_eq!(stable(&link).len(), 1, "made anew");
+    assert_eq!(stable(&link).len(), 1, "the address was not made again");
 }
 
-/// RFC 4862 5.5.3-a, 5.5.3-c, 5.5.3-d: prefixes that no address is made of.
+/// RFC 4862 5.5.3-a, 5.5.3-c, 5.5.3-d: prefixes of which no address is made.
 #[test]
 fn prefixes_that_are_not_for_addresses() {
     let mut link = Link::configured(stable_only());
@@ -128,10 +134,10 @@ fn prefixes_that_are_not_for_addresses() {
     ];
     link.hear("fe80::1", &advertisement(0, &options));
     link.pass(secs(3));
-    assert_eq!(link.addresses().len(), 1, "link-local alone");
+    assert_eq!(link.addresses().len(), 1, "an address other than the link-local one was made");
     assert_eq!(link.next_hop("2001:db8:1::9"), Some(v6("2001:db8:1::9")));
-    // A prefix that is for addresses but not on the link: neighbours are reached by the router (RFC
-    // 5942).
+    // A prefix that is for addresses but not on the link: neighbours with this prefix are reached
+    // by the router (RFC 5942).
     let options = [prefix_with(0x40, "2001:db8:5::", 100, 100)];
     link.hear("fe80::1", &advertisement(1_800, &options));
     link.pass(secs(3));
@@ -139,7 +145,7 @@ fn prefixes_that_are_not_for_addresses() {
     assert_eq!(link.next_hop("2001:db8:5::9"), Some(v6("fe80::1")));
 }
 
-/// RFC 4862 5.4.5-b: the address of the hardware cannot be changed for another.
+/// RFC 4862 5.4.5-b: if the address made of the MAC address is a duplicate, no other is tried.
 #[test]
 fn a_duplicate_link_address_ends_autoconfiguration() {
     let mut link = Link::new();
@@ -151,7 +157,7 @@ fn a_duplicate_link_address_ends_autoconfiguration() {
     assert_eq!(link.pass(secs(100)), []);
     link.hear("fe80::1", &advertisement(1_800, &[prefix("2001:db8:1::", 7_200, 3_600)]));
     assert_eq!(link.dropped(DropReason::RaIgnored), 1);
-    assert_eq!(link.addresses()[0].state, AddressState::Duplicated, "shown to its user");
+    assert_eq!(link.addresses()[0].state, AddressState::Duplicated, "the duplicate is not shown");
 }
 
 #[test]

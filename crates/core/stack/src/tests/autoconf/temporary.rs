@@ -1,4 +1,4 @@
-//! Temporary addresses, over days. RFC 8981 section 3.
+//! Temporary addresses, over several days. RFC 8981 section 3.
 
 use base::Limit;
 
@@ -24,12 +24,16 @@ fn a_new_address_every_day_and_none_for_longer_than_two() {
     let stable = link.of(Origin::Stable, AddressState::Preferred);
     assert_eq!(stable.len(), 1);
     let near = SocketAddr::new(v6("2001:db8:1::99").into(), 1);
-    assert_eq!(link.bench.stack.source_for(near), Some(first.into()), "it is preferred");
+    assert_eq!(
+        link.bench.stack.source_for(near),
+        Some(first.into()),
+        "the temporary address is not the source"
+    );
     let mut seen = vec![first];
     for _ in 0..6 * 24 * 10 {
         link.pass(secs(360));
         let now = preferred(&link);
-        assert!(!now.is_empty(), "there is always one");
+        assert!(!now.is_empty(), "no temporary address is preferred");
         seen.extend(now.iter().filter(|ip| !seen.contains(ip)).copied().collect::<Vec<_>>());
         let all = link.addresses();
         assert!(all.iter().filter(|a| a.origin == Origin::Temporary).count() <= 4);
@@ -37,13 +41,18 @@ fn a_new_address_every_day_and_none_for_longer_than_two() {
             |a| a.origin != Origin::Temporary || a.valid_until.since(link.now) <= secs(2 * DAY)
         ));
     }
-    // Six days, of 0.6 to 1 day each.
+    // In six days, with an address every 0.6 to 1 day.
     assert!((6..=11).contains(&seen.len()), "{}", seen.len());
     assert!(!link.addresses().iter().any(|a| a.ip() == IpAddr::V6(first)));
-    assert_eq!(link.of(Origin::Stable, AddressState::Preferred), stable, "it stays");
+    assert_eq!(
+        link.of(Origin::Stable, AddressState::Preferred),
+        stable,
+        "the stable address changed"
+    );
 }
 
-/// RFC 8981 3.4-a: lifetimes are no longer than the prefix's, and no longer than first intended.
+/// RFC 8981 3.4-a: the lifetimes are limited by the prefix's lifetimes, and by those that were
+/// intended at first.
 #[test]
 fn lifetimes_are_those_of_the_prefix_at_most() {
     let mut link = Link::configured(AutoConfig::default());
@@ -62,7 +71,7 @@ fn lifetimes_are_those_of_the_prefix_at_most() {
     assert!(ours(&link).preferred_until >= made + secs(DAY * 6 / 10 - 10));
     say(&mut link, 3_600, 0);
     link.pass(secs(10));
-    assert!(preferred(&link).is_empty(), "none of a deprecated prefix is made");
+    assert!(preferred(&link).is_empty(), "one was made of a deprecated prefix");
 }
 
 /// RFC 8981 3.4-d.
@@ -74,7 +83,7 @@ fn three_duplicates_in_a_row_are_enough() {
     for _ in 0..40 {
         let sent = link.pass(Duration::from_millis(250));
         for probe in sent.iter().filter(|message| message.kind() == 135) {
-            // The stable address is left alone.
+            // The probe of the stable address is not answered.
             let target = probe.target();
             let is_temporary =
                 link.of(Origin::Temporary, AddressState::Tentative).contains(&target);
@@ -85,7 +94,11 @@ fn three_duplicates_in_a_row_are_enough() {
         }
     }
     assert_eq!(probed.len(), 3);
-    assert_eq!(link.addresses().len(), 2, "link-local and stable");
+    assert_eq!(
+        link.addresses().len(),
+        2,
+        "not only the link-local and the stable address are left"
+    );
 }
 
 #[test]

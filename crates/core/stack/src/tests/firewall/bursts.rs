@@ -1,5 +1,5 @@
-//! Two copies of one router with the same rules and the same packets, one with the switch
-//! `forward-burst` and one without: frames, their order, drops and counters are equal.
+//! Two copies of one router get the same rules and the same packets, one with the switch
+//! `forward-burst` on and one with it off: the frames, their order, drops and counters are equal.
 //!
 //! A run without optimisation sends fewer packets.
 
@@ -11,9 +11,9 @@ use super::{B, HOSTS, MACS, Router, packets, published};
 use crate::tests::craft::Rng;
 
 const PACKETS: usize = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };
-/// Packets of one set of rules.
+/// The number of packets for each set of rules.
 const EACH: usize = 4_000;
-/// Packets of a burst, at most.
+/// The most packets in a burst.
 const BURST: u32 = 48;
 
 const RULES: [&str; 9] = [
@@ -34,11 +34,11 @@ const NATS: [&str; 4] = [
     "both out wan 192.0.2.9 to 198.51.100.99",
 ];
 
-/// Ends of packets: a host on the LAN, hosts and addresses on the other side.
+/// The ends of packets: a host on the LAN, and hosts and addresses on the other side.
 const FAR: [&str; 4] = [B, "198.51.100.1", "198.51.100.77", "198.51.100.99"];
 const PORTS: [u16; 6] = [53, 80, 443, 2_000, 40_000, 40_001];
 
-/// An IP packet into `port`. Numbers are few, so that many packets meet a state.
+/// Gives `port` an IP packet. Addresses and ports are few, so that many packets belong to a state.
 fn packet(rng: &mut Rng, port: usize) -> Vec<u8> {
     let near = ("192.0.2.9", rng.pick(&PORTS));
     let far = (rng.pick(&FAR), rng.pick(&PORTS));
@@ -74,7 +74,7 @@ fn frame(port: usize, packet: &[u8]) -> Vec<u8> {
     [&MACS[port].0[..], &HOSTS[port].0, &[8, 0], packet].concat()
 }
 
-/// Drops, counters but that of bursts, and what rules have counted.
+/// Drops, counters except those of bursts, and the counts of each rule.
 fn visible(router: &Router) -> [Vec<u64>; 3] {
     let drops = DropReason::ALL.iter().map(|&reason| router.drops(reason)).collect();
     let counters = Counter::ALL.iter().filter(|&&counter| counter != Counter::ForwardedInBursts);
@@ -122,8 +122,8 @@ fn with_rules_and_nat_bursts_are_forwarded_as_single_packets_are() {
     assert!(forwarded > PACKETS as u64 / 4, "only {forwarded}");
 }
 
-/// The connection was reset and its tuple is used again: the segment behind the SYN is one of the
-/// new connection, whatever it would be in the old one.
+/// The connection was reset and its tuple is used again: the segment after the SYN belongs to the
+/// new connection, whatever it would mean in the old one.
 #[test]
 fn a_packet_behind_one_that_begins_its_flow_again_is_of_the_new_flow() {
     let (near, far) = (("192.0.2.9", 4_000), (B, 80));

@@ -1,8 +1,8 @@
-//! Queries of ICMP, and ICMP errors about packets without a state.
+//! ICMP queries (echo) through the firewall, and ICMP errors about packets without a state.
 
 use super::*;
 
-/// Two states: the identifier is chosen by each querier.
+/// There are two states: each querier chooses its identifier, so two may choose the same one.
 #[test]
 fn two_hosts_query_each_other_with_one_identifier() {
     let mut router = router("pass", "");
@@ -12,11 +12,14 @@ fn two_hosts_query_each_other_with_one_identifier() {
         one(cross(&mut router, 1, &echo(8, B, A)), 0);
         let here = one(cross(&mut router, 1, &echo(0, B, A)), 0);
         one(cross(&mut router, 0, &echo(0, A, B)), 1);
-        // An error about an answer is of the flow of its query.
+        // An error about an answer belongs to the flow of its query.
         one(cross(&mut router, 0, &packets::unreachable(A, B, &here)), 1);
     }
     assert_eq!(router.stack.filter().expect("rules").states().len(), 6);
-    assert!(cross(&mut router, 1, &packets::echo(0, B, A, 9))[0].is_empty(), "no question");
+    assert!(
+        cross(&mut router, 1, &packets::echo(0, B, A, 9))[0].is_empty(),
+        "an answer without a query passed"
+    );
     assert_eq!(router.drops(DropReason::FilterNoState), 1);
 }
 
@@ -28,12 +31,12 @@ fn a_query_from_outside_does_not_follow_the_mapping_of_its_identifier() {
     let mut router = router("pass", nat);
     let out = one(cross(&mut router, 0, &packets::echo(8, A, B, 5_000)), 1);
     assert_eq!((&out[12..16], &out[24..26]), (&[198, 51, 100, 1][..], &ID[..]));
-    // The router answers: the identifier is of the querier's choice.
+    // The router answers the query itself: the querier chose the identifier.
     let answer = one(cross(&mut router, 1, &packets::echo(8, B, WAN, 5_000)), 1);
     assert_eq!((answer[20], &answer[24..26]), (0, &ID[..]));
     let back = one(cross(&mut router, 1, &packets::echo(0, B, WAN, 5_000)), 0);
     assert_eq!((&back[16..20], &back[24..26]), (&[192, 0, 2, 9][..], &ID[..]));
-    // Another host with the identifier gets another one, and its answers.
+    // Another host that uses the same identifier gets another one, and gets its answers.
     let out = one(cross(&mut router, 0, &packets::echo(8, "192.0.2.10", B, 5_000)), 1);
     let id = u16::from_be_bytes([out[24], out[25]]);
     assert_ne!(id, 5_000);
@@ -50,7 +53,7 @@ fn an_error_passes_as_the_answer_to_the_packet_that_it_quotes() {
     let mut router = router(rules, "");
     let out = one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
     one(cross(&mut router, 1, &packets::unreachable(B, A, &out)), 0);
-    // A router on the way.
+    // From a router on the way.
     one(cross(&mut router, 1, &packets::unreachable("198.51.100.77", A, &out)), 0);
     let mut wrong = 0;
     for quoted in [udp(HERE, (B, 444)), tcp(HERE, THERE, 1, 0, Flags::SYN)] {
@@ -59,8 +62,8 @@ fn an_error_passes_as_the_answer_to_the_packet_that_it_quotes() {
         assert_eq!(router.drops(DropReason::FilterIcmp), wrong);
     }
     let unknown = packets::unreachable(A, B, &udp((B, 444), HERE));
-    assert!(cross(&mut router, 0, &unknown)[1].is_empty(), "from inside");
-    // From the other side, about an answer.
+    assert!(cross(&mut router, 0, &unknown)[1].is_empty(), "an error from inside passed");
+    // An error from the other side, about an answer.
     let answer = one(cross(&mut router, 1, &udp(THERE, HERE)), 0);
     one(cross(&mut router, 0, &packets::unreachable(A, B, &answer)), 1);
 }

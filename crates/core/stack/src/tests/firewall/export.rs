@@ -1,4 +1,5 @@
-//! Flow export: what an exporter hears of flows, of blocks of ports, and of flows that NAT refused.
+//! Flow export: what an exporter is told about flows, about blocks of ports, and about flows that
+//! NAT refused.
 
 use base::{Duration, Limit};
 use filter::firewall::{Event, Shortage};
@@ -59,7 +60,7 @@ fn a_port_too_few_is_an_event_with_its_address() {
     let [Event::Flow(_), Event::Refused(refused)] = &all[..] else { panic!("{all:?}") };
     assert_eq!((refused.why, refused.rule), (Shortage::Ports(Some(ip(WAN))), 1));
     assert_eq!(refused.tuple.src_port, 40_001);
-    // Under attack there are so many a second, and the rest is counted.
+    // During an attack there are that many in a second: the events beyond a limit are only counted.
     for port in 1..301 {
         cross(&mut router, 0, &udp((A, port), THERE));
     }

@@ -1,5 +1,5 @@
-//! Inside hosts that reach each other by outside addresses. RFC 4787 section 6, RFC 5382 section
-//! 7.2, RFC 5508 section 4.3, RFC 6296 section 4.3.
+//! Inside hosts that reach each other by their outside addresses. RFC 4787 section 6, RFC 5382
+//! section 7.2, RFC 5508 section 4.3, RFC 6296 section 4.3.
 
 use filter::nat::Prefix;
 
@@ -9,7 +9,7 @@ use super::*;
 const C: &str = "192.0.2.10";
 const MASQUERADE: &str = "source out wan from 192.0.2.0/24 to port";
 
-/// A router that knows the other host.
+/// A router with these rules that knows the link address of host `C` too.
 fn with_hosts(rules: &str, nat: &str) -> Router {
     let mut router = router(rules, nat);
     router.stack.add_neighbour(PortId(0), ip(C), HOSTS[0]);
@@ -29,7 +29,7 @@ fn an_inside_host_reaches_its_neighbour_by_the_outside_address() {
     let out = one(cross(&mut router, 0, &udp(("192.0.2.10", 7_000), (WAN, 8_443))), 0);
     let [from, to] = ends(&out);
     assert_eq!(to, (A.to_owned(), 443));
-    assert_eq!(from.0, LAN, "the answer comes back through the router");
+    assert_eq!(from.0, LAN, "the answer did not come through the router");
     let back = one(cross(&mut router, 0, &udp((A, 443), (LAN, from.1))), 0);
     assert_eq!(ends(&back), [(WAN.to_owned(), 8_443), ("192.0.2.10".to_owned(), 7_000)]);
 }
@@ -70,26 +70,27 @@ fn the_other_host_sees_the_outside_endpoint_of_the_sender() {
         };
         let back = one(cross(&mut router, 0, &answer), 0);
         assert_eq!(ends(&back), [(WAN.to_owned(), 40_000), (C.to_owned(), 5_000)]);
-        // It is the endpoint that the outside sees too.
+        // Hosts outside see the same endpoint.
         let out = one(cross(&mut router, 0, &send((C, 5_000), THERE)), 1);
         assert_eq!(ends(&out)[0], (WAN.to_owned(), 5_000));
     }
 }
 
-/// As two hosts behind one NAT do that know each other by a third. RFC 4787 6-a.
+/// Two hosts behind one NAT do so when a third host has told them each other's endpoint. RFC 4787
+/// 6-a.
 #[test]
 fn hosts_that_send_to_each_other_meet_by_address_dependent_filtering() {
     let mut router = with_hosts("pass in lan", MASQUERADE);
     one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
     let first = udp((C, 5_000), (WAN, 40_000));
     assert_eq!(cross(&mut router, 0, &first), nothing());
-    assert_eq!(cross(&mut router, 0, &first), nothing(), "once more");
+    assert_eq!(cross(&mut router, 0, &first), nothing(), "a second packet passed too");
     assert_eq!(router.drops(DropReason::NatFiltered), 2);
     let out = one(cross(&mut router, 0, &udp(HERE, (WAN, 5_000))), 0);
     assert_eq!(ends(&out), [(WAN.to_owned(), 40_000), (C.to_owned(), 5_000)]);
     let back = one(cross(&mut router, 0, &first), 0);
     assert_eq!(ends(&back), [(WAN.to_owned(), 5_000), (A.to_owned(), 40_000)]);
-    // A third host that the first one has not sent to.
+    // From a third host, to which the first one has not sent.
     assert_eq!(cross(&mut router, 1, &udp((B, 9), (WAN, 5_000))), nothing());
 }
 
@@ -104,7 +105,7 @@ fn a_mapping_that_a_refused_packet_has_opened_ends() {
     let later = router.stack.now() + base::Duration::from_secs(121);
     assert!(router.stack.next_deadline() <= later);
     router.stack.poll(later);
-    assert_eq!(count(&router), 1, "that of the flow, which has an answer");
+    assert_eq!(count(&router), 1, "only the answered flow's mapping stays");
 }
 
 #[test]

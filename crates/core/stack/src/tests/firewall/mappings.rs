@@ -1,5 +1,5 @@
-//! Mappings of NAT in the stack: what is refused and who is told, the router's own sockets, ports
-//! of the router that are removed.
+//! NAT mappings in the stack: which flows are refused and who gets an error, the router's own
+//! sockets, and ports of the router that are removed.
 
 use core::net::SocketAddr;
 
@@ -31,7 +31,7 @@ fn hosts_share_an_outside_address_for_protocols_without_ports() {
         }
         let before = router.drops(DropReason::NatNoPort);
         let refused = one(cross(&mut router, 0, &packets::other(protocol, c, B)), 0);
-        assert_eq!((refused[20], refused[21]), (3, 1), "host unreachable");
+        assert_eq!((refused[20], refused[21]), (3, 1), "the error is not \"host unreachable\"");
         assert_eq!(router.drops(DropReason::NatNoPort), before + 1);
     }
 }
@@ -43,16 +43,16 @@ fn a_source_is_told_that_nat_refuses_its_flow() {
     one(cross(&mut router, 0, &tcp(HERE, THERE, 1, 0, Flags::SYN)), 1);
     let refused = tcp((A, 40_001), THERE, 1, 0, Flags::SYN);
     let told = one(cross(&mut router, 0, &refused), 0);
-    assert_eq!((told[9], told[20], told[21]), (1, 3, 1), "host unreachable");
-    assert_eq!(ends(&told[28..]), ends(&refused), "it quotes the packet");
-    assert_eq!(&told[12..16], &[192, 0, 2, 1], "from the near address");
+    assert_eq!((told[9], told[20], told[21]), (1, 3, 1), "the error is not \"host unreachable\"");
+    assert_eq!(ends(&told[28..]), ends(&refused), "the error quotes another packet");
+    assert_eq!(&told[12..16], &[192, 0, 2, 1], "the error is from another address");
     assert_eq!(router.drops(DropReason::NatNoPort), 1);
 
     let mut router = super::router("pass in lan", MASQUERADE);
     router.stack.core.cx.budget.set(Limit::NatPortsPerSource, 1);
     one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
     let told = one(cross(&mut router, 0, &udp((A, 40_001), THERE)), 0);
-    assert_eq!((told[9], told[20], told[21]), (1, 3, 13), "prohibited: it is policy");
+    assert_eq!((told[9], told[20], told[21]), (1, 3, 13), "the error is not \"prohibited\"");
 }
 
 fn local(addr: &str, port: u16) -> SocketAddr {
@@ -87,7 +87,7 @@ fn nat_gives_no_flow_the_ends_of_a_connection() {
     assert!(opened.is_ok(), "{opened:?}");
     router.stack.flush();
     let [_, sent] = cross(&mut router, 0, &tcp(HERE, THERE, 1, 0, Flags::SYN));
-    let translated = sent.last().expect("the flow's SYN, behind that of the connection");
+    let translated = sent.last().expect("the flow's SYN, after that of the connection");
     assert_ne!(ends(translated)[0].1, 40_000);
 }
 
@@ -140,7 +140,7 @@ fn a_mapping_forgets_a_remote_host_with_its_last_flow() {
     let from_another_port = udp((B, 999), (WAN, 40_000));
     one(cross(&mut router, 1, &from_another_port), 0);
     end_flows_with(&mut router, B);
-    assert!(cross(&mut router, 1, &from_another_port)[0].is_empty(), "no flow with it is left");
+    assert!(cross(&mut router, 1, &from_another_port)[0].is_empty(), "it passed without a flow");
     one(cross(&mut router, 1, &udp((far, 999), (WAN, 40_000))), 0);
 }
 
@@ -155,7 +155,10 @@ fn a_hairpinned_flow_uses_the_mapping_of_its_sender_alone() {
     for remote in [B, c] {
         end_flows_with(&mut router, remote);
     }
-    assert!(cross(&mut router, 1, &udp(THERE, (WAN, 40_000)))[0].is_empty(), "no flow is left");
+    assert!(
+        cross(&mut router, 1, &udp(THERE, (WAN, 40_000)))[0].is_empty(),
+        "it passed without a flow"
+    );
 }
 
 #[test]
@@ -166,5 +169,5 @@ fn fragments_reach_the_sockets_of_the_router_without_a_rule() {
     for piece in packets::fragments(&packets::udp(THERE, (WAN, 5_000), &[7; 2_000]), 1_000) {
         cross(&mut router, 1, &piece);
     }
-    assert!(router.stack.udp_readable(handle), "it is whole");
+    assert!(router.stack.udp_readable(handle), "the datagram was not reassembled");
 }

@@ -21,7 +21,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A packet; `place` is the word of flags and offset.
+/// An IPv4 packet with correct checksum; `place` is the header field of flags and fragment offset.
 fn packet(src: &str, dst: &str, protocol: u8, place: u16, data: &[u8]) -> Vec<u8> {
     let len = (20 + data.len()) as u16;
     let mut packet = vec![0x45, 0, 0, 0, 0x12, 0x34, 0, 0, 64, protocol, 0, 0];
@@ -34,7 +34,7 @@ fn packet(src: &str, dst: &str, protocol: u8, place: u16, data: &[u8]) -> Vec<u8
     packet
 }
 
-/// Compute the header's checksum.
+/// Compute the checksum of the IPv4 header again.
 pub(in crate::tests) fn fix(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let sum = Ladder::best().sum(&packet[..20]).field();
@@ -102,7 +102,8 @@ pub(super) fn udp_v6(from: End<'_>, to: End<'_>, data: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Source and destination of an IPv6 packet of UDP, whose checksum is right.
+/// Source and destination (address and port) of an IPv6 packet with UDP. Its checksum must be
+/// right.
 pub(super) fn ends_v6(packet: &[u8]) -> [(IpAddr, u16); 2] {
     let addr = |at: usize| {
         let octets: [u8; 16] = packet[at..at + 16].try_into().expect("16 bytes");
@@ -113,7 +114,7 @@ pub(super) fn ends_v6(packet: &[u8]) -> [(IpAddr, u16); 2] {
     [(addr(8), port(40)), (addr(24), port(42))]
 }
 
-/// "Port unreachable" from `src` about a packet.
+/// The ICMP error "port unreachable" from `src` to `dst`, which quotes the packet `quoted`.
 pub(in crate::tests) fn unreachable(src: &str, dst: &str, quoted: &[u8]) -> Vec<u8> {
     let mut bytes = vec![3, 3, 0, 0, 0, 0, 0, 0];
     bytes.extend(&quoted[..28]);
@@ -122,7 +123,7 @@ pub(in crate::tests) fn unreachable(src: &str, dst: &str, quoted: &[u8]) -> Vec<
     packet(src, dst, ICMP, 0, &bytes)
 }
 
-/// The packet in fragments of `each` bytes of data, a multiple of 8.
+/// The packet `whole` as fragments with `each` bytes of data, a multiple of 8.
 pub(in crate::tests) fn fragments(whole: &[u8], each: usize) -> Vec<Vec<u8>> {
     let data = &whole[20..];
     let text = |at: usize| {
@@ -137,7 +138,7 @@ pub(in crate::tests) fn fragments(whole: &[u8], each: usize) -> Vec<Vec<u8>> {
     data.chunks(each).enumerate().map(piece).collect()
 }
 
-/// All checksums of a whole packet are right.
+/// Assert that all checksums of an unfragmented packet are right.
 pub(in crate::tests) fn check(packet: &[u8]) {
     let ladder = Ladder::best();
     assert!(ladder.sum(&packet[..20]).is_whole(), "IP header");
@@ -153,5 +154,5 @@ pub(in crate::tests) fn check(packet: &[u8]) {
         protocol @ (TCP | UDP) => transport_sum(addr(12), addr(16), protocol, bytes),
         _ => return,
     };
-    assert!(sum.is_whole(), "transport of protocol {}", packet[9]);
+    assert!(sum.is_whole(), "the checksum of protocol {} is wrong", packet[9]);
 }

@@ -1,5 +1,5 @@
-//! Segments that are merged for a device, and cut again, are those that leave without merging:
-//! the same bytes in the same order.
+//! Segments that are merged for a device, and cut again, are the same packets that would leave
+//! without merging: the same bytes in the same order.
 
 use base::Switch;
 use inet::forward::{SuperSegment, finish_checksum};
@@ -9,7 +9,8 @@ use wire::checksum::Ladder;
 use super::*;
 use crate::tests::craft::{self, Rng};
 
-/// A device to which a frame costs more than a copy.
+/// The offloads of a device for which each frame costs more than copying its bytes, so that merging
+/// pays.
 const GRO: Offloads = Offloads {
     tx_checksum: true,
     rx_checksum: false,
@@ -54,7 +55,8 @@ impl Flow {
     }
 }
 
-/// The frames that left by port 1 as they are on the wire, and how many frames its device got.
+/// The frames that left by port 1 as they are on the wire (super-segments cut), and how many frames
+/// the device got.
 fn on_the_wire(router: &mut Router) -> (Vec<Vec<u8>>, usize) {
     router.stack.poll(NOW);
     router.stack.flush();
@@ -85,10 +87,10 @@ fn on_the_wire(router: &mut Router) -> (Vec<Vec<u8>>, usize) {
 fn offer(router: &mut Router, frames: &[Vec<u8>]) {
     let mut burst: Burst = frames.iter().map(|f| router.pool.copy_of(f).expect("room")).collect();
     router.wires[0].tx_burst(&mut router.pool, &mut burst);
-    assert!(burst.is_empty(), "the wire has room");
+    assert!(burst.is_empty(), "the wire did not take all frames");
 }
 
-/// A router that merges and one that does not; each has forwarded a packet of either version.
+/// A router that merges and one that does not; each has forwarded one packet of either IP version.
 fn twins() -> [Router; 2] {
     [true, false].map(|merges| {
         let mut router = Router::between(1_500, [Offloads::default(), GRO]);
@@ -99,7 +101,7 @@ fn twins() -> [Router; 2] {
     })
 }
 
-/// A burst of some flows, most of whose segments follow each other.
+/// A burst with segments of three flows; most follow the segment before them in their flow.
 fn burst(rng: &mut Rng, flows: &mut [Flow; 3]) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let len = rng.pick(&[1, 100, 536, 1_400, 1_460]).min(1_440);
@@ -110,7 +112,7 @@ fn burst(rng: &mut Rng, flows: &mut [Flow; 3]) -> Vec<Vec<u8>> {
             let flags = if rng.one_in(12) { rng.below(256) as u8 } else { ACK };
             let mut next = flow.next(len, flags);
             match rng.below(40) {
-                // Lost, late, sent twice, corrupt, or with another TTL.
+                // The segment is lost, late, sent twice, corrupt, or has another TTL.
                 0 => continue,
                 1 => flow.seq = flow.seq.wrapping_sub(len as u32),
                 2 => frames.push(next.clone()),
@@ -177,9 +179,9 @@ fn a_segment_with_a_wrong_checksum_is_not_made_right() {
     frames[4][60] ^= 1;
     offer(&mut router, &frames);
     let (on, count) = on_the_wire(&mut router);
-    assert_eq!((on.len(), count), (9, 3), "four, the wrong one, four");
+    assert_eq!((on.len(), count), (9, 3), "not four merged, the wrong one, and four merged");
     assert_eq!(on[4][54..], frames[4][54..]);
-    // At the head of a run too.
+    // The same with the wrong segment at the head of a run.
     let mut frames: Vec<Vec<u8>> = (0..9).map(|_| flow.next(1_000, ACK)).collect();
     frames[0][60] ^= 1;
     offer(&mut router, &frames);

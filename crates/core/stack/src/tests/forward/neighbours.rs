@@ -1,10 +1,11 @@
-//! Forwarding and the neighbours that it uses: their use is noted, and they are solicited again and
+//! The neighbours that forwarding uses: their use is recorded, and they are solicited again and
 //! forgotten. RFC 4861 sections 7.2.5 and 7.3.
 
 use super::*;
 
 impl Router {
-    /// A host behind port 1 answers for its address.
+    /// The host 198.51.100.`last` at port 1 sends an ARP reply; returns the frames that leave by
+    /// port 1.
     fn answer(&mut self, last: u8, now: Instant) -> Vec<Vec<u8>> {
         let mut reply = vec![0; 14];
         ether::Header { dst: MACS[1], src: HOSTS[1], ethertype: ether::ARP }.emit(&mut reply);
@@ -18,7 +19,8 @@ impl Router {
         out
     }
 
-    /// Send frames of one burst to hosts behind port 1; returns what leaves there.
+    /// Packets to these hosts at port 1 arrive at port 0 in one burst; returns the frames that
+    /// leave by port 1.
     fn sent_to_hosts(&mut self, hosts: &[u8], now: Instant) -> Vec<Vec<u8>> {
         let mut burst = Burst::new();
         for host in hosts {
@@ -39,16 +41,16 @@ impl Router {
     }
 }
 
-/// A change by one packet counts for those behind it in the same burst: a neighbour that has to
-/// make room for another is asked again.
+/// What one packet changes counts for the later ones of the same burst: a neighbour that had to
+/// make room for another is resolved again.
 #[test]
 fn a_burst_sees_what_its_own_packets_change() {
     for in_bursts in [true, false] {
         let mut router = Router::with_neighbours(1, in_bursts);
         router.sent_to_hosts(&[77], NOW);
         assert_eq!(router.answer(77, NOW).len(), 1);
-        // The neighbour was not confirmed for long, is in use again, and is remembered by the burst
-        // path.
+        // The neighbour has not been confirmed for long, is used again, and is remembered by the
+        // burst path.
         let later = NOW + Duration::from_secs(31);
         assert_eq!(router.sent_to_hosts(&[77, 77, 77, 77], later).len(), 4);
         assert_eq!(router.sent_to_hosts(&[77, 77], later).len(), 2);
@@ -60,7 +62,8 @@ fn a_burst_sees_what_its_own_packets_change() {
     }
 }
 
-/// A neighbour that is forwarded to is in use: another one makes room.
+/// A neighbour that packets are forwarded to is in use: when the table is full, another one makes
+/// room.
 #[test]
 fn forwarding_counts_as_use_of_a_neighbour() {
     for in_bursts in [true, false] {
@@ -81,7 +84,8 @@ fn forwarding_counts_as_use_of_a_neighbour() {
     }
 }
 
-/// An advertisement is about the link that it came by, whatever address of ours it is sent to.
+/// An advertisement is about the link that it arrived by, whichever of the router's addresses it is
+/// sent to.
 #[test]
 fn nobody_speaks_for_neighbours_of_another_link() {
     let mut router = Router::new(1_500);
@@ -96,8 +100,8 @@ fn nobody_speaks_for_neighbours_of_another_link() {
     assert_eq!(router.stack.neighbour_state(PortId(1), ip(src)), None);
 }
 
-/// An advertisement without the override flag names another address: the next packet says that the
-/// neighbour is in use, and it is asked five seconds later.
+/// An advertisement without the override flag gives another link address: the next packet moves the
+/// neighbour to the delay state, and five seconds later the neighbour is probed.
 #[test]
 fn a_neighbour_in_doubt_is_asked_once_a_packet_goes_there() {
     const HOST: &str = "2001:db8:2::77";
@@ -110,11 +114,11 @@ fn a_neighbour_in_doubt_is_asked_once_a_packet_goes_there() {
             }
             router.sent(now)[1].len()
         };
-        assert_eq!(packets(&mut router, 1, NOW), 1, "it is asked");
+        assert_eq!(packets(&mut router, 1, NOW), 1, "it was not solicited");
         assert_eq!(
             router.advertises(HOST, (true, true), HOSTS[1]).len(),
             1,
-            "the packet that waits"
+            "the waiting packet did not leave"
         );
         assert_eq!((packets(&mut router, 4, NOW), packets(&mut router, 4, NOW)), (4, 4));
         assert_eq!(router.stack.counters().of(Counter::ForwardedInBursts) > 0, in_bursts);
@@ -128,7 +132,7 @@ fn a_neighbour_in_doubt_is_asked_once_a_packet_goes_there() {
 }
 
 impl Router {
-    /// A host behind port 1 advertises this link address; returns what leaves there.
+    /// A host at port 1 advertises this link address; returns the frames that leave by port 1.
     fn advertises(
         &mut self,
         host: &str,

@@ -1,11 +1,11 @@
-//! Properties of one link stay there: offloads of a device, tags of a VLAN.
+//! Properties of one link that must not pass to another: a device's offloads and VLAN tags.
 
 use mbuf::Flags;
 
 use super::*;
 use crate::tests::craft;
 
-/// The offloads of a device of the kernel.
+/// The offloads of a kernel device (TAP or veth).
 const KERNEL: Offloads = Offloads {
     tx_checksum: true,
     rx_checksum: true,
@@ -13,10 +13,10 @@ const KERNEL: Offloads = Offloads {
     uso_max_bytes: 0,
     gro: false,
 };
-/// Bytes of an Ethernet, an IPv4 and a TCP header.
+/// The length of an Ethernet, an IPv4 and a TCP header together, in bytes.
 const V4_HEADERS: usize = 54;
 
-/// A frame of a TCP segment, or of a UDP datagram, from the host at port 0.
+/// A frame with a TCP segment or a UDP datagram from the host at port 0.
 fn transport(is_tcp: bool, (src, dst): (&str, &str), payload: usize) -> Vec<u8> {
     let mut segment = vec![0, 99, 0, 80];
     if is_tcp {
@@ -36,8 +36,8 @@ fn transport(is_tcp: bool, (src, dst): (&str, &str), payload: usize) -> Vec<u8> 
 }
 
 impl Router {
-    /// Offer a frame as a device of this machine hands it over: `size` bytes of payload a segment,
-    /// or 0, and its checksum unfinished.
+    /// Put a frame on the wire of port 0 as a device of this machine hands it over: with an
+    /// unfinished checksum, and to be cut into segments of `size` payload bytes (0: not to be cut).
     fn offer_unfinished(&mut self, bytes: &[u8], size: u16) {
         let mut m = self.pool.copy_of(bytes).expect("room");
         m.set(Flags::CSUM_PARTIAL);
@@ -46,8 +46,8 @@ impl Router {
         self.offer(m);
     }
 
-    /// The frames that left by port 1, with the offset of a transport header whose checksum is
-    /// unfinished, and the size of segments.
+    /// The frames that left by port 1, each with the offset of its transport header if the checksum
+    /// is unfinished, and its segment size (0: no super-segment).
     fn left(&mut self) -> Vec<(Vec<u8>, Option<u16>, u16)> {
         self.stack.poll(NOW);
         self.stack.flush();
@@ -64,7 +64,7 @@ impl Router {
     }
 }
 
-/// The checksums of a frame are right.
+/// Are all checksums of the frame right?
 fn is_sound(frame: &[u8]) -> bool {
     let packet = &frame[14..];
     let sum_of = |at: usize| wire::checksum::Ladder::Word64.sum(&packet[at..]);
@@ -80,7 +80,7 @@ fn is_sound(frame: &[u8]) -> bool {
     }
 }
 
-/// The pairs of addresses of both versions.
+/// The addresses of the two hosts in each IP version.
 const BOTH: [(&str, &str); 2] = [(A, B), (A6, B6)];
 
 #[test]
@@ -98,7 +98,11 @@ fn a_checksum_left_to_a_device_is_left_to_the_next_one_if_it_takes_it() {
                     assert_eq!((left[0].1, left[0].2), (takes.then_some(at), 0));
                     assert!(takes || is_sound(&left[0].0));
                     let in_bursts = router.stack.counters().of(Counter::ForwardedInBursts);
-                    assert_eq!(in_bursts, if takes { round } else { 0 }, "the first one asks");
+                    assert_eq!(
+                        in_bursts,
+                        if takes { round } else { 0 },
+                        "wrong count of packets in bursts"
+                    );
                 }
             }
         }
@@ -134,7 +138,8 @@ fn a_super_segment_is_cut_for_a_port_that_does_not_take_it() {
             for is_tcp in [true, false] {
                 let mut router = Router::between(1_500, [KERNEL, next]);
                 let whole = transport(is_tcp, ends, 60_000);
-                // The wire of port 0 takes no super-datagram: it is handed over as a super-segment.
+                // The wire of port 0 takes no UDP super-datagram, so it is handed over like a
+                // super-segment.
                 router.offer_unfinished(&whole, 1_400);
                 let left = router.left();
                 assert_eq!(left.len(), 43);
@@ -153,13 +158,14 @@ fn a_super_segment_is_cut_for_a_port_that_does_not_take_it() {
                 assert_eq!(router.stack.drops().total(), 0);
                 router.stack.core.cx.pool.flush();
                 router.pool.flush();
-                assert_eq!(router.pool.outstanding(), 0, "its buffer came back");
+                assert_eq!(router.pool.outstanding(), 0, "a buffer was not returned");
             }
         }
     }
 }
 
-/// The MTU is compared with the segments, and the error quotes the first of them.
+/// The MTU is compared with the segments of a super-segment, not with its whole length, and the
+/// error quotes the first segment.
 /// RFC 4443 3.2-a.
 #[test]
 fn segments_larger_than_the_path_are_reported_or_fragmented() {
@@ -184,7 +190,7 @@ fn segments_larger_than_the_path_are_reported_or_fragmented() {
         assert_eq!(usize::from(len), 1_400 + if ends.0 == A { headers } else { 20 });
         assert_eq!(router.drops(DropReason::IpTooBig), 1);
     }
-    // Without DF the segments are made and then fragmented.
+    // Without DF the segments are cut first and then fragmented.
     let mut router = Router::between(1_300, [KERNEL, KERNEL]);
     let mut whole = transport(true, (A, B), 5_000);
     set_flags(&mut whole, 0);
@@ -193,11 +199,11 @@ fn segments_larger_than_the_path_are_reported_or_fragmented() {
     let offsets = left.iter().map(|(frame, ..)| u16::from_be_bytes([frame[20], frame[21]]));
     let is_fragment = |offset: u16| offset & 0x3fff != 0;
     assert_eq!(offsets.filter(|&offset| is_fragment(offset)).count(), 6);
-    assert_eq!(left.len(), 7, "the last segment fits");
+    assert_eq!(left.len(), 7, "the last segment was fragmented too");
     assert_eq!(router.stack.counters().of(Counter::DatagramsFragmented), 3);
 }
 
-/// Frames that no device makes.
+/// Offload requests that no correct device makes.
 #[test]
 fn a_super_segment_that_contradicts_itself_is_dropped() {
     let sound = transport(true, (A, B), 3_000);
@@ -208,7 +214,8 @@ fn a_super_segment_that_contradicts_itself_is_dropped() {
         bytes
     };
     let short = transport(true, (A, B), 0);
-    // Another protocol, a fragment, and a TCP header that is longer than the packet or too short.
+    // Another protocol, a fragment, and a TCP data offset that is greater than the packet or too
+    // small.
     let cases = [with(23, 99), with(20, 0x20), with(V4_HEADERS - 8, 0x40), {
         let mut bytes = short.clone();
         bytes[V4_HEADERS - 8] = 0xf0;
@@ -220,7 +227,7 @@ fn a_super_segment_that_contradicts_itself_is_dropped() {
         assert!(router.left().is_empty(), "case {number}");
         assert_eq!(router.drops(DropReason::IpSuperSegment), 1, "case {number}");
     }
-    // One frame for thousands of packets.
+    // One frame that would become thousands of packets.
     let mut router = Router::between(1_500, [KERNEL, KERNEL]);
     router.offer_unfinished(&transport(true, (A, B), 60_000), 4);
     assert!(router.left().is_empty());
@@ -234,7 +241,8 @@ fn a_super_segment_that_contradicts_itself_is_dropped() {
     assert_eq!(router.drops(DropReason::IpSuperSegment), 1);
 }
 
-/// A gap is between all packets, so none leaves inside a super-segment.
+/// A burst gap is demanded between all packets to the destination, so none may leave inside a
+/// super-segment.
 #[test]
 fn a_super_segment_to_a_destination_with_a_gap_is_cut() {
     let mut router = Router::between(1_500, [KERNEL, KERNEL]);
@@ -253,14 +261,15 @@ fn a_super_segment_waits_for_a_link_address() {
     let other = "198.51.100.77";
     router.offer_unfinished(&transport(true, (A, other), 3_000), 1_400);
     let asked = router.left();
-    assert_eq!(asked[0].0[12..14], [8, 6], "who has it?");
+    assert_eq!(asked[0].0[12..14], [8, 6], "no ARP request left");
     assert!(router.stack.add_neighbour(PortId(1), ip(other), HOSTS[1]));
     let left = router.left();
     assert_eq!((left.len(), left[0].1, left[0].2), (1, Some(34), 1_400));
     assert_eq!(link(&left[0].0), (MACS[1], HOSTS[1]));
 }
 
-/// A router on a stick: two VLANs of one trunk, and no redirect between them.
+/// A router with one cable ("on a stick"): packets pass between two VLANs of one trunk, and cause
+/// no redirect.
 #[test]
 fn packets_cross_from_one_vlan_of_a_trunk_to_another() {
     for in_bursts in [true, false] {
@@ -278,7 +287,7 @@ fn packets_cross_from_one_vlan_of_a_trunk_to_another() {
         stack.set_forwarding(true);
         let mut pool = Pool::new(1 << 20);
         let mut tagged = frame(A, B, 9, b"hello");
-        // Priority 5.
+        // Priority 5 in VLAN 5.
         tagged.splice(12..12, [0x81, 0, 0xa0, 5]);
         for round in 0..3 {
             let mut burst = Burst::new();
@@ -304,8 +313,8 @@ fn packets_cross_from_one_vlan_of_a_trunk_to_another() {
     }
 }
 
-/// IEEE 802.1Q table 9-2: a tag of VLAN 0 is a priority, and its frame is an untagged one: for the
-/// router, through it, and inside a VLAN.
+/// IEEE 802.1Q table 9-2: a tag with VLAN 0 only carries a priority, and the frame counts as
+/// untagged: in frames for the router, in forwarded ones, and inside another VLAN tag.
 #[test]
 fn a_priority_tag_changes_nothing_but_the_priority() {
     for tag in [[0x81, 0, 0xa0, 0], [0x81, 0, 0, 0], [0x88, 0xa8, 0x60, 0]] {
@@ -331,7 +340,11 @@ fn a_priority_tag_changes_nothing_but_the_priority() {
                 let mut request = craft::frame_between(ip(src), ip(own), 1, &echo);
                 request[..12].copy_from_slice(&[MACS[0].0, HOSTS[0].0].concat());
                 request.splice(12..12, tag);
-                assert_eq!(router.exchange(&request)[0].len(), 1, "the echo");
+                assert_eq!(
+                    router.exchange(&request)[0].len(),
+                    1,
+                    "the echo request was not answered"
+                );
             }
             assert_eq!(router.stack.drops().total(), 0);
         }

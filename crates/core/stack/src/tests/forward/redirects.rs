@@ -1,9 +1,10 @@
-//! A router tells hosts of better first hops. RFC 1812 section 5.2.7.2, RFC 4861 section 8.2.
+//! A router reports better first hops to hosts (ICMP redirects). RFC 1812 section 5.2.7.2, RFC 4861
+//! section 8.2.
 
 use super::*;
 use crate::tests::craft;
 
-/// A router tells a host of a better first hop on the host's own link, and passes the packet on.
+/// A router reports a better first hop to a host on the first hop's link, and forwards the packet.
 /// RFC 1812 5.2.7.2-a, 5.2.7.2-b.
 #[test]
 fn a_host_is_redirected_to_a_better_first_hop() {
@@ -26,15 +27,16 @@ fn a_host_is_redirected_to_a_better_first_hop() {
             );
             let message = inet::icmp::icmp_input(&header, &back[0][34..]);
             assert_eq!(message, Ok(Message::Redirect { gateway }));
-            // It is about the host, and quotes the packet as it came.
+            // The redirect names the better first hop, is of code 1 (for the host), and quotes the
+            // packet as it arrived.
             assert_eq!(back[0][35], 1);
             assert_eq!(back[0][42..], frame(A, "203.0.113.5", 9, b"hello")[14..]);
             assert_eq!(link(&back[1]), (MACS[0], far_mac));
             assert_eq!(back[1][22], 8);
         }
         assert_eq!(router.stack.counters().of(Counter::RedirectsOut), 3);
-        // No redirect if the source is on no network of ours there, if the packet is an error, or
-        // if redirects are off.
+        // No redirect is sent if the source is in no network of the router's port, if the packet is
+        // an ICMP error, or if redirects are off.
         let mut about_error = frame(A, "203.0.113.5", 9, &[3, 1, 0, 0, 0, 0, 0, 0]);
         about_error[23] = 1;
         craft::number(&mut about_error, 1);
@@ -68,7 +70,7 @@ fn an_ipv6_host_is_redirected_by_a_link_local_address() {
         router.stack.add_neighbour(PortId(0), ip(gateway), far_mac);
     }
     router.stack.add_route(route("fe80::7"));
-    // Without a link-local address of ours hosts do not know us as a router.
+    // Without a link-local address of the router, hosts do not know it as a router.
     let [back, _] = router.exchange(&frame(A6, dst, 9, b"hello"));
     assert_eq!(back.len(), 1);
     let ours = crate::Address::fixed("fe80::1/64".parse().expect("an address"));
@@ -87,7 +89,7 @@ fn an_ipv6_host_is_redirected_by_a_link_local_address() {
     );
     assert_eq!(redirect.link_addr, Some(far_mac));
     assert_eq!(link(&back[1]), (MACS[0], far_mac));
-    // A router that is known by a global address alone cannot be named; a host can.
+    // A router that is known only by a global address cannot be named in a redirect; a host can.
     router.stack.add_route(route("2001:db8:1::7"));
     assert_eq!(router.exchange(&frame(A6, dst, 9, b"hello"))[0].len(), 1);
     router.stack.add_neighbour(PortId(0), ip("2001:db8:1::8"), far_mac);

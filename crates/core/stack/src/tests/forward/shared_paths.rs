@@ -1,5 +1,5 @@
-//! Prefixes that several next hops share (ECMP): an ICMP error, forwarded or the router's own, goes
-//! the way of the flow that it is about. RFC 7690.
+//! Networks with several next hops of equal cost (ECMP): an ICMP error, forwarded or the router's
+//! own, takes the next hop of the flow that it is about. RFC 7690.
 
 use base::Switch;
 use core::num::NonZeroU8;
@@ -26,7 +26,8 @@ fn router(in_bursts: bool) -> Router {
     router
 }
 
-/// The gateway of the frames that leave by port 1 after a frame to port 0.
+/// The gateway that forwarded frames went to: the destination MAC address of what leaves by port 1
+/// after a frame to port 0.
 fn gateway(router: &mut Router, frame: &[u8]) -> MacAddr {
     let [_, out] = router.exchange(frame);
     assert_eq!(out.len(), 1);
@@ -61,7 +62,7 @@ fn an_error_takes_the_next_hop_of_its_flow() {
                 used.insert(way.0);
                 let error = error_about(between, server, &client);
                 assert_eq!(gateway(&mut router, &error), way, "{client}");
-                // One after the other in a burst, with others between them.
+                // Both arrive in one burst, one after the other, with other packets between them.
                 let other = error_about(between, server, between);
                 let of_other = gateway(&mut router, &other);
                 for frame in [&flow, &error, &other, &error, &flow] {
@@ -73,13 +74,13 @@ fn an_error_takes_the_next_hop_of_its_flow() {
                 assert_eq!(ways, [way, way, of_other, way, way]);
             }
         }
-        assert_eq!(used.len(), 2, "flows are shared");
+        assert_eq!(used.len(), 2, "all flows took one gateway");
         let count = router.stack.counters().of(Counter::ForwardedInBursts);
         assert_eq!(count > 0, in_bursts);
     }
 }
 
-/// The router's own error to a server goes the way of packets from the client to the server.
+/// The router's own error to a server takes the next hop of packets from the client to the server.
 #[test]
 fn an_error_of_our_own_takes_the_next_hop_of_its_flow_too() {
     let mut router = router(true);
@@ -89,8 +90,8 @@ fn an_error_of_our_own_takes_the_next_hop_of_its_flow_too() {
             [(format!("203.0.113.{n}"), "192.0.2.5"), (format!("2001:db8:f::{n}"), "2001:db8:1::5")]
         {
             let way = gateway(&mut router, &packet(client, &server, 6, &[0; 20]));
-            // A packet from the server with a hop too few: it came by the wrong port, but has the
-            // server's address.
+            // A packet "from the server" whose hops are used up. It arrived by the wrong port, but
+            // has the server's address as its source.
             let mut spent = packet(&server, client, 6, &[0; 20]);
             let hops_at = if ip(client).is_ipv4() { 14 + 8 } else { 14 + 7 };
             spent[hops_at] = 1;

@@ -1,4 +1,4 @@
-//! Frames for a router: most are plain, the others have one unusual thing.
+//! Frames for a router: most are plain, and the others have one unusual property each.
 
 use core::net::IpAddr;
 
@@ -8,7 +8,7 @@ use mbuf::{Flags, Mbuf, Pool};
 use super::twins::{LINKS, mac, vlan_of};
 use crate::tests::craft::Rng;
 
-/// A frame, and what its buffer is like.
+/// A frame, and the state of its buffer (offloads, room in front).
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,
@@ -20,12 +20,13 @@ enum Buffer {
     Plain,
     /// The checksum is left to the device; the transport header is at this offset.
     Unfinished(u16),
-    /// The same, and the payload is to be cut into pieces of this size.
+    /// As [`Self::Unfinished`], and the payload is to be cut into segments of the second number of
+    /// bytes.
     Super(u16, u16),
-    /// A super-segment with a finished checksum, as no device makes it.
+    /// A super-segment with a finished checksum, which no device makes.
     Contradiction,
     Shared,
-    /// Without room for a link header in front.
+    /// The buffer has no room for a link header in front.
     Full,
 }
 
@@ -34,7 +35,7 @@ impl Frame {
         Frame { bytes, buffer: Buffer::Plain }
     }
 
-    /// The frame in a buffer of `pool`, and what has to be held with it.
+    /// Write the frame to a buffer of `pool`. Also returns what must be held meanwhile.
     pub(super) fn build(&self, pool: &mut Pool) -> (Mbuf, Option<Mbuf>) {
         let bytes = &self.bytes;
         if self.buffer == Buffer::Full {
@@ -66,8 +67,8 @@ impl Frame {
     }
 }
 
-/// Addresses that a packet through the router may have: hosts of its links, hosts beyond, its own,
-/// broadcast addresses and addresses that no host can have.
+/// An address for a packet through the router: of a host on its links or beyond them, of the router
+/// itself, a broadcast address, or one that no host can have.
 fn v4(rng: &mut Rng) -> [u8; 4] {
     let link = rng.below(LINKS.len() as u32) as u8 + 1;
     match rng.below(40) {
@@ -101,7 +102,7 @@ fn v6(rng: &mut Rng) -> [u8; 16] {
     addr
 }
 
-/// A packet of IPv4 or IPv6 whose source and destination are these.
+/// An IPv4 or IPv6 packet with this source and destination.
 fn packet(rng: &mut Rng, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     let len = match rng.below(20) {
         0 => rng.below(3) as usize,
@@ -132,17 +133,18 @@ fn packet(rng: &mut Rng, src: IpAddr, dst: IpAddr) -> Vec<u8> {
             p.extend(dst.octets());
             p
         }
-        _ => unreachable!("of one version"),
+        _ => unreachable!("both are of one version"),
     };
     match (src, dst) {
         _ if rng.below(12) > 0 => p.extend(data),
-        // An ICMP error about a packet of the other direction, mostly of another client.
+        // An ICMP error about a packet of the opposite direction, mostly to a client other than
+        // this packet's.
         (IpAddr::V4(_), IpAddr::V4(dst)) => {
             let quoted = [&[0x45; 12], &dst.octets()[..], &v4(rng)].concat();
             quote(&mut p, 9, [1, rng.pick(&[3, 5, 8, 11])], &quoted);
         }
         (_, dst) => {
-            let IpAddr::V6(dst) = dst else { unreachable!("of one version") };
+            let IpAddr::V6(dst) = dst else { unreachable!("both are of one version") };
             let quoted = [&[0x60; 8], &dst.octets()[..], &v6(rng)].concat();
             quote(&mut p, 6, [58, rng.pick(&[1, 2, 128, 3])], &quoted);
         }
@@ -150,15 +152,15 @@ fn packet(rng: &mut Rng, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     p
 }
 
-/// Does a frame ask for offloads?
+/// Does a frame ask for offloads: an unfinished checksum, or a super-segment?
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Offload {
     Some,
     None,
 }
 
-/// A packet with the IP header of `p`, and mostly a longer payload of TCP or UDP, as a sender
-/// leaves it to its device.
+/// A packet with the IP header of `p`, mostly with a longer TCP or UDP payload, and with the
+/// checksum as a sender leaves it to its device.
 fn offloaded(rng: &mut Rng, mut p: Vec<u8>) -> Vec<u8> {
     let is_v4 = p[0] >> 4 == 4;
     let is_tcp = !rng.one_in(4);
@@ -190,8 +192,8 @@ fn offloaded(rng: &mut Rng, mut p: Vec<u8>) -> Vec<u8> {
     p
 }
 
-/// Behind an IP header, whose protocol is at `at`: a message of that protocol and type with the
-/// beginning of a packet.
+/// Puts an ICMP message of this type, which quotes the beginning of a packet, after an IP header;
+/// the header's protocol field is at `at`.
 fn quote(p: &mut Vec<u8>, at: usize, [protocol, kind]: [u8; 2], quoted: &[u8]) {
     p.extend([kind, 0, 0, 0, 0, 0, 0, 0]);
     p.extend(quoted);
@@ -201,20 +203,20 @@ fn quote(p: &mut Vec<u8>, at: usize, [protocol, kind]: [u8; 2], quoted: &[u8]) {
     p[at..at + 2].copy_from_slice(&len.to_be_bytes());
 }
 
-/// Change one thing of an IP header to a wrong or unusual value; the checksum stays right.
+/// Sets one field of an IP header to a wrong or unusual value; the header checksum stays right.
 fn spoil_header(rng: &mut Rng, p: &mut Vec<u8>) {
     let is_v4 = p[0] >> 4 == 4;
     match rng.below(7) {
-        // A source route whose bytes do not show in the sum of the first twenty.
+        // A source route option that does not change the sum of the first twenty bytes.
         5 if is_v4 => {
             p.splice(20..20, [131, 7, 4, 0, 0x78, 0xf8, 0, 0]);
             p[0] = 0x47;
             let total = (p.len() as u16).to_be_bytes();
             p[2..4].copy_from_slice(&total);
         }
-        // A header that is too short to be one, with the sum of a whole one.
+        // A header length of less than 20 bytes, with the right checksum for 20.
         6 if is_v4 => p[0] = 0x44,
-        // A longer header: no operations.
+        // A longer header, filled with no-operation options.
         0 if is_v4 => {
             p.splice(20..20, [1, 1, 1, 0]);
             p[0] = 0x46;
@@ -223,7 +225,7 @@ fn spoil_header(rng: &mut Rng, p: &mut Vec<u8>) {
         }
         0 | 1 => p[0] = rng.below(256) as u8,
         2 => {
-            // A length greater than the packet's, or less than its header's.
+            // A total length greater than the packet's, or less than its header's.
             let at = if is_v4 { 2 } else { 4 };
             let len = rng.pick(&[p.len() as u16 + 1, 7, u16::MAX]);
             p[at..at + 2].copy_from_slice(&len.to_be_bytes());
@@ -244,7 +246,8 @@ fn sum(p: &mut [u8]) {
     }
 }
 
-/// A tag with any priority; some have none, or one of another VLAN, or are cut in it.
+/// Adds a VLAN tag with any priority. A few frames get none or the tag of another VLAN, or end
+/// inside the tag.
 fn put_tag(rng: &mut Rng, bytes: &mut Vec<u8>, id: u16) {
     let id = rng.pick(&[id, id, id, id, id, id, id, 5, 6, 7]);
     let control = (id | (rng.below(16) as u16) << 12).to_be_bytes();
@@ -299,7 +302,7 @@ pub(super) fn frame(rng: &mut Rng, port: usize) -> Frame {
     }
     bytes.extend(p);
     if rng.one_in(8) {
-        // The link's padding.
+        // Padding of the link.
         bytes.resize(bytes.len().max(60), 0);
     }
     let transport_at = bytes.len().min(14) * usize::from(LINKS[port] == LinkKind::Ethernet)

@@ -1,4 +1,5 @@
-//! Random traffic through a router, while its neighbours and its administrator change things.
+//! Random traffic through a router while neighbours advertise other link addresses and the
+//! administrator changes its tables.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::num::NonZeroU8;
@@ -37,7 +38,7 @@ fn host_mac(port: usize, last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 1, port as u8, last])
 }
 
-/// Routes to networks beyond each link, by its second host.
+/// Routes to networks beyond each link, by the second host of the link.
 fn beyond(port: usize) -> [(Cidr, IpAddr); 2] {
     let link = port + 1;
     [
@@ -81,10 +82,10 @@ impl Traffic {
         let now = self.now;
         self.twins.both("", |router| router.stack.poll(now));
         if self.rng.one_in(8) {
-            // A poll without work notices ports that are gone.
+            // A poll without frames, so that the router notices removed ports.
             self.twins.both("", |router| router.stack.poll(now));
         }
-        // Sometimes nobody takes the frames, and the wires fill.
+        // Sometimes the frames are left on the wires, so that these fill up.
         if !self.rng.one_in(5) {
             for (port, frame) in self.twins.compare(now) {
                 self.answer(port, &frame);
@@ -97,7 +98,7 @@ impl Traffic {
         self.twins
     }
 
-    /// A burst to one port: flows of several packets, and others between them.
+    /// A burst to one port: several packets each of some flows, and other packets between them.
     fn burst(&mut self) {
         let rng = &mut self.rng;
         let port = rng.below(LINKS.len() as u32) as usize;
@@ -120,7 +121,7 @@ impl Traffic {
         });
     }
 
-    /// Hosts mostly answer solicitations for them.
+    /// Hosts answer most of the solicitations for them.
     fn answer(&mut self, port: usize, bytes: &[u8]) {
         let Ok(header) = ether::Header::parse(bytes) else { return };
         if LINKS[port] == LinkKind::Ip || self.rng.one_in(3) {
@@ -154,7 +155,7 @@ impl Traffic {
         self.put(port, Frame::new(reply));
     }
 
-    /// A packet with an advertisement, which may be unsolicited and may not override.
+    /// A packet with an advertisement. It may be unsolicited, and may lack the override flag.
     fn advertisement(&mut self, target: Ipv6Addr, port: usize, at: MacAddr) -> Vec<u8> {
         let IpAddr::V6(dst) = host(port, 1, true) else { return Vec::new() };
         let (solicited, overrides) = (!self.rng.one_in(3), !self.rng.one_in(3));
@@ -175,7 +176,7 @@ impl Traffic {
         });
     }
 
-    /// Something changes that forwarding depends on.
+    /// Changes one thing that forwarding depends on.
     fn change(&mut self) {
         let rng = &mut self.rng;
         let port = rng.below(LINKS.len() as u32) as usize;
@@ -185,7 +186,7 @@ impl Traffic {
         let small = Mtu::new(rng.pick(&[1_280, 1_300])).filter(|_| on);
         let [of_v4, of_v6] = beyond(port);
         let (dest, via) = if v6 { of_v6 } else { of_v4 };
-        // The last is a broadcast address at times, and some are of the other version.
+        // Some gateways are a broadcast address (127), and some are of the other IP version.
         let gateway = host(port, rng.pick(&[2, 3, 4, 127]), v6 != rng.one_in(6));
         let own = cidr(&networks(port)[0]);
         let extra = cidr(&format!("10.{link}.0.126/25"));

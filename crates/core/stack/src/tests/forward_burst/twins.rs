@@ -1,4 +1,4 @@
-//! Two copies of one router with the same input; their visible state is compared.
+//! Two copies of one router get the same input, and their visible state is compared.
 
 use base::{Counter, Instant, MacAddr, Mtu, Switch, WallTime};
 use bpf::{Filter, Insn, Program, Settings, Tap};
@@ -7,8 +7,8 @@ use mbuf::{Flags, Mbuf, Pool};
 
 use crate::{ListenConfig, ListenerHandle, PortConfig, PortId, Stack, StackConfig, TapId};
 
-/// Ports of the router: two of Ethernet, one of bare packets, one more of Ethernet, and two VLANs
-/// of one trunk.
+/// The router's ports: two Ethernet ports, one of bare IP packets, another Ethernet port, and two
+/// VLANs of one trunk.
 pub(super) const LINKS: [base::LinkKind; 6] = {
     use base::LinkKind::{Ethernet, Ip};
     [Ethernet, Ethernet, Ip, Ethernet, Ethernet, Ethernet]
@@ -21,17 +21,17 @@ const VLANS: [u16; 2] = [5, 6];
 /// The wires whose devices cut super-segments and finish checksums.
 const OFFLOADS: [usize; 3] = [1, 2, TRUNK];
 
-/// The VLAN of a port.
+/// The VLAN ID of a port, if it is on the trunk.
 pub(super) fn vlan_of(port: usize) -> Option<u16> {
     VLANS.get(port.checked_sub(TRUNK)?).copied()
 }
 
-/// The wire of a port: the ports of the trunk have one.
+/// The index of a port's wire: the ports of the trunk share one.
 fn wire_of(port: usize) -> usize {
     port.min(TRUNK)
 }
 
-/// A frame of a wire as its port has it, without the tag.
+/// The frame of a wire as its port sees it, without the VLAN tag.
 pub(super) fn untagged(wire: usize, frame: &[u8]) -> (usize, Vec<u8>) {
     if wire < TRUNK {
         return (wire, frame.to_vec());
@@ -41,14 +41,15 @@ pub(super) fn untagged(wire: usize, frame: &[u8]) -> (usize, Vec<u8>) {
     (TRUNK + port, [&frame[..12], &frame[16..]].concat())
 }
 
-/// Frames that a wire holds: less than arrive between two looks at it.
+/// The number of frames that a wire holds: fewer than arrive between two reads, so that wires
+/// overflow.
 const DEPTH: usize = 96;
 
 pub(super) const fn mac(port: usize) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, port as u8])
 }
 
-/// The networks of a port.
+/// The addresses of a port, with the prefix lengths of their networks.
 pub(super) fn networks(port: usize) -> [String; 2] {
     [format!("10.{}.0.1/24", port + 1), format!("2001:db8:{}::1/64", port + 1)]
 }
@@ -62,15 +63,15 @@ pub(super) struct Router {
     taps: [Option<TapId>; LINKS.len()],
 }
 
-/// The frames that a tap saw: whether each came in, and its bytes.
+/// The frames that a tap recorded: whether each was received (or sent), and its bytes.
 type Sights = Vec<(bool, Vec<u8>)>;
 
 /// The bytes of a frame, the offset of the transport header if its checksum is unfinished, and the
 /// size of its segments.
 type Sent = (Vec<u8>, Option<u16>, u16);
 
-/// No wire gets work that its devices do not do, and the transport header is where it is said to
-/// be.
+/// Asserts that no wire got work that its devices do not do, and that the recorded offset of the
+/// transport header is right.
 fn check_offloads(wire: usize, (frame, transport_at, size): &Sent) {
     assert!(OFFLOADS.contains(&wire) || transport_at.is_none() && *size == 0);
     assert!(transport_at.is_some() || *size == 0, "a super-segment is unfinished");
@@ -78,7 +79,7 @@ fn check_offloads(wire: usize, (frame, transport_at, size): &Sent) {
     let ip_at = ip_at + if wire == TRUNK { 4 } else { 0 };
     if let Some(at) = transport_at {
         let inner = inet::forward::Inner::of(&frame[ip_at..]).expect("TCP or UDP");
-        assert_eq!(usize::from(*at), ip_at + inner.at, "on wire {wire}");
+        assert_eq!(usize::from(*at), ip_at + inner.at, "wrong offset on wire {wire}");
     }
 }
 
@@ -129,14 +130,14 @@ impl Router {
         router
     }
 
-    /// Put frames of one burst on a wire, as far as it takes them.
+    /// Puts frames on a wire in one burst; the wire may take only the first of them.
     pub(super) fn offer(&mut self, port: usize, frames: impl FnOnce(&mut Pool) -> Vec<Mbuf>) {
         let Some(wire) = &mut self.wires[wire_of(port)] else { return };
         let mut burst: Burst = frames(&mut self.pool).into_iter().collect();
         wire.tx_burst(&mut self.pool, &mut burst);
     }
 
-    /// The frames that left by a wire, with the work that they leave to it.
+    /// The frames that left by a wire, with the offload work that they leave to the device.
     fn sent(&mut self, wire: usize) -> Vec<Sent> {
         let (mut frames, mut burst) = (Vec::new(), Burst::new());
         let Some(wire) = &mut self.wires[wire] else { return frames };
@@ -150,7 +151,7 @@ impl Router {
         frames
     }
 
-    /// A program takes connections to any address, or stops doing so.
+    /// A listener takes connections to any address, or stops doing so.
     pub(super) fn toggle_forwarder(&mut self) {
         match self.forwarder.take() {
             Some(listener) => self.stack.tcp_unlisten(listener),
@@ -161,7 +162,7 @@ impl Router {
         }
     }
 
-    /// Give the ports of a wire another device, or one that passes no frames.
+    /// Gives the ports of a wire another device, or one that passes no frames.
     pub(super) fn replug(&mut self, port: usize, mtu: Option<usize>) {
         let wire = wire_of(port);
         self.wires[wire] = None;
@@ -174,7 +175,7 @@ impl Router {
         }
     }
 
-    /// Watch a port, or stop doing so.
+    /// Opens a tap on a port, or closes it.
     pub(super) fn toggle_tap(&mut self, port: usize) {
         match self.taps[port].take() {
             Some(id) => drop(self.stack.remove_tap(id)),
@@ -187,7 +188,7 @@ impl Router {
         }
     }
 
-    /// The frames that the taps saw since the last look.
+    /// The frames that the taps recorded since the last call.
     fn sights(&mut self) -> Vec<Sights> {
         let mut all = Vec::new();
         for id in self.taps.into_iter().flatten() {
@@ -208,7 +209,7 @@ impl Router {
 pub(super) struct Twins {
     pub(super) on: Router,
     pub(super) off: Router,
-    /// The steps so far, for the message of a failure.
+    /// The steps so far, printed if the copies differ.
     pub(super) log: Vec<String>,
     pub(super) seed: u64,
 }
@@ -218,7 +219,7 @@ impl Twins {
         Twins { on: Router::new(true), off: Router::new(false), log: Vec::new(), seed }
     }
 
-    /// Do the same to both; the results must be the same.
+    /// Does the same to both copies and compares the results.
     pub(super) fn both<R: PartialEq + core::fmt::Debug>(
         &mut self,
         what: &str,
@@ -235,8 +236,8 @@ impl Twins {
         on
     }
 
-    /// Compare what left, what taps saw and what was counted; returns what left, with the port and
-    /// without its tag.
+    /// Compares the frames that left, the taps' frames and the counters; returns the frames that
+    /// left, each with its port and without its VLAN tag.
     pub(super) fn compare(&mut self, now: Instant) -> Vec<(usize, Vec<u8>)> {
         let mut all = Vec::new();
         for wire in 0..=TRUNK {

@@ -1,4 +1,5 @@
-//! Fragments that a test sends: some become datagrams, some are reported, some are not.
+//! Fragments that a test sends: some are joined to datagrams, some cause an ICMP error, and some
+//! are dropped.
 
 use base::{Counter, DropReason, Duration, IpVersion, Limit};
 use wire::checksum::{Ladder, Sum};
@@ -14,13 +15,14 @@ fn give(bench: &mut Bench, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     frames.iter().flat_map(|frame| bench.exchange(frame, NOW)).collect()
 }
 
-/// ICMP type and code of an answer.
+/// The ICMP type and code of an answer.
 fn kind(frame: &[u8]) -> (u8, u8) {
     let at = 14 + if frame[14] >> 4 == 4 { 20 } else { 40 };
     (frame[at], frame[at + 1])
 }
 
-/// In any order, over every transport. Errors in the whole datagram are found after reassembly.
+/// Fragments are joined in any order and for every transport protocol. Errors in the whole datagram
+/// are found after reassembly.
 #[test]
 fn every_transport_takes_datagrams_from_fragments() {
     for version in BOTH {
@@ -32,13 +34,14 @@ fn every_transport_takes_datagrams_from_fragments() {
         assert!(give(&mut bench, &frames).is_empty());
         let datagram = bench.stack.udp_receive(udp).expect("joined");
         assert!(datagram.payload.as_slice() == payload);
-        // The sum is that of the whole: one byte that changed in the last fragment.
+        // The checksum covers the whole datagram: here one byte of its last fragment is changed.
         if let Some(byte) = frames[0].last_mut() {
             *byte ^= 1;
         }
         give(&mut bench, &frames);
         assert_eq!(bench.stack.drops().of(DropReason::UdpChecksum), 1);
-        // A port that nobody has, and a protocol that nobody speaks: an error quotes the whole.
+        // A port without a socket, and a protocol that the stack does not have: the error quotes
+        // the whole datagram.
         let frames = fragments(&udp_frame(&bench, (7, 10), &payload), 2, 800);
         let answers = give(&mut bench, &frames);
         let port = if version == IpVersion::V4 { (3, 3) } else { (1, 4) };
@@ -47,7 +50,7 @@ fn every_transport_takes_datagrams_from_fragments() {
         let answers = give(&mut bench, &frames);
         let protocol = if version == IpVersion::V4 { (3, 2) } else { (4, 1) };
         assert_eq!(answers.iter().map(|f| kind(f)).collect::<Vec<_>>(), [protocol]);
-        // TCP: a SYN, and the length of its header in the first fragment.
+        // TCP: a SYN in fragments, with its header length in the first one.
         let local = bench.listen_at(80);
         bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
         let syn = Tcp {
@@ -88,10 +91,15 @@ fn time_exceeded_is_reported_for_a_first_fragment() {
         let expected = if version == IpVersion::V4 { (11, 1) } else { (3, 1) };
         assert_eq!(answers.iter().map(|f| kind(f)).collect::<Vec<_>>(), [expected]);
         let quote = &answers[0][14 + ip_len(version) + 8..];
-        assert_eq!(quote[..], frames[0][14..14 + quote.len()], "the first fragment");
+        assert_eq!(
+            quote[..],
+            frames[0][14..14 + quote.len()],
+            "the error does not quote the first fragment"
+        );
         assert!(quote.len() >= 500);
         assert_eq!(bench.stack.drops().of(DropReason::FragmentTimeout), 2 + other.len() as u64 - 1);
-        // Many at once: as many errors as the limit admits in a second.
+        // Many datagrams are incomplete at once: no more errors are sent than the limit admits in a
+        // second.
         let limit = bench.stack.budget().of(Limit::IcmpErrorsPerSecond);
         bench.stack.core.cx.budget.set(Limit::IcmpErrorsPerSecond, 10);
         for id in 0..100 {
@@ -106,8 +114,9 @@ fn time_exceeded_is_reported_for_a_first_fragment() {
     }
 }
 
-/// Fragments for other hosts, from impossible sources, or to broadcast addresses cause no answer
-/// and are not kept; fragments to groups are.
+/// Fragments for other hosts, from impossible sources, or to groups that the port has not joined
+/// are not kept. Fragments to a broadcast address or to a joined group are kept, but cause no error
+/// when their time is over.
 #[test]
 fn fragments_that_are_not_for_us_are_not_kept() {
     for (src, dst, reason) in [
@@ -127,11 +136,11 @@ fn fragments_that_are_not_for_us_are_not_kept() {
         if let Some(reason) = reason {
             assert_eq!(bench.stack.drops().of(reason), 1);
         }
-        assert!(bench.poll(NOW + Duration::from_secs(61)).is_empty(), "no time exceeded");
+        assert!(bench.poll(NOW + Duration::from_secs(61)).is_empty(), "\"time exceeded\" was sent");
     }
 }
 
-/// A port's number may be another port's next.
+/// A port's number may later be given to another port.
 #[test]
 fn a_removed_port_takes_its_fragments_along() {
     let mut bench = bench(IpVersion::V4);
@@ -143,15 +152,15 @@ fn a_removed_port_takes_its_fragments_along() {
     assert_eq!(bench.stack.drops().of(DropReason::FragmentEvicted), 1);
 }
 
-/// The sum that joining makes is of all data; UDP's checksum may be about less of it, and is
-/// wrong here although that sum is right.
+/// Joining sums all data of the datagram, but UDP's checksum may cover less of it. Here UDP's
+/// checksum is wrong, although the sum over all data is right.
 #[test]
 fn a_checksum_is_that_of_the_datagram_alone() {
     let options: &[u8] = &[protocol::UDP, 0, 1, 4, 0, 0, 0, 0];
     for (version, front, behind) in [
         (IpVersion::V4, &[][..], 2),
         (IpVersion::V6, &[][..], 2),
-        // Destination options behind the fragment header.
+        // Destination options after the fragment header.
         (IpVersion::V6, options, 0),
     ] {
         let mut bench = bench(version);
@@ -159,7 +168,8 @@ fn a_checksum_is_that_of_the_datagram_alone() {
         let at = 14 + ip_len(version);
         let mut data = [front, &udp_frame(&bench, (7, 9), &pattern(1_000))[at..]].concat();
         data.extend(vec![0; behind]);
-        // Another byte of the datagram, and last the word that makes the sum of all right.
+        // One byte of the UDP datagram is changed, and the last field of the data makes the sum
+        // over all data right again.
         data[front.len() + 20] ^= 1;
         let end = data.len() - 2;
         data[end..].fill(0);

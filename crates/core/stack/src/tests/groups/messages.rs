@@ -1,5 +1,5 @@
 //! IGMP and MLD on the wire: reports of joins and leaves, queries and their answers, and queries
-//! that nobody should believe.
+//! that must be ignored.
 
 use inet::group::{Message as Sent, packet};
 use inet::{Address, AddressState};
@@ -12,7 +12,7 @@ fn after(ms: u64) -> Instant {
     NOW + Duration::from_millis(ms)
 }
 
-/// All frames sent up to `until`, polled at each deadline.
+/// All frames that the stack sends up to `until`, when it is polled at each of its deadlines.
 fn run(bench: &mut Bench, until: Instant) -> Vec<(Instant, Vec<u8>)> {
     let mut all = Vec::new();
     for _ in 0..10_000 {
@@ -25,7 +25,7 @@ fn run(bench: &mut Bench, until: Instant) -> Vec<(Instant, Vec<u8>)> {
     panic!("deadlines without end");
 }
 
-/// A query in a frame, as a router sends it: to all nodes, or to its group.
+/// A frame with a query as a router sends it: to all nodes, or to the group that it is about.
 fn query(version: IpVersion, group: Option<IpAddr>, most: Duration) -> Vec<u8> {
     query_from(
         version,
@@ -81,13 +81,17 @@ fn leaving_sends_a_report() {
         let (socket, group) = (bind(&mut bench, any(9)), group_of(version));
         bench.stack.udp_join(socket, PORT, group).expect("joined");
         let first = bench.sent();
-        assert_eq!(first.len(), 1, "without a poll");
+        assert_eq!(first.len(), 1, "no report left before a poll");
         assert_eq!(records(&first[0]), [(RecordKind::ToExclude, group, vec![])]);
-        assert_eq!(run(&mut bench, after(5_000)).len(), 1, "and once more");
+        assert_eq!(run(&mut bench, after(5_000)).len(), 1, "the report was not repeated once");
         let second = bind(&mut bench, SocketAddr::new(group, 9));
         bench.stack.udp_join(second, PORT, group).expect("joined");
         bench.stack.udp_close(socket);
-        assert_eq!(run(&mut bench, after(10_000)), [], "one is still there");
+        assert_eq!(
+            run(&mut bench, after(10_000)),
+            [],
+            "a report left, although one member remains"
+        );
         bench.stack.udp_close(second);
         let last = bench.sent();
         assert_eq!(records(&last[0]), [(RecordKind::ToInclude, group, vec![])]);
@@ -97,7 +101,7 @@ fn leaving_sends_a_report() {
     }
 }
 
-/// The port gets another device at `at`; returns the reports on its link in the next half minute.
+/// The port gets another device at `at`; returns the reports on its link in the next 30 seconds.
 fn heard_by_another_link(bench: &mut Bench, at: Instant) -> Vec<(Instant, Vec<u8>)> {
     let (device, wire) = mem::pair(&mem::Config::default());
     bench.stack.set_now(at);
@@ -111,7 +115,11 @@ fn the_routers_of_another_device_hear_of_the_groups() {
     for version in BOTH {
         let (mut bench, _, group) = member(version);
         let told = heard_by_another_link(&mut bench, after(10_000));
-        assert_eq!((told.len(), told[0].0), (2, after(10_000)), "at once, and once more");
+        assert_eq!(
+            (told.len(), told[0].0),
+            (2, after(10_000)),
+            "not reported at once and once more"
+        );
         assert_eq!(records(&told[0].1), [(RecordKind::ToExclude, group, vec![])]);
     }
 }
@@ -124,11 +132,16 @@ fn queries_are_answered_once_within_their_time() {
         let begin = after(10_000);
         for asked in [None, Some(group), None] {
             let frame = query(version, asked, Duration::from_secs(2));
-            assert_eq!(bench.exchange(&frame, begin), [] as [Vec<u8>; 0], "not at once");
+            assert_eq!(
+                bench.exchange(&frame, begin),
+                [] as [Vec<u8>; 0],
+                "the query was answered at once"
+            );
         }
         let answers = run(&mut bench, after(60_000));
         let times: Vec<Instant> = answers.iter().map(|&(at, _)| at).collect();
-        // The answer to the general query and, if it was drawn sooner, the answer for the group.
+        // The answer to the general query and, if its random delay was shorter, the answer for the
+        // group.
         assert!((1..=2).contains(&answers.len()), "{times:?}");
         for (at, frame) in &answers {
             assert!(*at > begin && *at <= after(12_000), "{times:?}");
@@ -147,7 +160,7 @@ fn hostile_queries_change_nothing() {
         let good = query(version, None, second);
         let (is_v4, mut frames) = (version == IpVersion::V4, Vec::new());
         let header_len = if is_v4 { 14 + 24 } else { 14 + 48 };
-        // A change of any byte of the message makes its checksum wrong.
+        // Any changed byte of the message makes its checksum wrong.
         for at in header_len..good.len() {
             let mut frame = good.clone();
             frame[at] ^= 1;
@@ -180,21 +193,25 @@ fn hostile_queries_change_nothing() {
         for frame in &frames {
             assert_eq!(bench.exchange(frame, after(10_000)), [] as [Vec<u8>; 0]);
         }
-        assert_eq!(bench.stack.drops().total() - before, frames.len() as u64, "each has a name");
-        assert_eq!(run(&mut bench, after(60_000)), [], "and no answer");
+        assert_eq!(
+            bench.stack.drops().total() - before,
+            frames.len() as u64,
+            "not every frame has one drop reason"
+        );
+        assert_eq!(run(&mut bench, after(60_000)), [], "a bad query was answered");
         let other = ip(if is_v4 { "239.9.9.9" } else { "ff0e::9" });
         bench.exchange(&query(version, Some(other), second), after(60_000));
         assert_eq!(drops(&bench, DropReason::GroupNotJoined), 1);
         assert_eq!(bench.stack.counters().of(Counter::GroupQueriesIn), 0);
-        // The valid query is answered, so the others were not ignored for another reason.
+        // The valid query is answered, so the bad ones were not ignored for some other reason.
         bench.exchange(&good, after(70_000));
         let answers = run(&mut bench, after(90_000));
         assert_eq!(records(&answers[0].1), [(RecordKind::IsExclude, group, vec![])]);
     }
 }
 
-/// A flood of queries with no time to answer: no more than the limit leaves, and each buffer
-/// comes back.
+/// A flood of queries with a maximum response delay of zero: no more answers than the limit leave,
+/// and each buffer is returned.
 #[test]
 fn reports_are_limited_in_a_second() {
     for version in BOTH {
@@ -207,14 +224,14 @@ fn reports_are_limited_in_a_second() {
         assert_eq!(sent, Limit::GroupReportsPerSecond.default_value());
         let hits = bench.stack.budget().hits(Limit::GroupReportsPerSecond);
         assert!(hits > 0 && bench.stack.next_deadline() <= after(11_000), "later");
-        // The answer that waited, and one answer to all queries since that was made.
+        // The pending answer, and one answer to all queries since that answer was made.
         assert_eq!(run(&mut bench, after(20_000)).len(), 2);
         assert_eq!(bench.peers_buffers_out(), 0);
     }
 }
 
-/// flood_mld26 and its like: reports and leave messages of others are for routers. Each is counted,
-/// causes no answer, and does not keep the next query from being answered.
+/// Attacks like flood_mld26: reports and leave messages of other hosts are for routers. Each is
+/// counted, causes no answer, and does not keep the next query from being answered.
 #[test]
 fn floods_of_reports_are_nothing_for_a_host() {
     for version in BOTH {
@@ -231,7 +248,8 @@ fn floods_of_reports_are_nothing_for_a_host() {
                 }
             }
         }
-        // A host whose own report is pending takes reports of the older version for the group.
+        // A host whose own report is pending records other members' reports of the older version
+        // about the group.
         let taken = bench.stack.counters().of(Counter::GroupReportsIn);
         assert_eq!((taken, taken + drops(&bench, DropReason::GroupUnhandled)), (200, heard));
         assert_eq!(run(&mut bench, after(60_000)), []);
@@ -242,8 +260,8 @@ fn floods_of_reports_are_nothing_for_a_host() {
     }
 }
 
-/// A report of the older version, a leave message, and a report of the current one, without their
-/// checksums.
+/// The messages of another member, without their checksums: a report of the older version, a leave
+/// message, and a report of the current version.
 fn reports_of(group: IpAddr) -> [Vec<u8>; 3] {
     let (kinds, address) = match group {
         IpAddr::V4(group) => ([0x16, 0x17, 0x22], group.octets().to_vec()),
@@ -254,12 +272,12 @@ fn reports_of(group: IpAddr) -> [Vec<u8>; 3] {
         false => vec![kind, 0, 0, 0, 0, 0, 0, 0],
     };
     let older = |kind| [head(kind), address.clone()].concat();
-    // One record: it has become EXCLUDE, without sources.
+    // One record: the filter mode became EXCLUDE, without sources.
     let current = [&[kinds[2], 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0], &address[..]].concat();
     [older(kinds[0]), older(kinds[1]), current]
 }
 
-/// A message of another host on the link, with its checksum, in a frame.
+/// A frame with a message of another host on the link, its checksum filled in.
 fn from_neighbour(dst: IpAddr, mut bytes: Vec<u8>) -> Vec<u8> {
     let src = ip(if dst.is_ipv4() { "192.0.2.2" } else { "fe80::2" });
     let sum = match dst.is_ipv4() {
@@ -284,20 +302,21 @@ fn solicited_node_groups_of_addresses_are_reported() {
         all.into_iter().map(|(kind, group, _)| (kind, group)).collect()
     };
     let node = ip("ff02::1:ff00:1");
-    // The first of two was sent by the first poll.
+    // The first of the two reports was sent by the first poll.
     assert_eq!(kinds(run(&mut bench, after(5_000))), [(RecordKind::ToExclude, node)]);
     let link_local: Cidr = "fe80::aa:bbcc/64".parse().expect("a network");
     let tentative = Address { state: AddressState::Tentative, ..Address::fixed(link_local) };
     bench.stack.add_address(PORT, tentative).expect("added");
     let mut frames = run(&mut bench, after(10_000));
-    // Reports have a hop-by-hop header; the probe for duplicates of the address has none.
+    // Reports have a hop-by-hop header; the probe of duplicate address detection has none.
     frames.retain(|(_, f)| f[20] == 0);
-    assert!(frames[0].1[22..38] == [0; 16], "from :: while it is tentative");
+    assert!(frames[0].1[22..38] == [0; 16], "the source is not :: while the address is tentative");
     let new = ip("ff02::1:ffaa:bbcc");
     assert_eq!(kinds(frames), [(RecordKind::ToExclude, new); 2]);
     bench.stack.add_address(PORT, Address::fixed(link_local)).expect("preferred");
-    assert_eq!(run(&mut bench, after(20_000)), [], "nothing new");
-    // Another address of the same group changes nothing; the group is left with the last one.
+    assert_eq!(run(&mut bench, after(20_000)), [], "another report was sent");
+    // Another address with the same solicited-node group changes nothing; the group is left with
+    // the last of these addresses.
     let twin: Cidr = "2001:db8:9::aa:bbcc/64".parse().expect("a network");
     bench.stack.add_address(PORT, Address::fixed(twin)).expect("added");
     assert!(bench.stack.remove_address(PORT, twin.addr));
@@ -309,7 +328,7 @@ fn solicited_node_groups_of_addresses_are_reported() {
     assert_eq!(kinds(run(&mut bench, after(40_000))), [(RecordKind::ToInclude, new); 2]);
 }
 
-/// A host that an IGMPv2 router asks answers in that version.
+/// A host that is queried by an IGMPv2 router answers in that version.
 /// RFC 3376 9.2-a.
 #[test]
 fn an_older_router_gets_older_reports() {
@@ -323,10 +342,10 @@ fn an_older_router_gets_older_reports() {
     let answers = run(&mut bench, after(20_000));
     assert_eq!(answers.len(), 1);
     let packet = &answers[0].1[14..];
-    assert_eq!(packet[16..20], [239, 1, 2, 3], "to the group");
+    assert_eq!(packet[16..20], [239, 1, 2, 3], "the report was not sent to the group");
     assert_eq!(packet[24], 0x16);
     assert_eq!(bench.stack.groups_page(0, 1).rows[0].protocol, "igmpv2");
-    // Another member's report, a router's, and one that is not for hosts.
+    // The report of another member, the message of a router, and a message that is not for hosts.
     let report = |kind, to: IpAddr| {
         let IpAddr::V4(of) = group else { panic!("IPv4") };
         let message = Sent { dst: to, bytes: wire::igmp::older(kind, of).to_vec() };

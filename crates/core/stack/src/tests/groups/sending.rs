@@ -1,5 +1,5 @@
-//! Datagrams to groups: hops, copies for our own members, fragments, and the port that they
-//! leave by.
+//! Datagrams to groups: their hop limit, copies for members on the sending host, fragments, and the
+//! port that they leave by.
 
 use core::net::SocketAddrV6;
 
@@ -21,7 +21,11 @@ fn what_is_sent_has_one_hop_and_comes_back_to_members() {
         let (ttl, hops, mac) = (frames[0][14 + 8], frames[0][14 + 7], frames[0][0]);
         let is_v4 = version == IpVersion::V4;
         assert_eq!((if is_v4 { ttl } else { hops }, mac), (1, if is_v4 { 1 } else { 0x33 }));
-        assert_eq!(received(&mut bench, sender), [] as [Vec<u8>; 0], "it has not joined");
+        assert_eq!(
+            received(&mut bench, sender),
+            [] as [Vec<u8>; 0],
+            "a socket that has not joined got it"
+        );
         bench.stack.udp_join(sender, PORT, to.ip()).expect("joined");
         bench.sent();
         bench.stack.udp_send(sender, to, b"both", NOW).expect("sent");
@@ -36,7 +40,11 @@ fn what_is_sent_has_one_hop_and_comes_back_to_members() {
         };
         let usual = MulticastOptions::default();
         assert_eq!(set(&mut bench, MulticastOptions { loops: false, ..usual }), (1, 0));
-        assert_eq!(set(&mut bench, MulticastOptions { hops: 0, ..usual }), (0, 1), "stays here");
+        assert_eq!(
+            set(&mut bench, MulticastOptions { hops: 0, ..usual }),
+            (0, 1),
+            "it left the host"
+        );
         assert_eq!(set(&mut bench, MulticastOptions { port: Some(PORT), ..usual }), (1, 1));
         let gone = MulticastOptions { port: Some(PortId(9)), ..usual };
         let refused = bench.stack.udp_set_multicast_options(sender, gone);
@@ -62,7 +70,8 @@ fn datagrams_to_groups_are_fragmented_and_come_back_whole() {
     }
 }
 
-/// A group of link scope is on one of several links, and somebody has to say which. RFC 4007.
+/// A group of link-local scope exists on each of several links, so the program must choose one. RFC
+/// 4007.
 /// RFC 1112 6.1-c, 7.1-c.
 #[test]
 fn the_port_is_that_of_the_option_the_scope_the_address_or_the_route() {
@@ -95,16 +104,16 @@ fn the_port_is_that_of_the_option_the_scope_the_address_or_the_route() {
     assert_eq!(leaves_by_first(&mut bench, v4), Ok(0));
     let bound = bind(&mut bench, SocketAddr::new(ip("198.51.100.1"), 9));
     bench.stack.udp_send(bound, v4, b"x", NOW).expect("sent");
-    assert_eq!(bench.sent().len(), 0, "by the port of its address");
+    assert_eq!(bench.sent().len(), 0, "it left by the wrong port");
     let from = ip("198.51.100.1");
     bench.stack.udp_set_multicast_options(socket, MulticastOptions::default()).expect("open");
     bench.stack.udp_send_from(socket, from, v4, b"x", NOW).expect("sent");
-    assert_eq!(bench.sent().len(), 0, "by the port of the address that it is from");
-    // A membership is of a port.
+    assert_eq!(bench.sent().len(), 0, "it left by the wrong port");
+    // A membership belongs to one port.
     bench.stack.udp_join(socket, other, v4.ip()).expect("joined");
     bench.exchange(&datagram(ip("192.0.2.2"), v4.ip(), b"x"), NOW);
     assert_eq!(drops(&bench, DropReason::GroupNotJoined), 1);
-    // And it ends with the port.
+    // It ends when the port is removed.
     assert_eq!(bench.stack.groups_page(0, 10).rows.len(), 1);
     bench.stack.remove_port(other).expect("there");
     assert_eq!(bench.stack.groups_page(0, 10).rows.len(), 0);

@@ -1,5 +1,6 @@
-//! One test for each named TCP attack, with its name; docs/attacks.md is the list. Each asserts the
-//! answer, the named drop, that memory stays bounded, and that a second connection is not affected.
+//! One test for each named TCP attack, under the attack's name; docs/attacks.md lists them. Each
+//! asserts the answer, the drop reason, that memory stays bounded, and that a second connection is
+//! not affected.
 
 mod blind;
 mod closes;
@@ -19,13 +20,13 @@ use crate::pair::PairConfig;
 use crate::tests::craft::{Bench, Tcp, parse_tcp, timestamps_option};
 use crate::{ListenConfig, ListenerHandle, TcpHandle};
 
-/// The port of the attacked connection's peer, and that of the other connection's.
+/// The ports of two peers: of the attacked connection's, and of the connection beside it.
 const VICTIM: u16 = 2_000;
 const BESIDE: u16 = 3_000;
 
-/// MSS 1460.
+/// The option MSS 1460.
 const MSS: [u8; 4] = [2, 4, 0x05, 0xb4];
-/// MSS 1460 and selective acknowledgements.
+/// The options MSS 1460 and "SACK permitted".
 const SACK: [u8; 8] = [2, 4, 0x05, 0xb4, 4, 2, 1, 1];
 
 /// A stack with a connection that is attacked and one that must not be affected.
@@ -41,7 +42,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// The victim's peer opens with these options in its SYN; every setting is the default.
+    /// The victim's peer has these options in its SYN; every setting of the stack is the default.
     fn new(options: &[u8]) -> Scene {
         Scene::with(&PairConfig::new([41, 42]), tcp::Config::default(), options)
     }
@@ -57,15 +58,15 @@ impl Scene {
         Scene { bench, listener, victim, next, beside, beside_next, now: NOW }
     }
 
-    /// Give the stack a segment; returns the frames that it sent to anybody in answer. The segment
-    /// is delivered or dropped under one reason, never both.
+    /// Gives the stack a segment; returns all frames that the stack sent in answer, to whomever.
+    /// The segment is either delivered or dropped under one reason.
     fn give(&mut self, segment: &Tcp) -> Vec<(Header, Vec<u8>)> {
         let frame = self.bench.tcp_frame(segment);
         parsed(&account(&mut self.bench, &frame, self.now))
     }
 
-    /// Give a segment that the victim must answer with one bare ACK, which only states its own
-    /// position.
+    /// Gives a segment that the victim must answer with one bare ACK, which only states the
+    /// victim's own position.
     #[track_caller]
     fn is_challenged(&mut self, segment: &Tcp) {
         let answers = self.give(segment);
@@ -73,7 +74,7 @@ impl Scene {
         let (header, payload) = &answers[0];
         assert_eq!((header.flags, header.ack), (Flags::ACK, self.next.seq), "{segment:?}");
         assert_eq!((header.seq, payload.len()), (self.next.ack, 0));
-        // Let the limit of answers a second recover: these tests are not about it.
+        // Lets the limit of answers in a second recover, since these tests are not about it.
         self.pass(1_001);
     }
 
@@ -82,7 +83,7 @@ impl Scene {
         assert!(self.give(segment).is_empty(), "{segment:?}");
     }
 
-    /// Let time pass; returns what the stack sent meanwhile.
+    /// Lets `ms` milliseconds pass; returns what the stack sent meanwhile.
     fn pass(&mut self, ms: u64) -> Vec<(Header, Vec<u8>)> {
         self.now += Duration::from_millis(ms);
         parsed(&self.bench.poll(self.now))
@@ -96,13 +97,13 @@ impl Scene {
         self.bench.stack.tcp_info(self.victim).expect("kept").state
     }
 
-    /// Bytes of the buffers that the stack holds, of its own and of the peer's.
+    /// The bytes of all buffers that the stack holds, of its own pool and of the peer's.
     fn held_bytes(&mut self) -> usize {
         let buffers = self.bench.peers_buffers_out() + self.bench.stack.pool().outstanding();
         buffers * mbuf::Class::K2.stride()
     }
 
-    /// Write as much as the connection takes; returns the number of bytes.
+    /// Writes up to `most` bytes, as many as the connection takes; returns their number.
     fn write(&mut self, handle: TcpHandle, most: usize) -> usize {
         let data = vec![0x55; most];
         let mut taken = 0;
@@ -115,13 +116,13 @@ impl Scene {
         taken
     }
 
-    /// Everything that was sent, including what waits in bursts.
+    /// Everything that was sent, including frames that wait in a burst.
     fn sent(&mut self) -> Vec<(Header, Vec<u8>)> {
         self.bench.stack.flush();
         parsed(&self.bench.sent())
     }
 
-    /// The second connection moves 500 bytes in each direction.
+    /// The connection beside the victim moves 500 bytes in each direction.
     #[track_caller]
     fn beside_goes_on(&mut self) {
         let mut request = self.beside_next.clone();
@@ -142,7 +143,7 @@ impl Scene {
         self.bench.exchange(&frame, self.now);
     }
 
-    /// The victim works like the second connection.
+    /// The victim moves data in both directions, like the connection beside it.
     #[track_caller]
     fn victim_goes_on(&mut self) {
         assert_eq!(self.state(), tcp::State::Established);
@@ -154,7 +155,8 @@ impl Scene {
         assert_eq!(&into[..9], b"the truth");
     }
 
-    /// The attack is over: the second connection works, and afterwards no state is left.
+    /// After the attack the connection beside the victim works, and once it is closed no state is
+    /// left.
     #[track_caller]
     fn end(mut self) {
         self.beside_goes_on();
@@ -169,7 +171,7 @@ fn open(bench: &mut Bench, port: u16, window: u16, options: &[u8], now: Instant)
     let answer = bench.exchange(&frame, now);
     let (header, _) = parse_tcp(&answer[0]).expect("SYN, ACK");
     assert_eq!(header.flags, Flags::SYN | Flags::ACK);
-    // Behind the headers of Ethernet and IPv4.
+    // The segment follows the headers of Ethernet and IPv4.
     let said = Options::parse(header.options(&answer[0][34..])).expect("well formed");
     let options = said.timestamps.map_or_else(Vec::new, |ts| timestamps_option(ts.echo, ts.value));
     let (seq, ack) = (syn.seq + 1, header.seq + 1);

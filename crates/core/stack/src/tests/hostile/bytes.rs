@@ -7,7 +7,7 @@ use crate::tests::craft::Rng;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Random bytes, most of them behind an Ethernet header that is addressed to us.
+    /// Random bytes, most of them after an Ethernet header that is addressed to the stack.
     #[test]
     fn any_bytes_are_survived_and_counted(seed in any::<u64>(), kind in 0u8..4) {
         let mut rng = Rng(seed);

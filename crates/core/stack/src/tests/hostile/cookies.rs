@@ -1,4 +1,4 @@
-//! SYN floods, and the cookies that answer them.
+//! SYN floods, and the SYN cookies that answer them.
 
 use base::{Counter, DropReason, Duration, Instant, SeqNumber, Switch};
 use wire::tcp::{Flags, Options};
@@ -24,7 +24,7 @@ fn flooded(config: &PairConfig) -> (Bench, ListenerHandle) {
     (bench, listener)
 }
 
-/// MSS 1460, SACK, timestamps, scale 7.
+/// The options of a SYN: MSS 1460, SACK, timestamps, and window scale 7.
 fn offered(ts: u32) -> Vec<u8> {
     let mut options = vec![2, 4, 0x05, 0xb4, 4, 2, 8, 10];
     options.extend(ts.to_be_bytes());
@@ -32,13 +32,13 @@ fn offered(ts: u32) -> Vec<u8> {
     options
 }
 
-/// A SYN from `port` and its answer: returns the peer's next ACK, and the options of the SYN-ACK.
+/// Gives the SYN `open`; returns the peer's next ACK, and the options of the SYN-ACK.
 fn answered(bench: &mut Bench, open: &Tcp) -> (Tcp, Options) {
     let frame = bench.tcp_frame(open);
     let answer = bench.exchange(&frame, NOW);
     assert_eq!(answer.len(), 1, "a SYN-ACK");
     let (header, _) = parse_tcp(&answer[0]).expect("TCP");
-    // Behind the headers of Ethernet and IPv4.
+    // The segment follows the headers of Ethernet and IPv4.
     let segment = &answer[0][34..];
     assert_eq!((header.flags, header.ack), (Flags::SYN | Flags::ACK, open.seq + 1));
     let said = Options::parse(header.options(segment)).expect("well formed");
@@ -59,7 +59,7 @@ fn syn_flood() {
         assert_eq!(bench.stack.connection_count(), BACKLOG);
     }
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesSent), 20_000);
-    // In the middle of the flood a real client connects.
+    // A real client connects in the middle of the flood.
     let open = Tcp { options: offered(77), ..syn(9) };
     let (ack, said) = answered(&mut bench, &open);
     assert_eq!((said.mss, said.sack_permitted), (Some(1460), true));
@@ -74,14 +74,14 @@ fn syn_flood() {
         let flags = parse_tcp(frame).expect("TCP").0.flags;
         !flags.contains(Flags::SYN) && !flags.contains(Flags::RST)
     }));
-    // The peer's windows are scaled as its SYN offered.
+    // The windows of the peer are scaled as its SYN offered.
     let info = bench.stack.tcp_info(handle).expect("open");
     assert_eq!(info.snd_wnd, 60_000 << 7);
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesAccepted), 1);
     nothing_is_left(&mut bench, &[handle], NOW);
 }
 
-/// A flood of SYNs, in bursts as full as possible; returns how many were answered.
+/// A flood of SYNs, in bursts that are as full as possible; returns how many were answered.
 fn burst_of_syns(bench: &mut Bench, numbers: core::ops::Range<u16>, now: Instant) -> usize {
     let mut answered = 0;
     for n in numbers {
@@ -94,7 +94,7 @@ fn burst_of_syns(bench: &mut Bench, numbers: core::ops::Range<u16>, now: Instant
     answered
 }
 
-/// More than the stack can take: only a repeated SYN is answered.
+/// More SYNs than the stack can process: only a repeated SYN is answered.
 #[test]
 fn syn_flood_that_overruns_the_device() {
     for repeated in [true, false] {
@@ -109,7 +109,7 @@ fn syn_flood_that_overruns_the_device() {
         }
         assert!(dropped > 3000 && answered_of_flood < 2000, "{dropped} {answered_of_flood}");
         assert!(bench.stack.is_overrun);
-        // A real client sends its SYN, at first without an answer.
+        // A real client sends its SYN; the first one is not answered.
         let frame = bench.tcp_frame(&syn(9));
         assert!(bench.inject(&frame));
         burst_of_syns(&mut bench, 6000..12_000, NOW);
@@ -117,18 +117,19 @@ fn syn_flood_that_overruns_the_device() {
         assert!(!bench.sent().iter().any(of_nine));
         let later = NOW + Duration::from_secs(1);
         assert!(bench.inject(&frame));
-        // One poll takes a limited number of bursts and leaves the rest.
+        // One poll takes a limited number of bursts and leaves the other frames on the device.
         for _ in 0..10 {
             bench.stack.poll(later);
         }
         let answers = bench.sent();
-        let answer = answers.iter().find(|frame| of_nine(frame)).expect("it came again");
+        let answer =
+            answers.iter().find(|frame| of_nine(frame)).expect("the repeated SYN is answered");
         let (header, _) = parse_tcp(answer).expect("TCP");
         let (seq, ack) = (SeqNumber(header.ack.0), header.seq + 1);
         let frame = bench.tcp_frame(&Tcp { seq, ack, flags: Flags::ACK, ..syn(9) });
         bench.exchange(&frame, later);
         let handle = bench.stack.tcp_accept(listener).expect("its cookie was good");
-        // After the flood the first SYN is answered again.
+        // After the flood a first SYN is answered again.
         assert!(!bench.stack.is_overrun);
         answered(&mut bench, &syn(10));
         nothing_is_left(&mut bench, &[handle], later);
@@ -137,7 +138,7 @@ fn syn_flood_that_overruns_the_device() {
 
 #[test]
 fn syn_cookie_bypass_and_ack_flood() {
-    // A stack that never sent a cookie accepts none.
+    // A stack that never sent a cookie accepts no ACK as a cookie.
     let mut bench = Bench::new(&PairConfig::new([5, 6]));
     let local = bench.listen_at(80);
     bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
@@ -156,7 +157,7 @@ fn syn_cookie_bypass_and_ack_flood() {
     };
     assert!(refused(&mut bench, &guess(1, 1)));
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesRefused), 0);
-    // A stack that did accepts only its own.
+    // A stack that sent cookies accepts only those.
     let (mut bench, listener) = flooded(&PairConfig::new([5, 6]));
     let (ack, _) = answered(&mut bench, &syn(9));
     for n in 0..50_000 {
@@ -184,18 +185,18 @@ fn a_cookie_promises_no_place_that_is_taken() {
     }
     for ack in &acks {
         let frame = bench.tcp_frame(ack);
-        assert_eq!(bench.exchange(&frame, NOW).len(), 0, "nobody is reset");
+        assert_eq!(bench.exchange(&frame, NOW).len(), 0, "a client was reset");
     }
     assert_eq!(bench.stack.drops().of(DropReason::TcpBacklogFull), 1);
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesLate), 1);
-    // Now the program is slow: no more cookies are sent.
+    // The program accepts no connections meanwhile, so no more cookies are sent.
     let sent = bench.stack.counters().of(Counter::TcpCookiesSent);
     let frame = bench.tcp_frame(&syn(99));
     bench.exchange(&frame, NOW);
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesSent), sent);
     let mut handles: Vec<_> = core::iter::from_fn(|| bench.stack.tcp_accept(listener)).collect();
     assert_eq!(handles.len(), 2 * BACKLOG);
-    // The connection that found no room comes again with its next segment.
+    // The connection for which there was no room is made by its next segment.
     let frame = bench.tcp_frame(&acks[2 * BACKLOG]);
     bench.exchange(&frame, NOW + Duration::from_secs(1));
     handles.extend(bench.stack.tcp_accept(listener));

@@ -63,7 +63,7 @@ fn mutate(frame: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-/// Correct the IPv4 checksum, so that later checks are reached.
+/// Corrects the IPv4 header checksum, so that later checks are reached.
 fn fix_checksums(frame: &mut [u8]) {
     if let Some(header) = frame.get_mut(14..34)
         && header[0] == 0x45
@@ -80,7 +80,7 @@ fn mutated_frames(version: IpVersion) {
         let mut rng = Rng(seed);
         let mut config = PairConfig::new([seed, 2]);
         config.version = version;
-        // Half of the runs verify no checksums, so that bad values get past them.
+        // In half of the runs no checksums are verified, so that bad values reach the later checks.
         let sums = rng.one_in(2);
         config.stack.switches = config.stack.switches.with(base::Switch::ChecksumRx, sums);
         let (mut bench, handle, next) = established(&config, tcp::Config::default());
@@ -124,7 +124,7 @@ fn a_mutated_frame_is_delivered_or_dropped_under_one_reason_v6() {
     mutated_frames(IpVersion::V6);
 }
 
-/// Give one bad segment to an established connection, and check the reason of its drop.
+/// Gives one bad segment to an established connection, and checks the reason of its drop.
 fn refused(change: impl FnOnce(&mut Tcp), reason: DropReason) {
     let (mut bench, handle, mut next) =
         established(&PairConfig::new([3, 4]), tcp::Config::default());
@@ -149,6 +149,6 @@ fn each_lie_has_its_reason() {
     refused(|s| s.ack += 1, DropReason::TcpAckUnsent);
     refused(|s| s.ack = s.ack - (1 << 30), DropReason::TcpAckTooOld);
     refused(|s| (s.seq, s.flags) = (s.seq + 1, Flags::RST), DropReason::TcpBadRst);
-    // Data on a RST changes nothing (RFC 9293 section 3.10.7.4 allows a reason to be in it).
+    // Data in a RST changes nothing (RFC 9293 section 3.10.7.4 allows a RST to contain its cause).
     refused(|s| (s.flags, s.payload) = (Flags::RST, vec![1; 50]), DropReason::TcpRst);
 }

@@ -12,7 +12,7 @@ fn config(limit: Limit, value: usize) -> PairConfig {
     config
 }
 
-/// At a limit an entry is evicted.
+/// When a limit is reached, an old entry is evicted.
 fn without_cookies() -> PairConfig {
     let mut config = PairConfig::new([5, 6]);
     config.stack.switches = config.stack.switches.with(Switch::SynCookies, false);
@@ -32,7 +32,7 @@ fn half_open_connections_are_bounded_and_time_out() {
     assert_eq!(bench.stack.listeners.half_open.count(), 50);
     assert_eq!(bench.stack.drops().of(DropReason::TcpConnectionLimit), 450);
     assert_eq!(bench.stack.budget().hits(Limit::HalfOpen), 450);
-    // Later each of them is overdue, and gives way.
+    // Later each half-open connection is overdue, and is evicted for a new one.
     for port in 501..=600 {
         let frame = bench.tcp_frame(&syn(port));
         bench.exchange(&frame, NOW + Duration::from_millis(20 * u64::from(port - 500)));
@@ -43,8 +43,8 @@ fn half_open_connections_are_bounded_and_time_out() {
     assert_eq!(bench.stack.listeners.half_open.count(), 0);
 }
 
-/// Overdue half-open connections give way; a peer that answers is served, and connections waiting
-/// to be accepted keep their entries.
+/// Overdue half-open connections are evicted; a peer that answers is served, and connections that
+/// wait for accept keep their entries.
 #[test]
 fn a_listener_whose_backlog_is_full_of_half_open_connections_serves() {
     let mut bench = Bench::new(&without_cookies());
@@ -59,13 +59,13 @@ fn a_listener_whose_backlog_is_full_of_half_open_connections_serves() {
             bench.exchange(&frame, now);
             assert!(bench.stack.connection_count() <= 20);
         }
-        // A crowd that comes at once is let in up to the backlog, and none of it is evicted.
+        // Many SYNs at once are accepted up to the backlog, and none of them is evicted.
         let frame = bench.tcp_frame(&syn(honest));
         assert_eq!(bench.exchange(&frame, now).len(), 0, "{honest}");
         now += Duration::from_millis(10);
         handshake(&mut bench, honest, now);
     }
-    // All entries are open connections now: a newcomer is refused, however much later it comes.
+    // All entries are now open connections: a new SYN is refused, however late it arrives.
     let before = bench.stack.drops().of(DropReason::TcpBacklogFull);
     let frame = bench.tcp_frame(&syn(9_999));
     now += Duration::from_secs(1);
@@ -78,7 +78,7 @@ fn a_listener_whose_backlog_is_full_of_half_open_connections_serves() {
     nothing_is_left(&mut bench, &handles, now);
 }
 
-/// On a slow path a half-open connection keeps its entry for longer, but not for ever.
+/// On a slow path a half-open connection keeps its entry longer, but not for ever.
 #[test]
 fn how_long_a_half_open_connection_keeps_its_place_is_learned() {
     let mut bench = Bench::new(&without_cookies());
@@ -98,13 +98,13 @@ fn how_long_a_half_open_connection_keeps_its_place_is_learned() {
         bench.exchange(&frame, ms(at)).len()
     };
     assert_eq!([answers(2, 300), answers(3, 301)], [1, 1]);
-    assert_eq!(answers(4, 690), 0, "less than twice 200 ms");
-    assert_eq!(answers(4, 700), 1, "the first gave way");
+    assert_eq!(answers(4, 690), 0, "evicted before twice 200 ms");
+    assert_eq!(answers(4, 700), 1, "the first was not evicted");
     nothing_is_left(&mut bench, &[handle], ms(700));
 }
 
-/// Peers that open and reset leave no state behind, whatever their number; nor do requests to a
-/// forwarder whose user never takes them.
+/// Peers that open and reset connections leave no state behind, however many they are; nor do
+/// requests to a listener whose user never accepts them.
 #[test]
 fn connections_opened_and_reset_for_ever_take_no_memory() {
     let mut bench = Bench::new(&PairConfig::new([5, 6]));
@@ -137,12 +137,12 @@ fn requests_that_a_forwarder_never_asks_for_take_no_memory() {
         }
         assert_eq!(bench.stack.request_count(), 50);
         let waiting = bench.stack.listeners.get_mut(listener).expect("listens").requests.len();
-        assert!(waiting <= 200, "{waiting} places after {round} rounds");
+        assert!(waiting <= 200, "{waiting} places are in use after {round} rounds");
         now += crate::socket::listener::REQUEST_WAIT;
     }
     assert_eq!(bench.stack.drops().of(DropReason::TcpBacklogFull), 400);
     bench.poll(now);
-    assert_eq!(bench.stack.tcp_request(listener), None, "all have given up");
+    assert_eq!(bench.stack.tcp_request(listener), None, "a request is left after its time");
     bench.stack.tcp_unlisten(listener);
     nothing_is_left(&mut bench, &[], now);
 }
@@ -163,8 +163,8 @@ fn each_kind_of_answer_has_a_rate_limit_of_its_own() {
     let echo = bench.frame(1, &echo);
     for second in 1..=2 {
         let now = NOW + Duration::from_secs(second);
-        // A flood of one kind leaves the answers to the others: a host flooded at a closed port
-        // still answers pings.
+        // A flood of one kind leaves the answers to the other kinds: a host whose closed port is
+        // flooded still answers pings.
         for (frame, least, most) in [(&stray, 20, 20), (&datagram, 15, 30), (&echo, 10, 10)] {
             let replies: usize = (0..100).map(|_| bench.exchange(frame, now).len()).sum();
             assert!((least..=most).contains(&replies), "{replies}");
@@ -208,8 +208,8 @@ fn answers_to_lies_are_rate_limited_for_each_connection() {
     nothing_is_left(&mut bench, &[handle], NOW);
 }
 
-/// CVE-2016-5696: an off-path attacker counts on a connection of his own how many challenge ACKs
-/// are left after he provoked another connection's. He must learn nothing.
+/// CVE-2016-5696: an off-path attacker counts, on his own connection, how many challenge ACKs are
+/// left after he provoked another connection's. He must learn nothing.
 #[test]
 fn challenge_acks_of_one_connection_do_not_show_on_another() {
     let config = config(Limit::ChallengeAcksPerSecond, 10);
@@ -232,8 +232,8 @@ fn challenge_acks_of_one_connection_do_not_show_on_another() {
     nothing_is_left(&mut bench, &[handle, second], NOW);
 }
 
-/// The number that a second admits is drawn, for each connection and second: an attacker who counts
-/// the answers does not know whether another's segments used some of them.
+/// The number of challenge ACKs in a second is random, for each connection and second: an attacker
+/// who counts the answers does not know whether another connection used some of them.
 #[test]
 fn the_number_of_challenge_acks_in_a_second_tells_nothing() {
     let (mut bench, handle, first) = established(&PairConfig::new([5, 6]), tcp::Config::default());
@@ -251,7 +251,7 @@ fn the_number_of_challenge_acks_in_a_second_tells_nothing() {
     }
     let [a, b] = &counts;
     let same = a.iter().zip(b).filter(|(a, b)| a == b).count();
-    assert!(same < 10, "{same} of 60 seconds admit as many on both");
+    assert!(same < 10, "{same} of 60 seconds admit the same number on both");
     for counts in &counts {
         let distinct: std::collections::BTreeSet<_> = counts.iter().collect();
         assert!(distinct.len() > 20, "{distinct:?}");
@@ -261,8 +261,8 @@ fn the_number_of_challenge_acks_in_a_second_tells_nothing() {
     nothing_is_left(&mut bench, &[handle, other], NOW + Duration::from_secs(60));
 }
 
-/// Open from `port` and close from our side first; returns the peer's segment for the record in
-/// TIME-WAIT.
+/// Opens a connection from `port` and closes it from the stack's side first; returns the peer's
+/// segment for the TIME-WAIT record.
 fn into_time_wait(bench: &mut Bench, port: u16, listener: crate::ListenerHandle) -> Tcp {
     let mut next = handshake(bench, port, NOW);
     let handle = bench.stack.tcp_accept(listener).expect("established");
@@ -274,8 +274,8 @@ fn into_time_wait(bench: &mut Bench, port: u16, listener: crate::ListenerHandle)
     next
 }
 
-/// An attacker who knows one pair of endpoints gets two answers a second, and other records are not
-/// affected.
+/// An attacker who knows the endpoints of one record gets two answers a second, and other records
+/// are not affected.
 #[test]
 fn answers_from_time_wait_are_rate_limited_for_each_record() {
     let mut bench = Bench::new(&PairConfig::new([5, 6]));
@@ -306,7 +306,7 @@ fn time_wait_records_are_bounded_whatever_becomes_of_the_oldest() {
             let next = into_time_wait(&mut bench, port, listener);
             assert!(bench.stack.time_wait_count() <= 10, "round {round} port {port}");
             if port % 3 == 0 {
-                // A newer SYN removes the record; the queue of expiries still names it.
+                // A newer SYN removes the record; the queue of expiries still contains its entry.
                 let reopen = Tcp { seq: next.seq + 70_000, ..syn(port) };
                 let frame = bench.tcp_frame(&reopen);
                 bench.exchange(&frame, NOW);
@@ -358,7 +358,7 @@ fn the_wheel_keeps_few_entries_for_a_connection_with_a_far_deadline() {
         let frame = bench.tcp_frame(&next);
         bench.exchange(&frame, now);
         next.seq += 1;
-        // The delayed ACK expires each time.
+        // The delayed ACK's timer expires each time.
         now += Duration::from_millis(60);
         bench.stack.poll(now);
         bench.sent();

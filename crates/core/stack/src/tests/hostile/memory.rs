@@ -4,7 +4,7 @@ use super::{NOW, established, nothing_is_left};
 use crate::pair::PairConfig;
 use crate::tests::craft::{Bench, Tcp};
 
-/// Give the peer's one-byte segments at these offsets to a stack whose user does not read.
+/// Gives one-byte segments of the peer, at these offsets, to a stack whose user does not read.
 fn one_byte_segments(bench: &mut Bench, next: &Tcp, offsets: impl Iterator<Item = u32>) {
     for offset in offsets {
         let segment = Tcp { seq: next.seq + offset, payload: vec![offset as u8], ..next.clone() };
@@ -13,7 +13,7 @@ fn one_byte_segments(bench: &mut Bench, next: &Tcp, offsets: impl Iterator<Item 
     }
 }
 
-/// Bytes of the buffers that the stack holds, the peer's and its own.
+/// The bytes of all buffers that the stack holds, of the peer's pool and of its own.
 fn held_bytes(bench: &mut Bench) -> usize {
     let buffers = bench.peers_buffers_out() + bench.stack.pool().outstanding();
     buffers * mbuf::Class::K2.stride()
@@ -28,7 +28,7 @@ fn one_byte_segments_in_order_do_not_hold_a_buffer_each() {
         const BYTES: u32 = 65_000;
         one_byte_segments(&mut bench, &next, 0..BYTES);
         let held = held_bytes(&mut bench);
-        assert!(held < 2 * BYTES as usize, "{held} bytes of buffers for {BYTES}");
+        assert!(held < 2 * BYTES as usize, "{held} bytes of buffers for {BYTES} bytes of data");
         let mut data = vec![0; BYTES as usize + 1];
         assert_eq!(bench.stack.tcp_read(handle, &mut data), Ok(BYTES as usize));
         assert!((0..BYTES).all(|i| data[i as usize] == i as u8));
@@ -42,7 +42,7 @@ fn one_byte_segments_out_of_order_do_not_hold_a_buffer_each() {
     const BYTES: u32 = 60_000;
     one_byte_segments(&mut bench, &next, 1..BYTES);
     let held = held_bytes(&mut bench);
-    assert!(held < 2 * BYTES as usize, "{held} bytes of buffers for {BYTES}");
+    assert!(held < 2 * BYTES as usize, "{held} bytes of buffers for {BYTES} bytes of data");
     assert_eq!(bench.stack.tcp_readable(handle), Some((0, false)));
     one_byte_segments(&mut bench, &next, 0..1);
     let mut data = vec![0; BYTES as usize + 1];
@@ -51,8 +51,8 @@ fn one_byte_segments_out_of_order_do_not_hold_a_buffer_each() {
     nothing_is_left(&mut bench, &[handle], NOW);
 }
 
-/// Every second byte: nothing can be merged, so the number of pieces is bounded by the memory that
-/// the window may cost.
+/// Every second byte of the stream: no pieces can be merged, so their number is bounded by the
+/// memory that the window may cost.
 #[test]
 fn segment_smack_cve_2018_5390() {
     for receive_buffer_bytes in [4_000, 65_000, 512 * 1024] {
@@ -75,7 +75,7 @@ fn segment_smack_cve_2018_5390() {
     }
 }
 
-/// Between two stacks a small segment holds the sender's buffer.
+/// Between two stacks a received small segment holds the sender's buffer.
 #[test]
 fn small_writes_of_another_stack_do_not_hold_its_buffers() {
     use crate::pair::pair;

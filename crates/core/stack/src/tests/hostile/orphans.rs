@@ -1,5 +1,5 @@
 //! Connections that their program has closed and whose peers never finish: their number is bounded,
-//! and they end sooner than others.
+//! and they time out sooner than others.
 
 use core::net::SocketAddr;
 
@@ -20,13 +20,13 @@ fn bench(limit: usize) -> (Bench, ListenerHandle) {
     (bench, listener)
 }
 
-/// A connection from `port`, accepted.
+/// An accepted connection from `port`.
 fn open(bench: &mut Bench, listener: ListenerHandle, port: u16) -> (TcpHandle, Tcp) {
     let next = handshake(bench, port, NOW);
     (bench.stack.tcp_accept(listener).expect("open"), next)
 }
 
-/// Peers' ports of the RSTs that the stack sent.
+/// The peers' ports to which the stack sent RSTs.
 fn resets(bench: &mut Bench) -> Vec<u16> {
     let frames = bench.sent();
     let headers = frames.iter().filter_map(|frame| parse_tcp(frame));
@@ -68,7 +68,11 @@ fn an_orphan_that_gets_on_is_not_reset_for_one_that_does_not() {
         bench.poll(NOW);
         let (handle, _) = open(&mut bench, listener, port);
         bench.stack.tcp_close(handle);
-        assert_eq!(resets(&mut bench), [port - 1], "the silent one before");
+        assert_eq!(
+            resets(&mut bench),
+            [port - 1],
+            "not only the silent connection before it was reset"
+        );
     }
     assert_eq!(bench.stack.connection_count(), 2);
     nothing_is_left(&mut bench, &[], NOW);
@@ -83,7 +87,7 @@ fn without_room_for_orphans_closing_resets() {
     assert_eq!((bench.stack.connection_count(), bench.stack.orphans.count()), (0, 0));
 }
 
-/// Connections that close normally are subtracted from the count.
+/// Orphans that close normally are subtracted from the count.
 #[test]
 fn orphans_that_end_are_counted_out() {
     let (mut bench, listener) = bench(3);
@@ -103,9 +107,9 @@ fn orphans_that_end_are_counted_out() {
     nothing_is_left(&mut bench, &[], now);
 }
 
-/// An attacker who guesses the ISN of a SYN-ACK that never left, because its link address was
-/// unknown, opens a connection that can send nothing: it ends like one whose segments are not
-/// answered.
+/// An attacker guesses the ISN of a SYN-ACK that never left, because its link address was unknown,
+/// and so opens a connection that can send nothing. It ends like a connection whose segments are
+/// not answered.
 #[test]
 fn an_orphan_that_never_had_a_link_address_ends() {
     let config = PairConfig::new([7, 9]);

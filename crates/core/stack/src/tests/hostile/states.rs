@@ -18,8 +18,8 @@ const STATES: [State; 8] = [
     State::TimeWait,
 ];
 
-/// A connection in `state`, with data to read, out-of-order data and data to send wherever the
-/// state allows it.
+/// A connection in `state`, with unread data, out-of-order data and unsent data where the state
+/// allows them.
 fn in_state(state: State) -> (Bench, TcpHandle) {
     let config = PairConfig::new([11, 12]);
     if state == State::SynSent {
@@ -88,7 +88,7 @@ fn a_connection_let_go_in_any_state_leaks_nothing() {
             } else {
                 bench.stack.tcp_close(handle);
             }
-            // The peer is silent from here on.
+            // The peer sends nothing from here on.
             let mut now = NOW;
             for _ in 0..80 {
                 now += Duration::from_secs(30);
@@ -142,7 +142,7 @@ fn a_listener_removed_with_half_open_and_waiting_connections_leaks_nothing() {
         bench.exchange(&frame, NOW);
     }
     bench.stack.tcp_unlisten(listener);
-    assert_eq!(bench.sent().len(), 2, "a RST for each that waited");
+    assert_eq!(bench.sent().len(), 2, "not one RST for each waiting connection");
     // One handshake is completed too late, one half-open connection is reset, the others time out.
     finish_late(&mut bench, 200, NOW);
     let reset = Tcp { flags: Flags::RST, seq: syn(201).seq + 1, ..syn(201) };

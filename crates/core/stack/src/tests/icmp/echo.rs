@@ -1,4 +1,4 @@
-//! Echoes: what comes back to the socket that asked, and what does not.
+//! Echo requests: which answers reach the socket that sent the request, and which do not.
 
 use super::*;
 use crate::EchoError;

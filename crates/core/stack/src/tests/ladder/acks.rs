@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Without the send-space estimate, to test plain RFC 5681.
+/// The settings without the send-space estimate, to test plain RFC 5681.
 fn delaying() -> Ladder {
     let mut t = Setup::plain().off(Switch::SendSpace).established();
     // The first full-sized segment sets the full size.
@@ -51,13 +51,13 @@ fn ack_is_immediate_out_of_order_and_when_a_gap_fills() {
     t.expect(seg().ack(1001));
     t.send(seg().seq(2101).data(100));
     t.expect(seg().ack(1001));
-    // The front part of the gap is filled: a gap is still there.
+    // Only the front of the gap is filled, so a gap is left.
     t.send(seg().seq(1001).data(1000));
     t.expect(seg().ack(2201));
     t.read(2200);
 }
 
-/// RFC 5681 section 4.2: also when only a part of the gap is filled.
+/// RFC 5681 section 4.2: an ACK is sent at once, even if only a part of the gap is filled.
 /// RFC 5681 4.2-c.
 #[test]
 fn ack_is_immediate_when_a_part_of_a_gap_fills() {
@@ -85,10 +85,10 @@ fn send_space_estimate_acks_what_the_peer_can_send_at_most() {
     t.send(seg().data(700));
     t.expect(seg().ack(701));
     assert_eq!(t.info().send_space_bytes, 700);
-    // The peer has sent as much as it ever sent between two ACKs: no delay.
+    // The peer has sent as much as it ever sent between two ACKs: the ACK is not delayed.
     t.send(seg().data(700));
     t.expect(seg().ack(1401));
-    // Less than that is delayed.
+    // After fewer bytes the ACK is delayed.
     t.send(seg().data(300));
     t.expect_after(40, seg().ack(1701));
 }
@@ -102,7 +102,8 @@ fn send_space_estimate_switched_off_waits() {
     t.expect_after(40, seg().ack(1401));
 }
 
-/// A peer that sends a segment now and then does not wait for each ACK: detected by the ninth.
+/// A peer that sends only a segment now and then does not wait for each ACK: the stack detects that
+/// by the ninth.
 #[test]
 fn send_space_estimate_is_put_to_the_test() {
     let mut t = Setup::plain().established();
@@ -115,14 +116,14 @@ fn send_space_estimate_is_put_to_the_test() {
     t.send(seg().data(1000));
     t.expect(seg().ack(10_001));
     assert_eq!(t.info().send_space_bytes, 2000);
-    // From now on an ACK for every second one.
+    // From now on every second segment is acknowledged.
     t.send(seg().data(1000));
     t.nothing();
     t.send(seg().data(1000));
     t.expect(seg().ack(12_001));
 }
 
-/// A peer that is waiting loses one ACK's delay in eight, then one in 64.
+/// For a peer that does wait, one ACK in eight is delayed, then one in 64.
 #[test]
 fn send_space_estimate_that_is_right_is_tested_ever_more_rarely() {
     let mut t = Setup::plain().established();
@@ -156,7 +157,7 @@ fn send_space_estimate_grows_with_what_the_peer_sends_between_acks() {
     t.expect(seg().ack(6001));
 }
 
-/// One ACK for a burst; with the switch off one for every second segment.
+/// One ACK for a burst of segments; with the switch off, one for every second segment.
 /// RFC 9293 MUST-58, MUST-59.
 #[test]
 fn one_ack_for_a_burst() {
@@ -190,7 +191,7 @@ fn sack_blocks_out_most_recent_first_and_joined() {
     // Two blocks merge.
     t.send(seg().seq(1101).data(900));
     t.expect(seg().ack(1).sack(&[(1001, 2201), (3001, 3101)]));
-    // Delivered blocks are not reported any more.
+    // Blocks whose data was delivered are not reported any longer.
     t.send(seg().seq(1).data(1000));
     t.expect(seg().ack(2201).sack(&[(3001, 3101)]));
     t.send(seg().seq(2201).data(800));
@@ -225,7 +226,7 @@ fn no_sack_blocks_to_a_peer_that_does_not_take_them() {
     t.expect(seg().ack(1).sack(&[]));
 }
 
-/// The limit on held segments (CVE-2018-5390) is a count, and its hits are counted.
+/// Held segments are limited in number (CVE-2018-5390), and the limit's hits are counted.
 #[test]
 fn reassembly_has_a_limit() {
     let mut t = Setup::plain().limit(Limit::ReassemblySegments, 3).established();
@@ -239,7 +240,8 @@ fn reassembly_has_a_limit() {
     t.expect(seg().ack(150));
 }
 
-/// The first data to arrive is kept, but a piece wholly inside a later one is replaced by it.
+/// The data that arrived first is kept, but a held piece that is wholly inside a later one is
+/// replaced by it.
 #[test]
 fn overlap_with_different_data_is_deterministic() {
     let mut t = Setup::plain().established();

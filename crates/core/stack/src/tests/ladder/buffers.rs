@@ -1,11 +1,13 @@
-//! Buffers that are tuned: the receive buffer follows its reader, the send buffer the congestion
-//! window, both within the stack's budget; and what happens under memory pressure.
+//! Buffers that are tuned: the receive buffer grows with the rate of its reader, the send buffer
+//! with the congestion window, both within the stack's budget; and what happens under memory
+//! pressure.
 
 use super::*;
 
 const K64: usize = 65_536;
 
-/// Buffers that start at 64 KB and may grow to 4 MB; scaled windows, no timestamps.
+/// Settings with buffers that start at 64 KB and may grow to 4 MB, scaled windows, and no
+/// timestamps.
 fn setup() -> Setup {
     Setup::plain().ws(7).off(Switch::Pacing).tcp(|c| {
         (c.receive_buffer_bytes, c.receive_buffer_max_bytes) = (65_536, 4 << 20);
@@ -25,7 +27,8 @@ fn opened(setup: Setup) -> Ladder {
     t
 }
 
-/// The peer sends this many segments of 1000 bytes, which are read at once: 8 in a millisecond.
+/// The peer sends this many segments of 1000 bytes, 8 in a millisecond; the user reads them at
+/// once.
 fn deliver(t: &mut Ladder, segments: usize) {
     for i in 1..=segments {
         t.send(seg().data(1000));
@@ -60,7 +63,7 @@ fn last_edge(t: &mut Ladder, mut edge: i64) -> i64 {
 #[test]
 fn receive_auto_tuning_doubles_a_buffer_whose_quarter_came_within_a_round_trip() {
     let mut t = opened(setup());
-    // The first quarter starts the measurement: the time that it took is unknown.
+    // The first quarter of the buffer starts the measurement: how long it took is unknown.
     deliver(&mut t, 17);
     assert_eq!(buffer(&t), K64);
     t.pass(15);
@@ -70,7 +73,7 @@ fn receive_auto_tuning_doubles_a_buffer_whose_quarter_came_within_a_round_trip()
     let read = t.read as i64;
     t.pass(50);
     let edge = last_edge(&mut t, 0);
-    assert!(edge > read + 120_000, "the peer is told: {edge} after {read}");
+    assert!(edge > read + 120_000, "the peer was offered only {edge} after {read}");
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn receive_auto_tuning_leaves_a_buffer_that_is_large_enough() {
     assert_eq!((buffer(&t), reserved(&t)), (K64, 0));
 }
 
-/// Fast arrival with a slow reader needs no larger buffer, though each read takes everything.
+/// Fast arrival with a slow reader needs no larger buffer, even if each read takes everything.
 #[test]
 fn receive_auto_tuning_waits_for_the_reader() {
     let mut t = opened(setup());
@@ -97,7 +100,7 @@ fn receive_auto_tuning_waits_for_the_reader() {
     assert_eq!(buffer(&t), K64);
 }
 
-/// A reader that lags by more than half of the buffer gets no larger one.
+/// A reader that lags by more than half of the buffer gets no larger buffer.
 #[test]
 fn receive_auto_tuning_waits_for_a_reader_that_lags() {
     for (lag, grows) in [(40, false), (20, true)] {
@@ -108,8 +111,8 @@ fn receive_auto_tuning_waits_for_a_reader_that_lags() {
     }
 }
 
-/// The echo shows that the path became longer: each segment was released by an ACK 100 ms ago, and
-/// a quarter of the buffer arrives in 80 ms.
+/// The timestamp echo shows that the path became longer: each segment was released by an ACK 100 ms
+/// ago, and a quarter of the buffer arrives in 80 ms.
 #[test]
 fn receive_auto_tuning_follows_a_round_trip_that_grows() {
     for (rtt_ms, grows) in [(100, true), (60, false)] {
@@ -139,7 +142,7 @@ fn a_buffer_that_was_set_is_not_tuned() {
     let mut t = opened(setup().tcp(|c| c.set_fixed_buffers(65_536, 65_536)));
     deliver(&mut t, 100);
     assert_eq!((buffer(&t), t.info().send_buffer_bytes, reserved(&t)), (K64, K64, 0));
-    // Set on an open connection: bytes that tuning added are returned.
+    // The maximum is set on an open connection: bytes that tuning added are returned to the budget.
     let mut t = opened(setup());
     deliver(&mut t, 200);
     assert!(buffer(&t) > 2 * K64 && reserved(&t) > 0);
@@ -155,7 +158,7 @@ fn receive_auto_tuning_ends_at_the_largest_buffer() {
     assert_eq!(buffer(&t), 200_000);
 }
 
-/// The budget is the stack's, not the connection's; a connection that ends returns its part.
+/// All connections of a stack share the budget; a connection that ends returns its part.
 #[test]
 fn the_budget_bounds_what_tuning_adds_to_receive_buffers() {
     let mut t = opened(setup().limit(Limit::ReceiveBufferBytes, 3 * K64));
@@ -164,14 +167,14 @@ fn the_budget_bounds_what_tuning_adds_to_receive_buffers() {
     assert!(t.hits(Limit::ReceiveBufferBytes) > 0);
     t.abort();
     assert_eq!(reserved(&t), 0);
-    // Half of all buffers is the maximum, whatever the limit is.
+    // The maximum is half of all buffers, whatever the limit is.
     let mut t = opened(setup().limit(Limit::MbufBytes, 2 << 20));
     deliver(&mut t, 2000);
     assert_eq!(buffer(&t), 1 << 20);
 }
 
-/// Under memory pressure the edge stands still while data is read, until the window has become
-/// small enough.
+/// Under memory pressure the window's right edge does not move while data is read, until the window
+/// has become small enough.
 #[test]
 fn shrinking_a_window_takes_nothing_back() {
     let mut t = opened(setup().limit(Limit::MbufBytes, 8 << 20));
@@ -192,13 +195,13 @@ fn shrinking_a_window_takes_nothing_back() {
     }
     assert_eq!((buffer(&t), reserved(&t)), (K64, 0));
     assert!(t.info().rcv_wnd as usize <= K64, "{}", t.info().rcv_wnd);
-    // It grows again when there is memory.
+    // The window grows again when there is memory.
     withheld.into_iter().for_each(|m| t.end.stack.pool().free(m));
     deliver(&mut t, 300);
     assert!(buffer(&t) >= 4 * K64, "{}", buffer(&t));
 }
 
-/// Send and acknowledge data at once, until the window has this size, or stops growing.
+/// Sends data and acknowledges it at once, until cwnd has this size or stops growing.
 fn with_cwnd(t: &mut Ladder, bytes: u64) {
     for _ in 0..30 {
         if t.info().cwnd >= bytes {
@@ -229,7 +232,8 @@ fn send_auto_tuning_keeps_room_for_three_congestion_windows() {
     with_cwnd(&mut t, 600_000);
     let info = t.info();
     assert!(info.send_buffer_bytes as u64 >= 3 * info.cwnd, "{}", info.send_buffer_bytes);
-    // A window in flight, and unsent data behind it: the wire stays full until the writer returns.
+    // A window in flight, and as much unsent data after it: the wire stays full until the writer
+    // returns.
     let queued = fill(&mut t);
     let info = t.info();
     assert!(info.in_flight as u64 + 2000 > info.cwnd, "{} of {}", info.in_flight, info.cwnd);
@@ -261,15 +265,15 @@ fn the_budget_bounds_what_send_buffers_grow_to() {
     let queued = fill(&mut t);
     assert!((K64..1 << 20).contains(&queued), "{queued}");
     assert!(t.hits(Limit::SendBufferBytes) > 0);
-    // A writer that was refused is notified when there is room.
+    // A writer whose write was refused is notified when there is room.
     t.events.clear();
     let all = t.wire.stack_next;
     t.send(seg().ack(all));
     assert!(!t.events.is_empty());
 }
 
-/// A reader that takes a few bytes at a time opens a closed window once, by at least a unit of its
-/// scale: less would be another zero on the wire.
+/// A reader that takes a few bytes at a time reopens a closed window once, by at least one unit of
+/// the window scale: a smaller update would again be zero on the wire.
 #[test]
 fn a_shut_window_is_not_opened_by_less_than_a_unit() {
     let mut t = opened(setup().tcp(|c| c.receive_buffer_max_bytes = 1 << 28));

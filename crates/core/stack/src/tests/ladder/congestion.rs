@@ -1,10 +1,10 @@
-//! The congestion window, observed on the wire: initial window, slow start, congestion avoidance,
-//! idle.
+//! The congestion window, observed on the wire: the initial window, slow start, congestion
+//! avoidance, and idle times.
 
 use super::*;
 use tcp::cc::Algorithm;
 
-/// Write as much as possible; returns the bytes that leave without ACKs.
+/// Writes as much as possible; returns the bytes that leave before any ACK.
 fn flood(t: &mut Ladder) -> usize {
     loop {
         let data = wire_end::stream(t.written, 10_000);
@@ -65,7 +65,7 @@ fn a_window_that_is_not_used_does_not_grow() {
     assert_eq!(t.info().cwnd, 10_000);
 }
 
-/// A loss, then rounds of 10 ms: the bytes sent in each.
+/// A loss, then rounds of 10 ms; returns the bytes sent in each round.
 fn after_a_loss(algorithm: Algorithm, rounds: usize) -> Vec<u64> {
     let mut t = Setup::plain().sack().tcp(|c| c.algorithm = algorithm).established();
     flood(&mut t);
@@ -93,8 +93,9 @@ fn newreno_grows_by_a_segment_each_round() {
     }
 }
 
-/// Ten segments and 10 ms are in CUBIC's Reno-friendly region: 3 * 0.3 / 1.7 = 0.53 segments a
-/// round until the old window is reached again, then one (RFC 9438 section 4.3).
+/// With ten segments and a round trip of 10 ms, CUBIC is in its Reno-friendly region: cwnd grows by
+/// 3 * 0.3 / 1.7 = 0.53 segments a round until the old window is reached again, then by one (RFC
+/// 9438 section 4.3).
 /// RFC 9438 4.3-a.
 #[test]
 fn cubic_grows_like_reno_at_small_windows() {
@@ -108,7 +109,8 @@ fn cubic_grows_like_reno_at_small_windows() {
     assert!((2200..3000).contains(&gained), "{windows:?}");
 }
 
-/// RFC 5681 section 4.1: after an idle time longer than a time-out, at most the initial window.
+/// RFC 5681 section 4.1: after the connection was idle for longer than a time-out, it sends at most
+/// the initial window.
 /// RFC 5681 4.1-a.
 #[test]
 fn restart_after_idle() {

@@ -1,5 +1,5 @@
-//! ACKs for old segments and segments outside the window: a retransmission always gets its ACK, the
-//! others are limited per second, and challenge ACKs (RFC 5961) are counted apart.
+//! Old segments, and segments outside the window: a retransmission is always acknowledged, the
+//! answers to others are limited per second, and challenge ACKs (RFC 5961) have a separate limit.
 
 use super::seg::{bare, rst};
 use super::*;
@@ -10,7 +10,7 @@ fn probe(next: i64) -> Seg {
     seg().seq(next - 1)
 }
 
-/// Our ACK was lost, again and again: the peer must get one, or it gives the connection up.
+/// The stack's ACK was lost, again and again: the peer must get one, or it gives the connection up.
 #[test]
 fn retransmissions_are_always_acked() {
     let mut t = Setup::plain().established();
@@ -43,8 +43,8 @@ fn retransmissions_of_a_syn_ack_are_always_acked() {
     assert_eq!(t.count(Counter::TcpChallengeAcks), 0);
 }
 
-/// Only at the sequence number of the peer's SYN: anywhere else it is forged, however recent the
-/// number.
+/// A retransmitted SYN-ACK is accepted only at the sequence number of the peer's SYN: at any other
+/// it is forged, however recent the number.
 #[test]
 fn syn_acks_elsewhere_are_challenged() {
     let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 3).established();
@@ -59,7 +59,7 @@ fn syn_acks_elsewhere_are_challenged() {
     assert_eq!(t.drops(DropReason::TcpChallengeLimited), 10 - answers);
 }
 
-/// PAWS drops it, but the peer still lacks our ACK (RFC 7323 section 5.3, R1).
+/// PAWS drops the segment, but the peer still lacks the stack's ACK (RFC 7323 section 5.3, R1).
 #[test]
 fn retransmissions_with_an_old_timestamp_are_always_acked() {
     let mut t = Setup::plain().ts().established();
@@ -72,7 +72,7 @@ fn retransmissions_with_an_old_timestamp_are_always_acked() {
     assert_eq!(t.drops(DropReason::TcpPaws), 300);
 }
 
-/// A segment that the peer cannot have sent before is no retransmission, with text or without.
+/// A segment that the peer cannot have sent before, with or without text, is no retransmission.
 #[test]
 fn out_of_window_segments_draw_two_acks_a_second() {
     let before = seg().seq(-100).data(50);
@@ -90,8 +90,8 @@ fn out_of_window_segments_draw_two_acks_a_second() {
     }
 }
 
-/// A segment from before the last window was acknowledged, and the peer knows that: it has sent
-/// more than a window since.
+/// A segment from before the window that was acknowledged last. The peer knows that ACK, because it
+/// has sent more than a window since.
 #[test]
 fn out_of_window_segments_are_those_from_before_the_last_window() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 2000).established();
@@ -124,7 +124,7 @@ fn out_of_window_segments_with_an_old_timestamp_draw_two_acks_a_second() {
     assert_eq!(t.count(Counter::TcpChallengeAcks), 0);
 }
 
-/// A flood of either kind does not use up the answers of the other.
+/// A flood of one kind does not use up the answers to the other kind.
 #[test]
 fn challenges_and_answers_to_duplicates_do_not_starve_each_other() {
     let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 3).established();

@@ -1,5 +1,5 @@
-//! Explicit congestion notification, RFC 3168: the negotiation, which segments leave with ECT, the
-//! effect of a mark and of its echo.
+//! Explicit congestion notification, RFC 3168: the negotiation, which segments leave with ECT, and
+//! what a mark and its echo cause.
 
 use super::*;
 use tcp::Ecn;
@@ -9,7 +9,7 @@ fn ecn_syn() -> Seg {
     syn().win(65_535).mss(1000).ece().cwr()
 }
 
-/// A connection whose peer asked for ECN and got it.
+/// A connection that the peer opened with ECN.
 fn agreed(setup: Setup) -> Ladder {
     let mut t = setup.ladder();
     t.listen();
@@ -50,7 +50,7 @@ fn a_peer_that_does_not_ask_gets_none() {
     assert!(!t.info().ecn);
     t.write(1000);
     t.expect(seg().seq(1).data(1000).not_ect());
-    // A SYN with only one of the two flags does not request it either.
+    // A SYN with only one of the two flags does not request ECN either.
     for half in [syn().ece(), syn().cwr()] {
         let mut t = Setup::plain().ladder();
         t.listen();
@@ -82,7 +82,7 @@ fn our_syn_does_not_ask_by_default() {
     assert!(!t.info().ecn);
 }
 
-/// A peer, or a middlebox, that reflects reserved bits sets both (section 6.1.1).
+/// A peer or middlebox that reflects reserved bits sets both flags in its answer (section 6.1.1).
 #[test]
 fn a_syn_ack_without_ece_or_with_cwr_refuses() {
     for answer in [syn_ack(), syn_ack().ece().cwr(), syn_ack().cwr()] {
@@ -108,7 +108,7 @@ fn a_syn_sent_again_asks_for_nothing() {
     assert!(!t.info().ecn);
 }
 
-/// Section 6.1.1: after a SYN without ECN it sends no ECT; it still echoes marks.
+/// Section 6.1.1: a host that sent its SYN without ECN sends no ECT; it still echoes marks.
 #[test]
 fn a_peer_whose_second_syn_does_not_ask_is_sent_no_ect() {
     let mut t = Setup::plain().ladder();
@@ -128,7 +128,7 @@ fn a_peer_whose_second_syn_does_not_ask_is_sent_no_ect() {
 #[test]
 fn new_data_leaves_with_ect_and_nothing_else_does() {
     let mut t = agreed(Setup::plain().sack());
-    // A run: the first segment is made, the others are stamped.
+    // Of a run of segments the first one's headers are built, and the others are copies of them.
     t.write(5000);
     for i in 0..5 {
         t.expect(seg().seq(1 + i * 1000).data(1000).ect());
@@ -170,7 +170,7 @@ fn a_mark_is_echoed_until_cwr_comes() {
     t.send(seg().seq(1).ack(1).data(100).ect());
     t.nothing();
     t.send(seg().seq(101).ack(1).data(100).ce());
-    // At once, without a delayed ACK.
+    // The echo is sent at once, without a delayed ACK.
     t.expect(seg().ack(201).ece().not_ect());
     // Data carries the echo as well, and so does each ACK.
     t.write(1000);
@@ -182,7 +182,7 @@ fn a_mark_is_echoed_until_cwr_comes() {
     }
     t.send(seg().seq(2201).ack(1001).data(100).cwr().ect());
     t.expect(seg().ack(2301));
-    // A mark on the very segment with CWR is a new one.
+    // A mark on the segment with CWR itself is a new mark.
     t.send(seg().seq(2301).ack(1001).data(100).cwr().ce());
     t.expect(seg().ack(2401).ece());
     t.send(seg().seq(2401).ack(1001).data(100).cwr().ect());
@@ -191,7 +191,8 @@ fn a_mark_is_echoed_until_cwr_comes() {
     t.read(2500);
 }
 
-/// Section 6.1.5: outside the window a mark may be forged; an ACK has nothing to slow down.
+/// Section 6.1.5: a mark outside the window may be forged, and a mark on a bare ACK has no sender
+/// of data to slow down.
 #[test]
 fn a_mark_outside_the_window_or_without_data_is_none() {
     let mut t = agreed(Setup::plain());
@@ -206,8 +207,8 @@ fn a_mark_outside_the_window_or_without_data_is_none() {
     assert_eq!(t.info().ce_marks, 0);
 }
 
-/// A mark in the middle of a burst: the segments around it are predicted and followed, the marked
-/// one is not.
+/// A segment in the middle of a burst is marked: the segments around it take the fast path, the
+/// marked one does not.
 #[test]
 fn a_mark_within_a_burst_is_seen() {
     let mut t = agreed(Setup::plain());
@@ -227,7 +228,8 @@ fn one_reduction_for_a_window() {
     t.write(30_000);
     assert_eq!(t.take_seen().len(), 10);
     t.send(seg().ack(1001).ece());
-    // CUBIC's 0.7, no growth by that ACK, and nothing is sent until the pipe is below it.
+    // cwnd is CUBIC's 0.7 of the window and does not grow by this ACK; nothing is sent until fewer
+    // bytes are in flight.
     assert_eq!((t.info().cwnd, t.info().ssthresh), (7000, 7000));
     t.nothing();
     for i in 2..4 {
@@ -240,8 +242,8 @@ fn one_reduction_for_a_window() {
     t.send(seg().ack(6001).ece());
     t.expect(seg().seq(11_001).data(1000).ect());
     t.expect(seg().seq(12_001).data(1000).ect());
-    // This ACK covers all of the marked window. The echo goes on until CWR arrives, which it does
-    // not cover.
+    // This ACK covers the whole marked window. The peer echoes the mark until it gets CWR, which
+    // this ACK does not cover.
     t.send(seg().ack(10_001).ece());
     t.take_seen();
     assert_eq!((t.info().cwnd, t.info().ecn_reductions), (7000, 1));
@@ -283,7 +285,7 @@ fn a_mark_in_a_window_that_lost_does_not_count_again() {
     t.expect(seg().seq(11_001).data(1000).ect());
 }
 
-/// CWR belongs to one segment: a device that cuts sets it on the first.
+/// CWR belongs to one segment: a device that cuts a super-segment sets it on the first.
 #[test]
 fn a_super_segment_says_cwr_once() {
     let mut setup = Setup::plain().off(Switch::Pacing);

@@ -8,7 +8,7 @@ use crate::{FastConnect, FastOpenConfig};
 use tcp::Events;
 use wire::tcp::Flags;
 
-/// The empty cookie that requests one.
+/// The empty Fast Open option, which requests a cookie.
 const REQUEST: &[u8] = &[];
 
 impl Ladder {
@@ -22,7 +22,7 @@ impl Ladder {
         self.end.stack.tcp_set_fast_open(listener, fast_open).expect("listens");
     }
 
-    /// Get a cookie from the stack, by a handshake that is then reset.
+    /// Gets a cookie from the stack, by a handshake that is then reset.
     fn ask(&mut self) -> Vec<u8> {
         self.send(syn().mss(1000).fast_open(REQUEST));
         let answer = self.expect(syn_ack());
@@ -31,7 +31,7 @@ impl Ladder {
         answer.fast_open.expect("a cookie")
     }
 
-    /// Connect with `len` bytes; returns how many of them the SYN carries.
+    /// Connects with `len` bytes; returns how many of them the SYN carries.
     fn fast_connect(&mut self, len: usize) -> usize {
         let connect = FastConnect {
             remote: SocketAddr::new(self.wire.addr, LISTEN_PORT),
@@ -53,9 +53,9 @@ impl Ladder {
         carried
     }
 
-    /// A completed handshake that gives the stack the peer's cookie and MSS.
+    /// Completes a handshake that gives the stack the peer's cookie and MSS.
     fn learn(&mut self, cookie: &[u8]) {
-        assert_eq!(self.fast_connect(10), 0, "without a cookie the SYN carries nothing");
+        assert_eq!(self.fast_connect(10), 0, "the SYN carried data without a cookie");
         self.expect(syn().fast_open(REQUEST));
         self.send(syn_ack().mss(1000).fast_open(cookie));
         self.expect(seg().seq(1).ack(1));
@@ -78,7 +78,7 @@ fn cookie_asked_for_given_and_used_with_data() {
     assert_eq!(cookie.len(), 8);
     t.send(syn().mss(1000).fast_open(&cookie).data(100));
     t.expect(syn_ack().ack(101));
-    // The program gets the data before the handshake is done, and may answer.
+    // The program gets the data before the handshake is complete, and may answer.
     t.accept();
     t.state(State::SynReceived);
     t.read(100);
@@ -104,7 +104,7 @@ fn what_was_sent_behind_a_syn_ack_goes_again() {
     t.accept();
     t.write(300);
     t.expect(seg().seq(1).ack(101).data(300));
-    // Until the handshake is done only the SYN-ACK is retransmitted, without the option.
+    // Until the handshake is complete only the SYN-ACK is retransmitted, without the option.
     let again = t.expect_after(1000, syn_ack().ack(101));
     assert_eq!(again.fast_open, None);
     t.send(seg().seq(101).ack(1));
@@ -122,7 +122,7 @@ fn a_bad_cookie_falls_back() {
     let mut bad = good.clone();
     bad[3] ^= 1;
     t.send(syn().mss(1000).fast_open(&bad).data(100));
-    // The right cookie comes with the answer.
+    // The answer to a wrong cookie contains the right one.
     let answer = t.expect(syn_ack().ack(1));
     assert_eq!(answer.fast_open, Some(good));
     assert_eq!(t.end.stack.tcp_accept(t.listener.expect("listens")), None);
@@ -147,14 +147,15 @@ fn a_full_queue_falls_back() {
     second(&mut t, PEER_PORT + 1);
     t.expect(syn_ack().ack(1));
     assert_eq!(t.count(Counter::TcpFastOpenFull), 1);
-    // Once the first handshake is done there is room again.
+    // Once the first handshake is complete there is room again.
     t.wire.ports.0 = PEER_PORT;
     t.wire.new_connection(50_000);
     let at = t.end.stack.tcp_accept(t.listener.expect("listens")).expect("the first");
     t.end.stack.tcp_abort(at);
     t.pass(0);
     t.take_seen();
-    // A connection that is reset keeps its entry for a minute: a victim may have sent the RST.
+    // A connection that was reset keeps its place for a minute: the RST may come from the victim of
+    // a forged address.
     second(&mut t, PEER_PORT + 2);
     t.expect(syn_ack().ack(1));
     t.pass(61_000);
@@ -207,7 +208,8 @@ fn fast_open_is_off_by_default() {
     assert_eq!(t.expect(syn()).fast_open, None);
 }
 
-/// Google's scripts have these cookies of Linux: the same key makes the same cookies.
+/// The scripts of Google's packetdrill contain these cookies of Linux: the same key makes the same
+/// cookies.
 #[test]
 fn cookies_are_those_of_linux() {
     let mut key = [0; 16];
@@ -256,7 +258,7 @@ fn a_close_before_the_handshake_is_done() {
 fn a_connect_with_the_first_data() {
     let mut t = Setup::plain().ladder();
     t.learn(b"abcdef");
-    // Options reduce the room: 1000 less 40.
+    // Options reduce the room for data: 1000 - 40.
     assert_eq!(t.fast_connect(5000), 960);
     t.expect(syn().fast_open(b"abcdef").data(960));
     t.state(State::SynSent);
@@ -286,7 +288,7 @@ fn data_that_the_syn_ack_does_not_take_goes_again_at_once() {
     assert_eq!(t.info().in_flight, 0);
     assert!(!t.info().syn_data);
     assert_eq!(t.count(Counter::TcpFastOpenNotTaken), 1);
-    // The same for a part of it.
+    // The same if a part of the data is acknowledged.
     assert_eq!(t.fast_connect(600), 600);
     t.expect(syn().data(600));
     t.send(syn_ack().ack(201).mss(300));
@@ -315,7 +317,8 @@ fn a_syn_with_data_that_is_lost_goes_again_without() {
         t.abort();
         t.take_seen();
     }
-    // Two losses in a row: SYNs with data are lost on this path, so for some minutes none is sent.
+    // After two losses in a row, SYNs with data seem to be lost on this path, so for some minutes
+    // none is sent.
     assert_eq!(t.fast_connect(600), 0);
     assert_eq!(t.expect(syn()).fast_open, None);
     t.abort();
@@ -334,11 +337,12 @@ fn cookies_of_peers_are_remembered_within_a_limit() {
     t.wire.addr = another(first);
     assert!(!t.end.stack.fast_open_knows(SocketAddr::new(t.wire.addr, LISTEN_PORT), None));
     t.learn(b"efgh");
-    assert!(!t.end.stack.fast_open_knows(remote, None), "the oldest is forgotten");
+    assert!(!t.end.stack.fast_open_knows(remote, None), "the oldest cookie was not forgotten");
     assert_eq!(t.hits(Limit::FastOpenPeers), 1);
 }
 
-/// Our SYN is repeated as the answer to theirs, without its data, which waits for the handshake.
+/// Simultaneous open: the stack's SYN is repeated as an answer to the peer's, without its data,
+/// which waits for the handshake.
 #[test]
 fn syns_with_data_that_cross() {
     let mut t = Setup::plain().ladder();
@@ -354,8 +358,8 @@ fn syns_with_data_that_cross() {
     assert_eq!((t.info().in_flight, t.info().unsent), (0, 0));
 }
 
-/// A peer with a good cookie, or a guessed one, opens no more connections than listener and stack
-/// admit.
+/// A peer with a good cookie, or a guessed one, opens no more connections than the listener and the
+/// stack admit.
 #[test]
 fn a_flood_of_syns_with_data_is_bounded() {
     let mut config = PairConfig::new([5, 6]);
@@ -384,7 +388,7 @@ fn a_flood_of_syns_with_data_is_bounded() {
         bench.exchange(&frame, now);
         handles.extend(bench.stack.tcp_accept(listener));
     }
-    assert_eq!(handles.len(), 20, "of all listeners");
+    assert_eq!(handles.len(), 20, "the stack's limit for all listeners was not kept");
     assert!(bench.stack.connection_count() <= 64 + 20);
     assert!(bench.stack.budget().hits(Limit::FastOpenPending) > 0);
     let bytes: usize =

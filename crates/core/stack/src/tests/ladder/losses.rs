@@ -1,9 +1,9 @@
-//! Losses detected and repaired: received SACKs (RFC 2018, 6675) and NewReno without them
-//! (RFC 5681, 6582).
+//! Losses that are detected and repaired: with received SACKs (RFC 2018, RFC 6675), and by NewReno
+//! without them (RFC 5681, RFC 6582).
 
 use super::*;
 
-/// `n` segments of 1000 bytes in flight.
+/// A connection with `n` segments of 1000 bytes in flight.
 fn flying(setup: Setup, n: usize) -> Ladder {
     let mut t = setup.established();
     t.write(n * 1000);
@@ -53,20 +53,21 @@ fn newreno_partial_ack_retransmits_the_next_hole_and_a_full_ack_ends_it() {
         t.send(seg().ack(1));
     }
     t.expect(seg().seq(1).data(1000));
-    // Segments 1 and 4 were lost: the ACK goes up to 3001, which is a partial one.
+    // Segments 1 and 4 were lost: the ACK goes up to 3001, which is a partial ACK.
     t.send(seg().ack(3001));
     t.expect(seg().seq(3001).data(1000));
     t.nothing();
     t.send(seg().ack(10_001));
     assert_eq!(t.info().fast_recoveries, 1);
     assert_eq!(t.info().in_flight, 0);
-    // 0.7 (CUBIC) of the ten that were in flight.
+    // 0.7 (CUBIC) of the ten segments that were in flight.
     assert_eq!(t.info().cwnd, 7000);
     assert_eq!(t.info().ssthresh, 7000);
 }
 
 /// Each duplicate ACK reports that a segment has left the network: the first two release new data
-/// (RFC 3042), the later ones once the pipe is below the reduced window, at most one segment each.
+/// (RFC 3042), the later ones release at most one segment each, once less is in flight than the
+/// reduced window.
 /// RFC 5681 3.2-f.
 #[test]
 fn newreno_window_inflation_and_its_limit() {
@@ -79,8 +80,8 @@ fn newreno_window_inflation_and_its_limit() {
     t.expect(seg().seq(11_001).data(1000));
     t.send(seg().ack(1));
     t.expect(seg().seq(1).data(1000));
-    // The pipe is 12 less 3; cwnd is 7, which is 0.7 of the ten that were in flight before the last
-    // two.
+    // Twelve less three segments are in flight; cwnd is 7, which is 0.7 of the ten that were in
+    // flight before the last two.
     assert_eq!(t.info().cwnd, 7000);
     t.send(seg().ack(1));
     t.send(seg().ack(1));
@@ -92,7 +93,7 @@ fn newreno_window_inflation_and_its_limit() {
         t.expect(seg().seq(13_001 + i * 1000).data(1000));
         t.nothing();
     }
-    // Eleven of the twelve can have arrived: further ACKs report nothing new.
+    // At most eleven of the twelve segments can have arrived: further ACKs report nothing new.
     for _ in 0..20 {
         t.send(seg().ack(1));
         t.nothing();
@@ -102,7 +103,8 @@ fn newreno_window_inflation_and_its_limit() {
     assert_eq!((t.info().cwnd, t.info().ssthresh), (7000, 7000));
 }
 
-/// Endless duplicates: no more segments can have left than were sent, less the lost one.
+/// Endless duplicate ACKs: no more segments can have left the network than were sent, less the lost
+/// one.
 #[test]
 fn newreno_inflation_is_limited_to_what_was_sent() {
     let mut t = flying(Setup::plain().off(Switch::Prr), 4);
@@ -111,14 +113,14 @@ fn newreno_inflation_is_limited_to_what_was_sent() {
     }
     t.expect(seg().seq(1).data(1000));
     assert_eq!(t.info().cwnd, 2800);
-    // One is in the pipe, and 2.8 are allowed.
+    // One segment is in flight, and 2.8 are allowed.
     t.write(5000);
     t.expect(seg().seq(4001).data(1000));
     t.nothing();
 }
 
-/// 4.3BSD Tahoe: a loss means slow start from the first missing segment, over everything in flight,
-/// and one reduction, however many holes there are.
+/// As 4.3BSD Tahoe: after a loss slow start begins at the first missing segment and sends
+/// everything that was in flight again, with one reduction, however many holes there are.
 #[test]
 fn tahoe_sends_all_again_from_a_window_of_one_segment() {
     let mut t = flying(Setup::plain().tcp(|c| c.algorithm = tcp::cc::Algorithm::Tahoe), 10);
@@ -128,7 +130,7 @@ fn tahoe_sends_all_again_from_a_window_of_one_segment() {
     t.expect(seg().seq(1).data(1000));
     t.nothing();
     assert_eq!((t.info().cwnd, t.info().ssthresh), (1000, 5000));
-    // Slow start counts bytes: three segments arrived, so four may be in flight.
+    // Slow start counts bytes: three segments have arrived, so four may be in flight.
     t.send(seg().ack(3001));
     for seq in [3001, 4001, 5001, 6001] {
         t.expect(seg().seq(seq).data(1000));
@@ -137,8 +139,8 @@ fn tahoe_sends_all_again_from_a_window_of_one_segment() {
     assert_eq!(t.info().fast_recoveries, 1);
 }
 
-/// 4.3BSD Reno: half the window, and the first ACK of new data ends the repair; the next hole needs
-/// three duplicates of its own.
+/// As 4.3BSD Reno: the window is halved, and the first ACK of new data ends the repair; the next
+/// hole needs three duplicate ACKs again.
 #[test]
 fn reno_ends_a_repair_with_the_first_new_ack() {
     let mut t = flying(Setup::plain().tcp(|c| c.algorithm = tcp::cc::Algorithm::Reno), 10);
@@ -196,7 +198,8 @@ fn sack_in_retransmits_the_hole_only() {
     assert_eq!(t.info().retransmits, 1);
 }
 
-/// More than two full segments behind a hole have arrived in one ACK: lost, RFC 6675 IsLost.
+/// One ACK reports more than two full segments after a hole: the hole counts as lost (RFC 6675,
+/// IsLost).
 /// RFC 6675 5-a.
 #[test]
 fn sack_in_one_ack_is_enough_when_it_covers_three_segments() {
@@ -229,11 +232,11 @@ fn sack_in_pipe_limits_what_is_sent() {
     let mut t = flying(Setup::plain().sack().off(Switch::Prr), 10);
     t.write(10_000);
     t.nothing();
-    // Six lost, then four SACKed: pipe is 0 after the loss detection, cwnd 7: six holes and one new
-    // segment.
+    // Six are lost, then four are SACKed: no bytes are in flight after the loss detection, and cwnd
+    // is 7, so six holes and one new segment are sent.
     t.send(seg().ack(1).sack(&[(6001, 10_001)]));
     let sent: Vec<_> = t.take_seen().iter().filter_map(|s| s.seq).collect();
-    // 5001 has four SACKed behind it like the others.
+    // The segment at 5001 has four SACKed segments after it, like the others.
     assert_eq!(sent, [1, 1001, 2001, 3001, 4001, 5001, 10_001]);
     t.send(seg().ack(1001).sack(&[(6001, 10_001)]));
     t.expect(seg().seq(11_001).data(1000));
@@ -273,15 +276,15 @@ fn sack_in_with_borders_inside_segments() {
     t.expect(seg().seq(1).data(500));
     t.nothing();
     t.send(seg().ack(7501));
-    // Nothing was reported about the last 2500.
+    // Nothing was reported about the last 2500 bytes.
     t.nothing();
     t.send(seg().ack(10_001));
     assert_eq!(t.info().in_flight, 0);
     assert_eq!(t.info().bytes_acked, 10_000);
 }
 
-/// RFC 2018 section 8: a peer that has the very next byte and does not acknowledge it has reneged;
-/// after a time-out none of its SACKs is trusted any more.
+/// RFC 2018 section 8: a peer that has SACKed the very next byte and does not acknowledge it has
+/// reneged; after a time-out none of its SACKs is trusted any longer.
 /// RFC 2018 5-b, 8-a.
 #[test]
 fn sack_in_is_cleared_by_a_time_out_of_a_peer_that_reneged() {
@@ -300,7 +303,7 @@ fn sack_in_is_cleared_by_a_time_out_of_a_peer_that_reneged() {
     assert_eq!(t.info().in_flight, 0);
 }
 
-/// A peer that has not reneged holds what it SACKed: only the holes are sent after a time-out.
+/// A peer that has not reneged holds what it SACKed: after a time-out only the holes are sent.
 /// RFC 8985 6.3-a.
 #[test]
 fn sack_in_survives_a_time_out() {
@@ -316,7 +319,7 @@ fn sack_in_survives_a_time_out() {
     assert_eq!(t.info().retransmits, 3);
 }
 
-/// The retransmission is lost as well: the timer detects it.
+/// The retransmission is lost too: the timer detects it.
 #[test]
 fn a_lost_retransmission_is_found_by_the_timer() {
     let mut t = flying(Setup::plain().sack(), 10);
@@ -328,7 +331,7 @@ fn a_lost_retransmission_is_found_by_the_timer() {
     t.silence(300_000);
 }
 
-/// One reduction for a window of losses, and a second for losses after it.
+/// One reduction for the losses of one window, and a second one for losses after it.
 /// RFC 5681 4.3-a. RFC 6582 3.2-a. RFC 6675 5-b. RFC 2018 5.1-a.
 #[test]
 fn one_reduction_for_each_window() {

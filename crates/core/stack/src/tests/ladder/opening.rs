@@ -1,4 +1,4 @@
-//! Opening: active, passive, simultaneous, and the listener's backlog.
+//! Opening a connection: active, passive and simultaneous opens, and the listener's backlog.
 
 use super::seg::{bare, rst};
 use super::*;
@@ -26,7 +26,7 @@ fn passive_open() {
     t.listen();
     t.send(syn().mss(1000).win(5000));
     t.expect(syn_ack().mss(1460).win(65_535));
-    assert!(t.events.is_empty(), "half open is not yet a connection");
+    assert!(t.events.is_empty(), "a half-open connection was reported");
     assert_eq!(t.end.stack.tcp_accept(t.listener.expect("listens")), None);
     t.send(seg().seq(1).ack(1));
     t.nothing();
@@ -126,8 +126,8 @@ fn syn_sent_with_a_bad_ack_is_reset() {
     assert_eq!(t.drops(DropReason::TcpBadAck), 3);
 }
 
-/// The peer still has an old connection: our RST ends it, and the SYN that follows at once opens
-/// the new one.
+/// The peer still has an old connection: the stack's RST ends it, and the SYN that follows at once
+/// opens the new one.
 #[test]
 fn syn_sent_asks_again_at_once_behind_the_rst_for_an_old_ack() {
     let mut t = Setup::plain().ladder();
@@ -137,19 +137,20 @@ fn syn_sent_asks_again_at_once_behind_the_rst_for_an_old_ack() {
     t.expect(rst().seq(-5000));
     t.expect(syn().mss(1460));
     assert_eq!(t.count(Counter::TcpRetransmits), 1);
-    // This happens once: forged ACKs cause no more SYNs.
+    // This is done once: forged ACKs cause no more SYNs.
     for _ in 0..50 {
         t.send(seg().seq(777).ack(-5000));
     }
     assert!(t.take_seen().iter().all(|seen| !seen.has(Flags::SYN)));
-    // Then as usual, a second after the last.
+    // Then the SYN is repeated as usual, a second after the last one.
     t.expect_after(1000, syn());
     t.send(syn_ack().mss(1000));
     t.expect(seg().seq(1).ack(1));
     t.state(State::Established);
 }
 
-/// Which SYN is answered is unknown, so nothing is measured, and nothing was lost.
+/// Which of the SYNs was answered is unknown, so no round trip is measured, and nothing counts as
+/// lost.
 #[test]
 fn a_syn_sent_again_at_once_measures_nothing_and_costs_no_window() {
     let mut t = Setup::plain().ladder();
@@ -165,8 +166,8 @@ fn a_syn_sent_again_at_once_measures_nothing_and_costs_no_window() {
     assert_eq!(t.info().cwnd, 10_000);
 }
 
-/// RFC 9293 section 3.10.4: without data to send the FIN goes now. The rest of the handshake goes
-/// on, and the FIN is retransmitted like any other.
+/// RFC 9293 section 3.10.4: a close without data to send sends the FIN now. The handshake goes on,
+/// and the FIN is retransmitted like any other.
 #[test]
 fn close_in_syn_received_sends_its_fin_at_once() {
     for setup in [Setup::plain(), Setup::plain().sack().ts()] {
@@ -178,7 +179,7 @@ fn close_in_syn_received_sends_its_fin_at_once() {
         t.expect(syn_ack());
         t.close();
         t.expect(seg().seq(1).ack(1).fin());
-        // Both are lost.
+        // The SYN-ACK and the FIN are lost.
         t.expect_after(1000, syn_ack());
         t.nothing();
         t.send(seg().seq(1).ack(1));
@@ -192,7 +193,7 @@ fn close_in_syn_received_sends_its_fin_at_once() {
     }
 }
 
-/// The FIN and all before it is acknowledged by one segment.
+/// One segment acknowledges the FIN and everything before it.
 #[test]
 fn close_in_syn_received_is_acknowledged_with_the_syn() {
     let mut t = Setup::plain().ladder();
@@ -206,7 +207,7 @@ fn close_in_syn_received_is_acknowledged_with_the_syn() {
     t.state(State::FinWait2);
 }
 
-/// With data to send the FIN waits behind it, for the end of the handshake.
+/// With data to send, the FIN waits after the data for the end of the handshake.
 #[test]
 fn close_in_syn_received_with_data_waits() {
     let mut t = Setup::plain().ladder();
@@ -339,7 +340,7 @@ fn backlog_full() {
     t.send(syn());
     t.nothing();
     assert_eq!(t.drops(DropReason::TcpBacklogFull), 1);
-    // One is accepted: there is room again, and the SYN comes again.
+    // One connection is accepted, so there is room again, and the peer's SYN is repeated.
     t.accept();
     t.handshake();
 }
@@ -355,7 +356,8 @@ fn unlisten_resets_what_nobody_accepted() {
     t.all_gone();
 }
 
-/// A user learns of a connection by `Accept`; its events follow when it has the handle.
+/// A user is notified of a connection by `Accept`; the connection's events follow once the user has
+/// its handle.
 #[test]
 fn events_of_a_connection_wait_until_it_is_accepted() {
     let mut t = Setup::plain().ladder();
@@ -365,7 +367,7 @@ fn events_of_a_connection_wait_until_it_is_accepted() {
     t.pass(100);
     let listener = t.listener.expect("listening");
     assert_eq!(t.events, [Event::Accept(listener)]);
-    // No poll in between: a user that sleeps until an event must be notified now.
+    // There is no poll in between: a user that sleeps until an event must be notified now.
     let handle = t.end.stack.tcp_accept(listener).expect("waiting");
     let due = Events(Events::CONNECTED | Events::READABLE | Events::WRITABLE);
     assert_eq!(t.end.stack.next_event(), Some(Event::Tcp(handle, due)));

@@ -44,7 +44,8 @@ fn mss_is_offered_from_the_mtu_and_never_exceeded() {
     }
 }
 
-/// A peer cannot make us send headers only (CVE-2019-11479); Linux has the same minimum.
+/// A peer cannot make the stack send packets that are nearly all headers (CVE-2019-11479); Linux
+/// has the same minimum.
 #[test]
 fn a_tiny_mss_is_raised_to_the_floor() {
     for mss in [0, 1, 47, 48] {
@@ -57,7 +58,7 @@ fn a_tiny_mss_is_raised_to_the_floor() {
     }
 }
 
-/// The minimum MSS that many systems set: 536, which every host takes (RFC 9293 section 3.7.1).
+/// A minimum MSS that many systems have: 536, which every host accepts (RFC 9293 section 3.7.1).
 #[test]
 fn the_floor_of_the_mss_can_be_raised() {
     let mut setup = Setup::plain().tcp(|c| c.mss_min = 536);
@@ -65,13 +66,13 @@ fn the_floor_of_the_mss_can_be_raised() {
     let mut t = setup.established();
     t.write(600);
     t.expect(seg().data(536));
-    // Never beyond our own MSS, nor the link's.
+    // The MSS is never larger than the stack's own, nor than the link's.
     let mut setup = Setup::plain().tcp(|c| (c.mss_min, c.mss_max) = (2000, 700));
     setup.syn = syn().win(65_535).mss(1);
     let mut t = setup.established();
     t.write(800);
     t.expect(seg().data(700));
-    // A peer behind a narrow link that announces it, and a lower minimum.
+    // A peer on a narrow link that announces its MSS, and a smaller minimum.
     let mut setup = Setup::plain().tcp(|c| c.mss_min = 0);
     setup.syn = syn().win(65_535).mss(1);
     let mut t = setup.established();
@@ -180,8 +181,8 @@ fn timestamps_absent_at_the_peer() {
     t.expect(seg().data(1000).no_ts());
 }
 
-/// RFC 7323 section 4.3: while ACKs are delayed the oldest timestamp is echoed, so that the
-/// measurement includes the delay.
+/// RFC 7323 section 4.3: while ACKs are delayed, the oldest segment's timestamp is echoed, so that
+/// the peer's measurement includes the delay.
 /// RFC 7323 4.3-a, 4.3-b.
 #[test]
 fn the_timestamp_echoed_is_of_the_segment_that_spans_the_last_ack() {
@@ -191,7 +192,7 @@ fn the_timestamp_echoed_is_of_the_segment_that_spans_the_last_ack() {
     t.pass(45);
     let ack = t.expect(seg().ack(201));
     assert_eq!(ack.ts.expect("timestamps").1, 7000);
-    // A hole: the timestamp of a segment behind it must not be echoed.
+    // There is a hole: the timestamp of a segment after it must not be echoed.
     t.send(seg().seq(301).data(100).ts(7100, 0));
     let ack = t.expect(seg().ack(201));
     assert_eq!(ack.ts.expect("timestamps").1, 7000);
@@ -206,7 +207,8 @@ fn paws_drops_an_old_timestamp_and_acks() {
     let mut t = Setup::plain().ts().established();
     t.send(seg().seq(1).data(1000).ts(9000, 0));
     t.expect(seg().ack(1001));
-    // From before the connection; and without data, from before the last one.
+    // A timestamp from before the connection; then, without data, one from before the last
+    // timestamp.
     t.send(seg().seq(1001).data(1000).ts(999, 0));
     t.expect(seg().ack(1001));
     t.send(seg().seq(1001).ts(8999, 0));
@@ -216,7 +218,7 @@ fn paws_drops_an_old_timestamp_and_acks() {
     t.expect(seg().ack(2001));
 }
 
-/// A retransmission has overtaken segments sent before it: the data is late, not old.
+/// A retransmission has overtaken segments that were sent before it: their data is late, not old.
 #[test]
 fn paws_lets_late_data_in() {
     let mut t = Setup::plain().ts().established();
@@ -227,11 +229,11 @@ fn paws_lets_late_data_in() {
     t.send(seg().seq(2001).data(1000).ts(7001, 0));
     t.send(seg().seq(3001).data(1000).ts(7002, 0));
     let ack = t.expect(seg().ack(4001));
-    assert_eq!(ack.ts.expect("timestamps").1, 9000, "TS.Recent does not go back");
+    assert_eq!(ack.ts.expect("timestamps").1, 9000, "TS.Recent went back");
     assert_eq!(t.drops(DropReason::TcpPaws), 0);
 }
 
-/// Timestamps wrap: the comparison is modulo 2^32.
+/// Timestamps wrap around: they are compared modulo 2^32.
 /// RFC 7323 5.3-b.
 #[test]
 fn paws_over_the_wrap_of_the_timestamp_clock() {
@@ -284,7 +286,7 @@ fn paws_exempts_rst() {
     }
 }
 
-/// RFC 7323 section 3.2: once timestamps are agreed, a segment without the option is dropped
+/// RFC 7323 section 3.2: once timestamps are agreed on, a segment without the option is dropped
 /// silently, if the user asks for that.
 /// RFC 7323 3.2-d.
 #[test]

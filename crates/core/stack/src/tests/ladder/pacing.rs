@@ -1,5 +1,5 @@
-//! Departure times, observed on the wire: a window spread over a round trip, the switch, and
-//! waiting frames whose connection or port goes away.
+//! Departure times, observed on the wire: a window that is spread over a round trip, the switch,
+//! and waiting frames whose connection or port goes away.
 
 use super::*;
 
@@ -14,13 +14,13 @@ fn far_away(setup: Setup, rtt: u64) -> Ladder {
     t.send(seg().seq(1).ack(1));
     t.accept();
     t.write(60_000);
-    assert_eq!(t.take_seen().len(), 10, "the first window leaves at once");
+    assert_eq!(t.take_seen().len(), 10, "the first window did not leave at once");
     t.pass(rtt);
     t.send(seg().ack(10_001));
     t
 }
 
-/// When each segment was sent, in milliseconds from now on, while `ms` pass.
+/// Lets `ms` milliseconds pass; returns when each segment was sent, in milliseconds from now.
 fn departures(t: &mut Ladder, ms: u64) -> Vec<u64> {
     let from = t.now;
     t.pass(ms);
@@ -30,7 +30,7 @@ fn departures(t: &mut Ladder, ms: u64) -> Vec<u64> {
 #[test]
 fn pacing_spreads_a_window_over_half_a_round_trip_in_slow_start() {
     let mut t = far_away(Setup::plain(), 100);
-    assert_eq!(t.info().pacing_rate, 2 * 20_000 * 10, "two windows a round trip");
+    assert_eq!(t.info().pacing_rate, 2 * 20_000 * 10, "not two windows a round trip");
     let at = departures(&mut t, 99);
     assert_eq!(at.len(), 20);
     // A segment takes 2.5 ms; departures are rounded to about a quarter of a millisecond.
@@ -50,7 +50,7 @@ fn pacing_lets_a_short_answer_leave_at_once_after_a_pause() {
     t.pass(120);
     t.take_seen();
     t.write(8_000);
-    assert_eq!(t.take_seen().len(), 8, "no more than an initial window");
+    assert_eq!(t.take_seen().len(), 8, "not an initial window");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn pacing_off_sends_a_window_at_once() {
     assert_eq!(t.take_seen().len(), 20);
 }
 
-/// A round trip too short for the timer wheel's ticks.
+/// The round trip is too short for the ticks of the timer wheel.
 #[test]
 fn pacing_leaves_short_ways_alone() {
     let mut t = Setup::plain().established();
@@ -86,8 +86,8 @@ fn pacing_spreads_what_is_sent_again() {
     assert!(at.windows(2).all(|w| w[1] > w[0]), "{at:?}");
 }
 
-/// Frames in the release queue count as sent: they leave, the RST behind them, and no buffer is
-/// left.
+/// Frames in the release queue count as sent: they leave, the RST after them, and no buffer is left
+/// in use.
 #[test]
 fn pacing_lets_frames_of_an_aborted_connection_leave_in_order() {
     let mut t = far_away(Setup::plain(), 20);
@@ -117,7 +117,8 @@ fn pacing_frames_of_a_port_that_goes_are_counted_and_freed() {
     t.all_gone();
 }
 
-/// A full release queue delays nothing and loses nothing: further frames leave at once.
+/// When the release queue is full, no frame is delayed longer or lost: further frames leave at
+/// once.
 #[test]
 fn pacing_queue_full_lets_the_rest_leave_at_once() {
     let mut t = far_away(Setup::plain().limit(Limit::PacedFrames, 0), 20);
@@ -148,12 +149,13 @@ fn pacing_keeps_the_window_over_a_pause() {
     }
 }
 
-/// Beyond slow start, with twenty segments in flight and a departure clock that lags.
+/// A connection after slow start, with twenty segments in flight and a departure clock that is
+/// behind the time.
 fn beyond_slow_start() -> Ladder {
     let mut t = far_away(Setup::plain(), 100);
     t.pass(99);
     t.take_seen();
-    // Three duplicates end slow start; the retransmission repairs the loss.
+    // Three duplicate ACKs end slow start; the retransmission repairs the loss.
     for _ in 0..3 {
         t.send(seg().ack(10_001));
     }
@@ -165,9 +167,9 @@ fn beyond_slow_start() -> Ladder {
     t
 }
 
-/// Segments that an ordinary ACK frees leave with it, as from a host that does not pace: if they
-/// were spread, they would find room in a full queue where the other flow's bursts find none. More
-/// segments than that are spread.
+/// The segments that an ordinary ACK frees leave together, as from a host that does not pace: if
+/// they were spread, they would find room in a full queue where the bursts of other flows find
+/// none. If an ACK frees more segments than that, they are spread.
 #[test]
 fn pacing_lets_what_an_ack_frees_leave_with_it_and_spreads_more() {
     let mut t = beyond_slow_start();
@@ -186,8 +188,8 @@ fn pacing_lets_what_an_ack_frees_leave_with_it_and_spreads_more() {
     assert!(at.len() >= 4 && at.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{at:?}");
 }
 
-/// An ACK that waits behind data leaves with the data's timestamp or a later one: with an older one
-/// the peer would drop it (RFC 7323 section 5.3).
+/// An ACK that waits behind paced data leaves with the data's timestamp or a later one: with an
+/// older timestamp the peer would drop it (RFC 7323 section 5.3).
 #[test]
 fn pacing_lets_no_ack_leave_behind_data_with_an_older_timestamp() {
     let mut t = Setup::plain().ts().ladder();
@@ -198,7 +200,7 @@ fn pacing_lets_no_ack_leave_behind_data_with_an_older_timestamp() {
     t.send(seg().seq(1).ack(1).ts(1_100, ours));
     t.accept();
     t.write(60_000);
-    assert_eq!(t.take_seen().len(), 10, "the first window leaves at once");
+    assert_eq!(t.take_seen().len(), 10, "the first window did not leave at once");
     t.pass(100);
     t.send(seg().ack(10_001).ts(1_200, ours + 100));
     for _ in 0..9 {

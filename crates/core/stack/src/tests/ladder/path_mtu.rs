@@ -1,11 +1,13 @@
-//! Paths with a smaller MTU than the link that send no ICMP error: black holes, and the search for
-//! larger segments (RFC 2923, RFC 4821). Errors from routers are in `tests/path_mtu.rs`.
+//! Paths whose MTU is smaller than the link's and that send no ICMP error: black holes, and the
+//! search for larger segments (RFC 2923, RFC 4821). The tests of errors from routers are in
+//! `tests/path_mtu.rs`.
 
 use tcp::MtuProbing;
 
 use super::*;
 
-/// The payload of a full segment over IPv4 without options, and of one that fits BASE_PLPMTU.
+/// The payload of a full segment over IPv4 without options, and the payload of a segment of
+/// BASE_PLPMTU.
 const FULL: usize = 1460;
 const BASE: usize = 1160;
 
@@ -16,8 +18,8 @@ fn setup(version: IpVersion) -> Setup {
     setup
 }
 
-/// The peer behind a path that drops segments of more than `most` bytes; `got` are the received
-/// ranges in order. It acknowledges every segment, by SACK where needed.
+/// The peer beyond a path that drops segments of more than `most` bytes; `got` contains the
+/// received ranges, sorted. The peer acknowledges every segment, with SACK blocks where needed.
 struct Narrow {
     most: usize,
     got: Vec<(i64, i64)>,
@@ -43,7 +45,8 @@ impl Narrow {
         self.got = joined;
     }
 
-    /// Answer the sent segments `ms` later; `false` if there were none.
+    /// Answers the segments that were sent, `ms` milliseconds later; returns `false` if there were
+    /// none.
     fn answer(&mut self, t: &mut Ladder, ms: u64) -> bool {
         let seen = t.take_seen();
         t.pass(ms);
@@ -63,7 +66,7 @@ impl Narrow {
         !seen.is_empty()
     }
 
-    /// Send `len` bytes over it, or fail after `seconds`.
+    /// Sends `len` bytes over the path, or fails after `seconds`.
     fn carry(&mut self, t: &mut Ladder, len: usize, seconds: u64) {
         let (mut left, end) = (len, t.now + Duration::from_secs(seconds));
         let all = t.written as i64 + len as i64 + 1;
@@ -79,14 +82,14 @@ impl Narrow {
                 t.run_until(t.now + Duration::from_secs(5), true);
             }
             if t.now > end {
-                t.fail("the path carries nothing");
+                t.fail("no segment passes the path");
             }
         }
         t.pass(20);
     }
 }
 
-/// A connection that has left a black hole, and the peer behind it.
+/// A connection that has left a black hole, and its peer.
 fn out_of_the_hole(setup: Setup, most: usize) -> (Ladder, Narrow) {
     let mut t = setup.established();
     let mut path = Narrow::new(most);
@@ -96,13 +99,13 @@ fn out_of_the_hole(setup: Setup, most: usize) -> (Ladder, Narrow) {
             t.run_until(t.now + Duration::from_secs(5), true);
         }
         if t.now.since(t.start) > Duration::from_secs(20) {
-            t.fail("the hole is not found");
+            t.fail("the black hole was not detected");
         }
     }
     (t, path)
 }
 
-/// One time-out proves nothing; the third transmission of the same segment is sent in parts that
+/// One time-out proves nothing; the third transmission of the same segment is cut to a size that
 /// nearly every path carries.
 /// RFC 4821 7.7-a.
 #[test]
@@ -125,13 +128,14 @@ fn a_black_hole_is_found_by_time_outs_in_a_row() {
         let before = t.info();
         t.take_seen();
         t.send(seg().ack(1 + base as i64));
-        assert!(t.info().cwnd >= before.cwnd, "the smaller segment costs no window");
+        assert!(t.info().cwnd >= before.cwnd, "the smaller segment reduced cwnd");
         assert_eq!(t.info().ssthresh, before.ssthresh);
         assert!(t.take_seen().iter().all(|s| s.len <= base));
     }
 }
 
-/// Small segments arrive, so there is no time-out: the lost retransmission is detected by them.
+/// Small segments arrive, so there is no time-out: their ACKs show that the retransmission is lost,
+/// too.
 #[test]
 fn a_black_hole_is_found_while_small_segments_pass() {
     let mut t = setup(IpVersion::V4).tcp(|c| c.no_delay = true).established();
@@ -146,7 +150,7 @@ fn a_black_hole_is_found_while_small_segments_pass() {
     assert!(path.swallowed.len() <= 3, "{:?}", path.swallowed);
 }
 
-/// Large segments behind the missing one still arrive: its size is not the cause.
+/// Large segments after the missing one still arrive, so its size is not the cause.
 #[test]
 fn losses_among_large_segments_are_no_black_hole() {
     let mut t = setup(IpVersion::V4).established();
@@ -157,13 +161,16 @@ fn losses_among_large_segments_are_no_black_hole() {
         t.send(seg().ack(1).sack(&[(edge(1), edge(arrived))]));
         t.run_until(t.now + Duration::from_secs(10), true);
         let seen = t.take_seen();
-        assert!(seen.iter().any(|s| s.seq == Some(1)), "the first goes again: {seen:?}");
+        assert!(
+            seen.iter().any(|s| s.seq == Some(1)),
+            "the first segment was not sent again: {seen:?}"
+        );
         assert!(seen.iter().all(|s| s.len == FULL), "{seen:?}");
     }
     assert_eq!(t.count(Counter::PathBlackHoles), 0);
 }
 
-/// Large segments that arrived before the path became narrower hide that only once.
+/// Large segments that arrived before the path became narrower hide the black hole only once.
 #[test]
 fn large_segments_that_arrived_before_the_hole_opened_do_not_hide_it() {
     let mut t = setup(IpVersion::V4).established();
@@ -178,7 +185,7 @@ fn large_segments_that_arrived_before_the_hole_opened_do_not_hide_it() {
     assert_eq!(t.count(Counter::PathBlackHoles), 1);
 }
 
-/// Off: only reports of routers make segments smaller.
+/// With the search off, only reports of routers make segments smaller.
 #[test]
 fn probing_off_leaves_a_black_hole_alone() {
     let mut t = setup(IpVersion::V4).tcp(|c| c.mtu_probing = MtuProbing::Off).established();
@@ -197,8 +204,8 @@ fn segments_as_small_as_every_host_takes_are_the_last_resort() {
     assert!((900 - 16..=900).contains(&size), "{size}");
 }
 
-/// RFC 4821 section 7: the path MTU is searched from below, with data of the stream, one segment at
-/// a time, and a lost probe does not reduce the window.
+/// RFC 4821 section 7: the path MTU is searched upwards, with data of the stream, one probe at a
+/// time, and a lost probe does not reduce cwnd.
 /// RFC 4821 7.5-a, 7.6-a, 7.6-b.
 #[test]
 fn probes_find_what_the_path_carries_and_their_loss_reduces_nothing() {
@@ -215,14 +222,14 @@ fn probes_find_what_the_path_carries_and_their_loss_reduces_nothing() {
         assert!(info.cwnd > before.cwnd && info.ssthresh >= before.ssthresh);
         assert_eq!(t.count(Counter::PathBlackHoles), 1);
         assert!(t.count(Counter::PathMtuRaised) >= 1);
-        // And the next connection starts with it.
+        // The next connection to the host starts with the result.
         let headers = if version == IpVersion::V4 { 40 } else { 60 };
         let known = t.end.stack.path_mtu(t.wire.addr).expect("known");
         assert_eq!(known.bytes(), info.snd_mss + headers);
     }
 }
 
-/// It was no black hole, only an outage: the first probe is as large as segments were before.
+/// There was no black hole, only an outage: the first probe is as large as segments were before.
 #[test]
 fn a_false_alarm_is_over_with_the_first_probe() {
     let (mut t, mut path) = out_of_the_hole(setup(IpVersion::V4), 1200);
@@ -234,7 +241,7 @@ fn a_false_alarm_is_over_with_the_first_probe() {
     assert_eq!(path.swallowed, []);
 }
 
-/// Ten minutes after the search ended it starts again: the path may have become wider.
+/// Ten minutes after the search has ended it starts again, since the path may have become wider.
 /// RFC 4821 7.3-a.
 #[test]
 fn ageing_has_larger_segments_tried_again() {
@@ -248,7 +255,8 @@ fn ageing_has_larger_segments_tried_again() {
     assert_eq!(t.info().snd_mss, FULL);
 }
 
-/// Always: every connection starts small and probes for more.
+/// With the search always on, every connection starts with small segments and probes for larger
+/// ones.
 #[test]
 fn probing_always_begins_with_what_nearly_every_path_carries() {
     let mut t = setup(IpVersion::V4).tcp(|c| c.mtu_probing = MtuProbing::Always).established();
@@ -262,7 +270,7 @@ fn probing_always_begins_with_what_nearly_every_path_carries() {
     assert_eq!(t.count(Counter::PathBlackHoles), 0);
 }
 
-/// Without SACK segments become smaller in a black hole as well, but larger ones are not tried
+/// Without SACK, segments become smaller in a black hole as well, but larger ones are not tried
 /// later.
 #[test]
 fn without_sack_a_black_hole_is_left_for_good() {

@@ -1,9 +1,9 @@
-//! Persist: a zero window is probed with backoff until it opens; and keepalive.
+//! Persist: a zero window is probed with backoff until it opens. Also keepalive.
 
 use super::*;
 use tcp::Error;
 
-/// A connection whose peer has closed its window with 2000 bytes unsent.
+/// A connection whose peer has closed its window while 2000 bytes are unsent.
 fn shut() -> Ladder {
     let mut t = Setup::plain().peer_window(2000).established();
     t.write(4000);
@@ -13,8 +13,8 @@ fn shut() -> Ladder {
     t
 }
 
-/// The probe has no data: it is a segment from before the window, which must be answered (RFC 9293
-/// section 3.10.7.4). Linux and Windows probe like this, BSD with a byte of data.
+/// The probe has no data: it is a segment from before the window, which the peer must answer (RFC
+/// 9293 section 3.10.7.4). Linux and Windows send the same probe, BSD sends one byte of data.
 /// RFC 9293 MUST-36, SHLD-29, SHLD-30.
 #[test]
 fn persist_probes_a_shut_window_with_backoff() {
@@ -34,13 +34,13 @@ fn persist_ends_when_the_window_opens() {
     t.send(seg().ack(2001).win(2000));
     t.expect(seg().seq(2001).data(1000));
     t.expect(seg().seq(3001).data(1000));
-    // Back to the time-out without backoff.
+    // The next wait is the time-out without backoff again.
     let rto = t.info().rto.as_millis();
     assert!(rto < 300, "{rto}");
     t.expect_after(rto, seg().seq(2001).data(1000));
 }
 
-/// The update that opened the window is lost; the answer to a probe brings it.
+/// The update that opened the window is lost; the answer to a probe reports the window.
 #[test]
 fn persist_recovers_a_lost_window_update() {
     let mut t = shut();
@@ -73,7 +73,7 @@ fn persist_is_given_up_when_nobody_answers() {
     assert_eq!(t.write_result(), Err(CallError::Failed(Error::TimedOut)));
 }
 
-/// Receiving side: a probe with a byte of data is refused and answered.
+/// The receiving side: a probe with a byte of data is refused and answered.
 #[test]
 fn a_probe_of_our_shut_window_is_answered() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 1000).established();
@@ -88,7 +88,7 @@ fn a_probe_of_our_shut_window_is_answered() {
     t.expect(seg().ack(1001).win(1000));
 }
 
-/// ACKs are processed even while our window is zero (RFC 9293 section 3.10.7.4).
+/// ACKs are processed even while the stack's own window is zero (RFC 9293 section 3.10.7.4).
 #[test]
 fn acks_are_taken_while_our_window_is_shut() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 1000).established();
@@ -116,7 +116,7 @@ fn a_peer_that_shuts_its_window_on_data_in_flight_is_not_given_up() {
     t.state(State::Established);
 }
 
-/// The timer of the small window must not fire for data that the large window released.
+/// The timer for a small window must not fire for data that a larger window has released.
 #[test]
 fn data_sent_when_a_small_window_grows_gets_a_whole_time_out() {
     let mut t = Setup::plain().peer_window(4000).established();

@@ -1,9 +1,10 @@
 //! Recovery by time: RACK and its reordering window, tail loss probes, Proportional Rate Reduction,
-//! undo of spurious reductions (RFC 8985, 9937, 3522, 2883, 5682, 3042).
+//! and the undoing of spurious reductions (RFC 8985, 9937, 3522, 2883, 5682, 3042).
 
 use super::*;
 
-/// A connection over 40 ms with SACK, and `n` segments of 1000 bytes, sent 40 ms ago.
+/// A connection with a round trip of 40 ms and SACK, and `n` segments of 1000 bytes, sent 40 ms
+/// ago.
 fn flying(setup: Setup, n: usize) -> Ladder {
     let mut t = setup.rtt(40).established();
     t.write(n * 1000);
@@ -16,7 +17,8 @@ fn flying(setup: Setup, n: usize) -> Ladder {
 #[test]
 fn rack_finds_a_loss_by_the_clock_before_three_segments_have_passed_it() {
     let mut t = flying(Setup::plain().sack(), 3);
-    // One segment behind it arrived: a quarter of the round trip later it counts as lost.
+    // One segment after it has arrived: a quarter of a round trip later the first one counts as
+    // lost.
     t.send(seg().ack(1).sack(&[(1001, 2001)]));
     t.expect_after(10, seg().seq(1).data(1000));
     assert_eq!((t.info().fast_recoveries, t.info().timeouts), (1, 0));
@@ -32,20 +34,20 @@ fn rack_finds_a_lost_retransmission() {
     t.send(seg().ack(1).sack(&[(1001, 5001)]));
     t.expect(seg().seq(1).data(1000));
     let new: Vec<_> = t.take_seen().iter().filter_map(|s| s.seq).collect();
-    assert_eq!(new, [10_001], "seven on the way");
+    assert_eq!(new, [10_001], "not one new segment beside seven in flight");
     t.pass(40);
-    // Segments sent with it and after it have arrived; it has not.
+    // Segments that were sent with the first one and after it have arrived, but it has not.
     t.send(seg().ack(1).sack(&[(1001, 11_001)]));
     let sent = t.take_seen();
-    assert!(!sent.iter().any(|s| s.seq == Some(1)), "sent at the same time: wait");
+    assert!(!sent.iter().any(|s| s.seq == Some(1)), "a segment was repaired too early");
     t.pass(40);
     t.send(seg().ack(1).sack(&[(1001, 13_001)]));
     t.expect(seg().seq(1).data(1000));
     assert_eq!(t.info().timeouts, 0);
 }
 
-/// After reordering was seen, three segments that overtook another prove nothing any more. A
-/// quarter of the round trip does, and more of it after each spurious repair.
+/// After reordering was seen, three segments that overtook another one prove no loss any longer. A
+/// quarter of a round trip proves it, and after each spurious repair a longer time.
 /// RFC 8985 4-c, 6.2-a.
 #[test]
 fn reordering_widens_the_window_in_which_segments_may_be_late() {
@@ -57,14 +59,14 @@ fn reordering_widens_the_window_in_which_segments_may_be_late() {
     t.send(seg().ack(2001).sack(&[(3001, 7001)]));
     t.nothing();
     t.expect_after(8, seg().seq(2001).data(1000));
-    // The segment had only been late.
+    // The segment was only late.
     t.send(seg().ack(7001));
     t.take_seen();
     t.send(seg().ack(7001).sack(&[(2001, 3001)]));
     assert_eq!(t.info().undone, 1);
     t.pass(20);
     t.send(seg().ack(7001).sack(&[(8001, 10_001)]));
-    // Now half a round trip.
+    // The wait is now half a round trip.
     t.expect_after(19, seg().seq(7001).data(1000));
 }
 
@@ -77,7 +79,8 @@ fn tail_loss_probe_repeats_the_last_segment() {
     t.expect_after(125, seg().seq(3001).data(1000));
     assert_eq!((t.info().tail_probes, t.info().timeouts), (1, 0));
     let cwnd = t.info().cwnd;
-    // The peer received it only once: it was a loss, and congestion control is notified.
+    // The peer received the probe's data only once, so the original was lost, and congestion
+    // control is notified.
     t.send(seg().ack(4001));
     t.write(1000);
     t.expect(seg().seq(4001).data(1000));
@@ -107,8 +110,8 @@ fn tail_loss_probe_sends_what_is_new_if_there_is_any() {
     t.nothing();
     t.expect_after(40, seg().seq(10_001).data(1000));
     assert_eq!((t.info().tail_probes, t.info().retransmits), (1, 0));
-    // Ten were lost: the answer to the probe shows it, and all are retransmitted without a
-    // time-out.
+    // Ten segments were lost: the answer to the probe shows that, and all are retransmitted without
+    // a time-out.
     t.pass(40);
     t.send(seg().ack(1).sack(&[(10_001, 11_001)]));
     t.expect(seg().seq(1).data(1000));
@@ -126,7 +129,7 @@ fn a_time_out_follows_a_tail_loss_probe_without_answer() {
     assert_eq!((t.info().tail_probes, t.info().timeouts), (1, 1));
 }
 
-/// Seven segments are sent for ten that arrive, from the first ACK to the last.
+/// Seven segments are sent for ten that arrive, evenly from the first ACK to the last.
 /// RFC 9937 6.1-a, 6.2-a.
 #[test]
 fn prr_spreads_a_reduction_over_the_round_trip() {
@@ -138,7 +141,8 @@ fn prr_spreads_a_reduction_over_the_round_trip() {
         sent.push(t.take_seen().len());
         t.pass(1);
     }
-    // Two by limited transmit (RFC 3042), the retransmission, then two of three.
+    // Two new segments by limited transmit (RFC 3042), then the retransmission, then two segments
+    // for three ACKs.
     assert_eq!(sent[..3], [1, 1, 1]);
     let later: usize = sent[3..].iter().sum();
     assert!((3..=5).contains(&later) && sent[3..].iter().all(|&n| n <= 1), "{sent:?}");
@@ -166,8 +170,7 @@ fn limited_transmit_with_sack_and_without() {
     }
 }
 
-/// A segment 30 ms late is retransmitted for nothing; the echo of its timestamp shows it
-/// (RFC 3522).
+/// A segment that was 30 ms late is retransmitted in vain; the timestamp echo shows it (RFC 3522).
 #[test]
 fn eifel_takes_a_reduction_back() {
     let mut t = Setup::plain().sack().ts().rtt(40).established();
@@ -182,7 +185,7 @@ fn eifel_takes_a_reduction_back() {
     t.wire.last_ts = first;
     t.send(seg().ack(5001));
     assert_eq!((t.info().cwnd, t.info().ssthresh, t.info().undone), (cwnd, u64::MAX, 1));
-    // If the retransmission had arrived first, the repair would not be spurious.
+    // If the retransmission arrives before the original, the repair is not spurious.
     let mut t = Setup::plain().sack().ts().rtt(40).established();
     t.write(10_000);
     t.take_seen();
@@ -195,8 +198,8 @@ fn eifel_takes_a_reduction_back() {
     assert_eq!((t.info().ssthresh, t.info().undone), (7000, 0));
 }
 
-/// The peer reports that both transmissions arrived, for everything that was retransmitted
-/// (RFC 3708).
+/// For everything that was retransmitted, the peer reports that both transmissions arrived (RFC
+/// 3708).
 #[test]
 fn d_sacks_take_a_reduction_back_once_all_is_explained() {
     let mut t = flying(Setup::plain().sack(), 10);
@@ -206,7 +209,11 @@ fn d_sacks_take_a_reduction_back_once_all_is_explained() {
     t.write(1000);
     t.take_seen();
     t.send(seg().ack(10_001).sack(&[(1, 1001)]));
-    assert_eq!((t.info().ssthresh, t.info().undone), (7000, 0), "half of it");
+    assert_eq!(
+        (t.info().ssthresh, t.info().undone),
+        (7000, 0),
+        "undone, although only half was reported twice"
+    );
     t.send(seg().ack(10_001).sack(&[(1001, 2001)]));
     assert_eq!((t.info().ssthresh, t.info().undone), (u64::MAX, 1));
     assert_eq!(t.info().cwnd, 10_000);
@@ -231,7 +238,7 @@ fn f_rto_takes_a_time_out_back() {
     assert_eq!(t.info().retransmits, 1);
 }
 
-/// The same with real losses: the next ACK is a duplicate, so everything is retransmitted.
+/// The same delay with real losses: the next ACK is a duplicate, so everything is retransmitted.
 /// RFC 5682 3.1-b.
 #[test]
 fn f_rto_believes_a_genuine_time_out() {
@@ -257,13 +264,13 @@ fn d_sack_out() {
     t.expect(seg().ack(2001));
     t.send(seg().seq(1).data(1000));
     t.expect(seg().ack(2001).sack(&[(1, 1001)]));
-    // It is reported once.
+    // The duplicate is reported only once.
     t.send(seg().seq(3001).data(1000));
     t.expect(seg().ack(2001).sack(&[(3001, 4001)]));
-    // Above the ACK: inside the block that follows.
+    // Duplicate data above the ACK: it is inside the block that follows.
     t.send(seg().seq(3001).data(1000));
     t.expect(seg().ack(2001).sack(&[(3001, 4001), (3001, 4001)]));
-    // Half of it is new.
+    // Half of the segment is new data.
     t.send(seg().seq(1001).data(1400));
     t.expect(seg().ack(2401).sack(&[(1001, 2001), (3001, 4001)]));
 }

@@ -12,7 +12,7 @@ use wire::tcp::Flags;
 use crate::ConnectError;
 use crate::local::LocalAddrs;
 
-/// Unknown option kinds on data, on a FIN, on a RST; and an MSS where it does not belong.
+/// Unknown options in data, in a FIN and in a RST; and an MSS option in a segment that is no SYN.
 /// RFC 9293 MUST-5, MUST-6.
 #[test]
 fn an_option_may_come_in_any_segment() {
@@ -21,7 +21,7 @@ fn an_option_may_come_in_any_segment() {
     t.send(seg().seq(1).data(1000).options(&odd));
     t.pass(45);
     t.expect(seg().ack(1001));
-    assert_eq!(t.info().snd_mss, 1000, "an MSS counts in a SYN alone");
+    assert_eq!(t.info().snd_mss, 1000, "an MSS option outside a SYN counted");
     t.send(seg().seq(1001).fin().options(&odd));
     t.expect(seg().ack(1002));
     t.state(State::CloseWait);
@@ -73,8 +73,8 @@ fn with_keepalive() -> Ladder {
     Setup::plain().tcp(change).established()
 }
 
-/// Data in flight is retransmitted, which probes the peer. A peer that answers none of it is given
-/// up by the rules for retransmissions, not by keepalive.
+/// Data in flight is retransmitted, which also probes the peer. A peer that answers none of it is
+/// given up by the rules for retransmissions, not by keepalive.
 /// RFC 9293 MUST-26.
 #[test]
 fn keepalive_is_silent_while_data_is_in_flight() {
@@ -123,8 +123,8 @@ fn a_port_of_a_connection_that_opens_can_be_listened_on() {
     let (local, _) = t.end.stack.tcp_addresses(t.h()).expect("there");
     let listening =
         t.end.stack.tcp_listen(local, ListenConfig::default()).expect("no listener yet");
-    // Another peer's SYN finds the listener, and its connection in SYN-RECEIVED blocks no other
-    // call.
+    // The SYN of another peer reaches the listener, and its connection in SYN-RECEIVED blocks no
+    // other call.
     t.wire.ports.0 = PEER_PORT;
     t.send(syn().mss(1000));
     t.expect(syn_ack());
@@ -149,7 +149,7 @@ fn a_local_address_is_chosen_or_named_and_stays() {
         t.handle = Some(opened.expect("routed"));
         let (local, _) = t.end.stack.tcp_addresses(t.h()).expect("there");
         assert_eq!(local.ip(), wanted);
-        // From here on the stack's segments are summed with this address.
+        // From here on the checksums of the stack's segments are checked with this address.
         t.wire.ports = (LISTEN_PORT, local.port());
         t.wire.stack_addr = wanted;
         t.collect();
@@ -180,7 +180,7 @@ fn an_open_to_what_is_no_host_fails() {
     t.all_gone();
 }
 
-/// Three segments and a small one, which is sent at once; only it has PSH.
+/// Three full segments and a small one, which is sent at once; only the small one has PSH.
 /// RFC 9293 MUST-60, MUST-61, SHLD-27.
 #[test]
 fn what_was_written_last_is_pushed() {
@@ -190,12 +190,12 @@ fn what_was_written_last_is_pushed() {
         |t: &mut Ladder| -> Vec<bool> { t.take_seen().iter().map(|s| s.has(Flags::PSH)).collect() };
     assert_eq!(pushed(&mut t), [false, false, true]);
     t.write(10);
-    assert_eq!(pushed(&mut t), [], "it waits for an ACK");
+    assert_eq!(pushed(&mut t), [], "it did not wait for an ACK");
     t.send(seg().ack(3001));
     assert_eq!(pushed(&mut t), [true]);
 }
 
-/// Data, ACKs, SACKs, retransmissions, a FIN.
+/// Data, ACKs, SACKs, retransmissions and a FIN all have the timestamps option.
 /// RFC 7323 3.2-a.
 #[test]
 fn timestamps_are_in_every_segment_once_agreed() {
@@ -234,7 +234,7 @@ fn the_echo_of_a_first_syn_is_zero() {
     assert_eq!(first.ts.map(|(_, echo)| echo), Some(0));
 }
 
-/// An old echo, in data that acknowledges nothing and in a duplicate ACK.
+/// An old timestamp echo, in data that acknowledges nothing and in a duplicate ACK, is ignored.
 /// RFC 7323 4.1-a.
 #[test]
 fn an_echo_without_a_new_ack_measures_nothing() {
@@ -249,7 +249,7 @@ fn an_echo_without_a_new_ack_measures_nothing() {
     assert_eq!((t.info().srtt, t.info().rttvar), before);
 }
 
-/// A SYN-ACK has no option that needs both ends if the SYN had none.
+/// A SYN-ACK does not have an option that both ends must send if the SYN did not have it.
 /// RFC 7323 2.2-a, 3.2-e. RFC 2018 2-a.
 #[test]
 fn a_syn_ack_offers_only_what_the_syn_did() {
@@ -261,7 +261,7 @@ fn a_syn_ack_offers_only_what_the_syn_did() {
     t.expect(syn_ack().no_ts().sack_ok(false).ws(NONE));
 }
 
-/// The peer's window was larger once: an ACK as old as that window is acceptable.
+/// The peer's window was larger before: an ACK as old as that window is acceptable.
 /// RFC 5961 5.2-b.
 #[test]
 fn the_largest_window_ever_is_the_measure_of_an_old_ack() {
@@ -273,7 +273,7 @@ fn the_largest_window_ever_is_the_measure_of_an_old_ack() {
     assert_eq!(t.drops(DropReason::TcpAckTooOld), 1);
 }
 
-/// A path MTU probe is sent only with three segments behind it, whose SACKs would report its loss.
+/// A path MTU probe is sent only with three segments after it, whose SACKs would report its loss.
 /// RFC 4821 7.4-a.
 #[test]
 fn a_larger_segment_is_tried_only_with_others_behind_it() {
@@ -291,7 +291,7 @@ fn a_larger_segment_is_tried_only_with_others_behind_it() {
     assert_eq!(t.count(Counter::PathMtuProbes), 1);
 }
 
-/// A RST in SYN-RECEIVED: an active open is refused; a listener is not notified.
+/// A RST in SYN-RECEIVED: for an active open it is an error; a listener is not notified.
 /// RFC 9293 MUST-11.
 #[test]
 fn a_reset_in_syn_received_refuses_an_active_open_alone() {

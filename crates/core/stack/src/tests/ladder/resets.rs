@@ -1,5 +1,5 @@
-//! RST rules, challenge ACKs and their limit (RFC 5961), segments without a connection, and keyed
-//! ISNs.
+//! The rules for RSTs, challenge ACKs and their limit (RFC 5961), segments without a connection,
+//! and keyed ISNs.
 
 use super::seg::{bare, rst};
 use super::*;
@@ -39,7 +39,7 @@ fn resets_for_nobody_are_rate_limited() {
         t.send(seg().seq(5).ack(1234));
     }
     assert_eq!(t.take_seen().len(), 3);
-    // Each is dropped under its own reason; the limit counts those that caused no RST.
+    // Each segment is dropped under its own reason; the limit counts those that caused no RST.
     assert_eq!(t.drops(DropReason::TcpNoSocket), 10);
     assert_eq!(t.hits(Limit::ResetsPerSecond), 7);
     assert_eq!(t.count(Counter::TcpResetsOut), 3);
@@ -82,7 +82,7 @@ fn an_exact_rst_closes() {
     assert_eq!(t.drops(DropReason::TcpRst), 1);
 }
 
-/// The data of a RST is at best a reason in text (RFC 9293 section 3.10.7.4).
+/// The data of a RST can only be a reason in text (RFC 9293 section 3.10.7.4).
 /// RFC 9293 SHLD-2.
 #[test]
 fn data_on_a_rst_is_not_delivered() {
@@ -141,8 +141,9 @@ fn a_syn_on_an_established_connection_is_challenged() {
     assert_eq!(t.count(Counter::TcpChallengeAcks), 5);
 }
 
-/// RFC 9293 would go back to LISTEN for a SYN in the window of SYN-RECEIVED. It is challenged like
-/// any other: otherwise an off-path attacker could close half-open connections (RFC 5961).
+/// RFC 9293 returns to LISTEN for a SYN in the window of SYN-RECEIVED. The stack answers with a
+/// challenge ACK as in other states: otherwise an off-path attacker could close half-open
+/// connections (RFC 5961).
 #[test]
 fn a_syn_in_the_window_of_syn_received_is_challenged() {
     let mut t = Setup::plain().ladder();
@@ -177,7 +178,8 @@ fn an_ack_older_than_the_largest_window_is_challenged() {
     assert_eq!(t.info().bytes_received, 10);
 }
 
-/// Every segment that would be challenged is dropped under one name once the limit is reached.
+/// Once the limit of challenge ACKs is reached, every segment that would get one is dropped under
+/// one reason.
 /// RFC 5961 7-a, 7-b.
 #[test]
 fn challenge_acks_are_rate_limited() {
@@ -262,8 +264,8 @@ fn keyed_isn_differs_by_tuple_and_by_secret() {
     assert_ne!(isn_at(&mut t, [1, 3], 7, 8_000), a);
 }
 
-/// 10,000 tuples at one time: no two ISNs are equal, no difference repeats, each bit is set in half
-/// of them.
+/// 10,000 tuples at one time: all ISNs differ, no difference between two repeats, and each bit is
+/// set in half of them.
 /// RFC 6528 3-b.
 #[test]
 fn number_jack_predictable_isn() {
@@ -283,7 +285,8 @@ fn number_jack_predictable_isn() {
     }
 }
 
-/// The stack uses it: the SYN-ACK carries the ISN of its tuple, and another tuple's differs.
+/// The stack uses these ISNs: the SYN-ACK contains the ISN of its tuple, and another tuple's
+/// differs.
 /// RFC 6528 3-a.
 #[test]
 fn keyed_isn_is_what_a_syn_ack_carries() {

@@ -1,25 +1,25 @@
-//! One line of a ladder: a segment to send or to expect, in relative sequence numbers.
+//! One line of a ladder: a segment to send or to expect, with relative sequence numbers.
 //!
-//! `seq` counts from the sender's initial sequence number (its SYN is 0, its first byte 1), `ack`
-//! and SACK blocks from the other side's. A field that a line does not set is filled in when the
-//! line is sent and ignored when it is expected; but flags (except PSH) and length are always
-//! compared.
+//! `seq` counts from the sender's initial sequence number (its SYN is 0, its first byte 1); `ack`
+//! and SACK blocks count from the other side's. A field that a line does not set is filled in if
+//! the line is sent, and ignored if it is expected. But flags (except PSH) and the length are
+//! always compared.
 
 use core::fmt;
 
 use wire::tcp::Flags;
 
-/// As a window scale: expect no option.
+/// The value of a window scale that expects no such option.
 pub(super) const NONE: u8 = 99;
 
-/// A segment as a line describes it.
+/// A segment as described by one line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seg {
     pub(super) flags: u8,
     pub(super) seq: Option<i64>,
     pub(super) ack: Option<i64>,
     pub(super) len: usize,
-    /// The field as in the header, not scaled.
+    /// The window field as in the header, not scaled.
     pub(super) win: Option<u16>,
     pub(super) urgent: u16,
     pub(super) mss: Option<u16>,
@@ -27,29 +27,29 @@ pub(super) struct Seg {
     pub(super) sack_ok: Option<bool>,
     /// The user timeout in seconds.
     pub(super) uto: Option<u32>,
-    /// TSval and TSecr.
+    /// TSval and TSecr of the timestamps option.
     pub(super) ts: Option<(u32, u32)>,
-    /// Send or expect no timestamps.
+    /// Sends or expects no timestamps.
     pub(super) no_ts: bool,
     pub(super) sacks: Option<Vec<(i64, i64)>>,
-    /// Segment size of a super-segment.
+    /// The segment size of a super-segment.
     pub(super) size: Option<u16>,
-    /// Raw option bytes, instead of all others.
+    /// The option bytes as they are, instead of all other options.
     pub(super) raw_options: Option<Vec<u8>>,
     /// The ECN field of the IP header: 2 is ECT(0), 3 is CE (RFC 3168).
     pub(super) ecn: Option<u8>,
     /// The cookie of a Fast Open option; empty to request one.
     pub(super) fast_open: Option<Vec<u8>>,
-    /// Fill the payload with this byte instead of the stream's.
+    /// Fills the payload with this byte instead of the stream's bytes.
     pub(super) fill: Option<u8>,
 }
 
-/// A plain line: only an ACK flag.
+/// A segment with only the ACK flag.
 pub(super) fn seg() -> Seg {
     Seg { flags: Flags::ACK.0, ..Seg::default() }
 }
 
-/// A segment with only these flags.
+/// A segment with exactly these flags.
 pub(super) fn bare(flags: Flags) -> Seg {
     Seg { flags: flags.0, ..Seg::default() }
 }
@@ -108,17 +108,17 @@ impl Seg {
         self.uto = Some(seconds);
         self
     }
-    /// ECN-capable: ECT(0).
+    /// With ECT(0): ECN-capable.
     pub(super) fn ect(mut self) -> Seg {
         self.ecn = Some(2);
         self
     }
-    /// Marked by a router.
+    /// With CE: marked by a router.
     pub(super) fn ce(mut self) -> Seg {
         self.ecn = Some(3);
         self
     }
-    /// Not ECN-capable.
+    /// With Not-ECT: not ECN-capable.
     pub(super) fn not_ect(mut self) -> Seg {
         self.ecn = Some(0);
         self
@@ -178,12 +178,12 @@ impl Seg {
     pub(super) fn has(&self, flag: Flags) -> bool {
         Flags(self.flags).contains(flag)
     }
-    /// Sequence space taken.
+    /// The sequence space that the segment takes, in bytes plus SYN and FIN.
     pub(super) fn space(&self) -> i64 {
         self.len as i64 + i64::from(self.has(Flags::SYN)) + i64::from(self.has(Flags::FIN))
     }
 
-    /// Does `self`, an expectation, hold for `seen`?
+    /// Does `seen` have everything that `self`, an expectation, sets?
     pub(super) fn holds_for(&self, seen: &Seg) -> bool {
         fn says<T: PartialEq>(wanted: &Option<T>, seen: &Option<T>) -> bool {
             wanted.is_none() || wanted == seen
@@ -208,7 +208,7 @@ impl Seg {
     }
 }
 
-/// In the form of tcpdump.
+/// Prints the segment as tcpdump does.
 impl fmt::Display for Seg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [(Flags::SYN, "S"), (Flags::FIN, "F"), (Flags::RST, "R"), (Flags::PSH, "P")];

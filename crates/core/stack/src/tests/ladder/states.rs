@@ -133,7 +133,8 @@ fn fin_is_retransmitted_in_fin_wait_1_and_last_ack() {
     t.all_gone();
 }
 
-/// Linux's tcp_fin_timeout; RFC 9293 has no such limit, but no user can read any more.
+/// The limit of Linux's tcp_fin_timeout. RFC 9293 has no such limit, but no user can read the
+/// connection any more.
 #[test]
 fn fin_wait_2_ends_when_nobody_can_read() {
     let mut t = Setup::plain().established();
@@ -147,7 +148,7 @@ fn fin_wait_2_ends_when_nobody_can_read() {
     t.nothing();
 }
 
-/// Fewer retries once the user has closed: tcp_orphan_retries of Linux.
+/// Fewer retries once the user has closed, as by tcp_orphan_retries of Linux.
 #[test]
 fn who_was_closed_is_given_up_sooner() {
     for (closes, tries) in [(false, 5), (true, 2)] {
@@ -165,8 +166,8 @@ fn who_was_closed_is_given_up_sooner() {
     }
 }
 
-/// A peer that answers and takes nothing keeps an orphan only for a limited time: with data queued
-/// behind its window, and with data in flight when it closed the window.
+/// A peer that answers but reads nothing keeps an orphan only for a limited time: if the orphan has
+/// unsent data, and if it has data in flight from before the window was closed.
 #[test]
 fn a_shut_window_does_not_hold_for_ever_what_was_closed() {
     for written in [1000, 2000] {
@@ -202,7 +203,8 @@ fn a_fin_out_of_order_waits_for_the_data_before_it() {
     assert_eq!(t.read_result(), Ok(0));
 }
 
-/// A peer that sends past its own FIN breaks the protocol; prediction must not stay off for ever.
+/// A peer that sends data past its own FIN breaks the protocol; the fast path must not stay off for
+/// ever.
 #[test]
 fn a_fin_that_data_passed_is_forgotten() {
     let mut t = Setup::plain().established();
@@ -265,7 +267,7 @@ fn reset_by_peer_tells_the_user() {
     let mut t = Setup::plain().established();
     t.send(seg().data(10));
     t.send(rst().seq(11));
-    // Data that came before the reset can still be read.
+    // Data that arrived before the reset can still be read.
     t.read(10);
     assert_eq!(t.read_result(), Err(CallError::Failed(Error::Reset)));
     assert_eq!(t.write_result(), Err(CallError::Failed(Error::Reset)));

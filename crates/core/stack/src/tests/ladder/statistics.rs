@@ -1,4 +1,4 @@
-//! Statistics: `Info` and the counters agree with the events.
+//! Statistics: the fields of `Info` and the counters agree with what happened.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn info_agrees_with_what_happened() {
     let mut t = Setup::plain().sack().established();
     t.pass(100);
     t.write(3500);
-    assert_eq!(t.take_seen().len(), 3, "the last 500 wait for Nagle");
+    assert_eq!(t.take_seen().len(), 3, "the last 500 bytes did not wait (Nagle)");
     let info = t.info();
     assert_eq!((info.in_flight, info.unsent), (3000, 500));
     assert_eq!((info.snd_mss, info.snd_wnd), (1000, 65_535));
@@ -80,7 +80,8 @@ fn a_wrong_checksum_is_dropped_and_counted() {
     assert_eq!(t.drops(DropReason::TcpChecksum), 1);
 }
 
-/// A connection's memory holds only its own state: 10,000 connections share one block of settings.
+/// The memory of a connection holds only the connection's own state: 10,000 connections share one
+/// copy of the settings.
 #[test]
 fn connections_share_the_settings_of_their_listener() {
     let mut t = Setup::plain().established();

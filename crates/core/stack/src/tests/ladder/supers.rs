@@ -1,8 +1,8 @@
-//! Super-segments: a device that cuts them gets one unit of up to 64 KB.
+//! Super-segments: a device that cuts them gets one frame of up to 64 KB.
 
 use super::*;
 
-/// A device that takes super-segments, SACK, and a window that holds two.
+/// A connection over a device that takes super-segments, with SACK and a window for two of them.
 fn setup() -> Setup {
     let mut setup = Setup::plain().sack().ws(2);
     setup.pair.wire.offloads.tso_max_bytes = 65_535;
@@ -10,7 +10,7 @@ fn setup() -> Setup {
     setup
 }
 
-/// Open cwnd to `segments` by slow start.
+/// Opens cwnd to `segments` segments by slow start.
 fn opened(setup: Setup, segments: u64) -> Ladder {
     let mut t = setup.established();
     while t.info().cwnd < segments * 1000 {
@@ -32,7 +32,7 @@ fn super_segment_is_one_unit_of_64_kb_with_its_segment_size() {
     let at = t.wire.stack_next;
     t.write(130_000);
     let sent = t.take_seen();
-    assert_eq!(sent[0].len, 65_000, "whole segments, with headers under 65,535");
+    assert_eq!(sent[0].len, 65_000, "not the most full segments below 65,535 with headers");
     assert_eq!(sent[0].size, Some(1000));
     assert_eq!(sent.iter().map(|s| s.len).sum::<usize>(), 130_000);
     assert_eq!(t.info().in_flight, 130_000);
@@ -54,7 +54,7 @@ fn super_segment_is_cut_at_the_congestion_window() {
     t.expect(seg().seq(1).data(10_000).size(1000));
     t.nothing();
     t.send(seg().ack(4001));
-    // Slow start: 14 in all, 6 in flight.
+    // Slow start: cwnd is 14 segments, 6 are in flight.
     t.expect(seg().seq(10_001).data(8000).size(1000));
 }
 
@@ -64,7 +64,7 @@ fn super_segment_waits_for_more_than_a_sliver_of_window() {
     t.write(50_000);
     t.expect(seg().seq(1).data(10_000).size(1000));
     t.send(seg().ack(1001));
-    // Room for two of eleven, nine in flight: their ACKs will free more.
+    // There is room for two segments of eleven, and nine are in flight: their ACKs will free more.
     t.nothing();
     t.send(seg().ack(4001));
     t.expect(seg().seq(10_001).data(8000).size(1000));
@@ -76,7 +76,7 @@ fn super_segment_is_cut_at_the_window() {
     let at = t.wire.stack_next;
     t.send(seg().ack(at).win(1375));
     t.write(20_000);
-    // 5500 bytes of window: five whole segments.
+    // The window is 5500 bytes: five whole segments.
     t.expect(seg().seq(at).data(5000).size(1000));
     t.nothing();
 }
@@ -102,7 +102,7 @@ fn sack_inside_a_super_segment() {
     t.write(10_000);
     t.expect(seg().seq(1).data(10_000).size(1000));
     t.send(seg().ack(2001).sack(&[(4001, 5001), (6001, 10_001)]));
-    // The first hole is a super-segment of two, the second a plain one.
+    // The first hole is retransmitted as a super-segment of two, the second as a plain segment.
     t.expect(seg().seq(2001).data(2000).size(1000));
     t.expect(seg().seq(5001).data(1000).size(0));
     t.nothing();
@@ -126,7 +126,7 @@ fn super_segment_retransmitted_after_a_time_out_in_pieces() {
     t.silence(100_000);
 }
 
-/// Lost bytes that an ACK inside a piece covers are not counted as lost later.
+/// Lost bytes that an ACK covers in the middle of a piece are not counted as lost later.
 #[test]
 fn partial_ack_inside_a_lost_super_segment() {
     let mut t = setup().off(Switch::TailProbe).established();

@@ -1,10 +1,10 @@
-//! TIME-WAIT: a small record that answers late segments, and does nothing else.
+//! TIME-WAIT: a small record that only answers late segments.
 
 use super::seg::rst;
 use super::*;
 use base::Limit;
 
-/// An active close into TIME-WAIT.
+/// A connection that the stack closed first, now in TIME-WAIT.
 fn time_wait(setup: Setup) -> Ladder {
     let mut t = setup.established();
     t.close();
@@ -40,7 +40,8 @@ fn a_late_segment_is_answered_and_the_wait_starts_anew() {
     t.all_gone();
 }
 
-/// Decision 0014: segments outside the window cause two ACKs a second, here as elsewhere.
+/// Decision 0014: segments outside the window cause two ACKs a second, in TIME-WAIT as in other
+/// states.
 #[test]
 fn answers_are_limited() {
     let mut t = time_wait(Setup::plain());
@@ -51,14 +52,14 @@ fn answers_are_limited() {
             }
         }
         assert_eq!(t.take_seen().len(), 2);
-        // Each is dropped under one name, answered or not.
+        // Each segment is dropped under one reason, whether it is answered or not.
         assert_eq!(t.drops(DropReason::TcpTimeWait), second * 12);
         assert_eq!(t.hits(Limit::OutOfWindowAcksPerSecond), second * 10);
         t.pass(1000);
     }
 }
 
-/// The peer doubles its time-out after each FIN that was not acknowledged.
+/// The peer doubles its time-out after each FIN for which it got no ACK.
 #[test]
 fn a_fin_that_comes_again_is_always_answered() {
     let mut t = time_wait(Setup::plain());
@@ -70,12 +71,13 @@ fn a_fin_that_comes_again_is_always_answered() {
         t.send(seg().fin().seq(1).ack(2));
         t.expect(seg().seq(2).ack(2));
     }
-    // A FIN at another sequence number is not this connection's.
+    // A FIN at another sequence number does not belong to this connection.
     t.send(seg().fin().seq(9).ack(2));
     t.nothing();
 }
 
-/// RFC 9293 section 3.10.7.4: nothing else may extend TIME-WAIT, however often it comes.
+/// RFC 9293 section 3.10.7.4: only the peer's FIN may extend TIME-WAIT; nothing else does, however
+/// often it comes.
 #[test]
 fn only_a_fin_that_comes_again_starts_the_wait_anew() {
     let mut t = time_wait(Setup::plain());
@@ -86,7 +88,7 @@ fn only_a_fin_that_comes_again_starts_the_wait_anew() {
     t.all_gone();
 }
 
-/// Two desynchronised ends: each answers the other's ACK with one.
+/// Two ends out of step: each answers the other's ACK with an ACK.
 #[test]
 fn a_loop_of_acks_between_two_ends_in_time_wait_dies() {
     let mut t = time_wait(Setup::plain());
@@ -137,7 +139,8 @@ fn a_rst_at_the_next_byte_ends_time_wait_and_no_other_does() {
     }
 }
 
-/// A RST that PAWS refuses ends nothing; a RST without timestamps is not subject to it.
+/// A RST that PAWS refuses does not end the record; a RST without timestamps is not checked by
+/// PAWS.
 #[test]
 fn a_rst_older_than_the_connection_does_not_end_time_wait() {
     let mut t = time_wait(Setup::plain().ts());
@@ -147,8 +150,9 @@ fn a_rst_older_than_the_connection_does_not_end_time_wait() {
     t.all_gone();
 }
 
-/// A client that restarted, or another behind the same address. Its SYN is older, our answer shows
-/// it the old connection, its RST ends that connection, and its SYN comes again.
+/// A client that restarted, or another one with the same address. Its SYN is older; the stack's
+/// answer reports the old connection, the client's RST ends that connection, and the client repeats
+/// its SYN.
 #[test]
 fn a_client_that_restarted_is_back_after_one_rst() {
     let mut t = Setup::plain().ladder();
@@ -163,7 +167,7 @@ fn a_client_that_restarted_is_back_after_one_rst() {
     t.expect(seg().seq(2).ack(2));
     t.send(rst().seq(2));
     t.send(syn().seq(-100_000).mss(1000));
-    assert_eq!(t.take_seen().len(), 1, "a SYN-ACK");
+    assert_eq!(t.take_seen().len(), 1, "not one SYN-ACK");
     assert_eq!(t.end.stack.time_wait_count(), 0);
 }
 
@@ -174,8 +178,8 @@ fn a_plain_ack_in_time_wait_is_ignored() {
     t.nothing();
 }
 
-/// RFC 9293 section 3.10.7.4 and RFC 1122 4.2.2.13: the new ISN must be behind the sequence numbers
-/// used.
+/// RFC 9293 section 3.10.7.4 and RFC 1122 4.2.2.13: the new ISN must be after the sequence numbers
+/// that were used.
 #[test]
 fn a_newer_syn_reopens() {
     let mut t = time_wait(Setup::plain());
@@ -190,7 +194,7 @@ fn a_newer_syn_reopens() {
     t.state(State::Established);
 }
 
-/// More was sent than the clock of RFC 6528 has advanced: 100 KB in no time.
+/// The old connection sent more than the clock of RFC 6528 advanced meanwhile: 100 KB in no time.
 /// RFC 1122 4.2.2.13-a.
 #[test]
 fn the_isn_of_a_reopened_connection_is_behind_all_that_was_sent() {
@@ -219,7 +223,7 @@ fn an_older_syn_does_not_reopen() {
     assert_eq!(t.end.stack.time_wait_count(), 1);
 }
 
-/// RFC 6191: with timestamps, the timestamp decides which is newer.
+/// RFC 6191: with timestamps, the timestamp decides which connection is newer.
 /// RFC 9293 SHLD-4.
 #[test]
 fn a_syn_with_a_newer_timestamp_reopens_whatever_its_sequence_number() {
@@ -249,13 +253,14 @@ fn the_limit_drops_the_oldest_record() {
     }
     assert_eq!(t.end.stack.time_wait_count(), 3);
     assert_eq!(t.end.stack.budget().hits(Limit::TimeWait), 2);
-    // The first record is forgotten: its FIN is now answered with a RST (the listener's).
+    // The first record was evicted: its peer's FIN is now answered with a RST (by the listener).
     t.wire.ports.0 = 1;
     t.send(seg().fin().seq(1).ack(2));
     t.expect(rst().seq(2));
 }
 
-/// A reopened record leaves its old entry in the queue of expiries: the limit still holds.
+/// A record that was reopened leaves its old entry in the queue of expiries: the limit of the queue
+/// still holds.
 #[test]
 fn the_limit_holds_after_a_record_was_reopened() {
     let mut setup = Setup::plain();
@@ -278,7 +283,7 @@ fn the_limit_holds_after_a_record_was_reopened() {
     }
 }
 
-/// The user still holds the socket; keepalive must not send for a connection that is over.
+/// The user still has the handle; keepalive must not send for a connection that is over.
 #[test]
 fn keepalive_is_silent_in_time_wait() {
     let mut t =

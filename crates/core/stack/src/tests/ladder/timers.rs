@@ -3,7 +3,7 @@
 use super::*;
 use tcp::Error;
 
-/// Wait for the next segment; returns the time in ms.
+/// Waits for the next segment; returns the waiting time in ms.
 #[track_caller]
 fn wait_for(t: &mut Ladder, wanted: Seg) -> u64 {
     t.nothing();
@@ -13,7 +13,7 @@ fn wait_for(t: &mut Ladder, wanted: Seg) -> u64 {
     t.now.since(from).as_millis()
 }
 
-/// At most two ticks of the wheel late, never early.
+/// Asserts that the time is at most two timer ticks too long, and never too short.
 #[track_caller]
 fn about(waited: u64, wanted: u64) {
     assert!((wanted..=wanted + 3).contains(&waited), "{waited} for {wanted}");
@@ -36,7 +36,7 @@ fn initial_rto_is_one_second_and_doubles_for_a_syn() {
     t.all_gone();
 }
 
-/// Also with a peer that sends SACKs: a SYN-ACK has no tail loss probe before its time-out.
+/// The time-out of a SYN-ACK with a peer that sends SACKs too: it has no tail loss probe before.
 #[test]
 fn syn_ack_is_retransmitted_and_given_up() {
     for sack in [false, true] {
@@ -51,7 +51,7 @@ fn syn_ack_is_retransmitted_and_given_up() {
     }
 }
 
-/// For a SYN-ACK too the backoff ends at the longest time-out.
+/// The backoff of a SYN-ACK ends at the longest time-out, too.
 /// RFC 6298 2-e.
 #[test]
 fn no_timeout_is_longer_than_the_longest() {
@@ -105,8 +105,8 @@ fn rto_follows_the_measured_round_trip() {
     assert_eq!(t.info().rto.as_millis(), 1390);
 }
 
-/// Our variance term is at least 200 ms, where RFC 6298 rule 2.4 asks (SHOULD) for a minimum of 1
-/// s.
+/// The variance term is at least 200 ms here, while RFC 6298 rule 2.4 recommends (SHOULD) a minimum
+/// time-out of 1 s.
 #[test]
 fn rto_min_of_200_ms() {
     let mut t = Setup::plain().established();
@@ -139,8 +139,8 @@ fn backoff_doubles_up_to_the_maximum_and_the_connection_is_given_up() {
     t.all_gone();
 }
 
-/// Karn: an ACK of retransmitted data measures nothing, and the backoff stays until an ACK of data
-/// that was sent once (RFC 6298 section 5, last paragraph).
+/// Karn's rule: an ACK of retransmitted data measures nothing, and the backoff stays until an ACK
+/// of data that was sent once (RFC 6298 section 5, last paragraph).
 /// RFC 9293 MUST-18. RFC 6298 3-a.
 #[test]
 fn karn_keeps_the_backoff_until_a_clean_measurement() {
@@ -152,13 +152,13 @@ fn karn_keeps_the_backoff_until_a_clean_measurement() {
     let srtt = t.info().srtt;
     t.pass(300);
     t.send(seg().ack(11));
-    assert_eq!(t.info().srtt, srtt, "no measurement");
-    assert_eq!(t.info().rto.as_millis(), 800, "the backoff stays");
+    assert_eq!(t.info().srtt, srtt, "an ambiguous ACK was measured");
+    assert_eq!(t.info().rto.as_millis(), 800, "the backoff ended");
     t.write(10);
     t.expect(seg().seq(11).data(10));
     t.pass(1);
     t.send(seg().ack(21));
-    assert!(t.info().rto.as_millis() < 300, "a clean measurement ends it");
+    assert!(t.info().rto.as_millis() < 300, "a clean measurement did not end the backoff");
 }
 
 /// The user is notified once of a series of time-outs, and may act on it.
@@ -182,7 +182,7 @@ fn the_user_is_told_when_nobody_answers() {
     assert_eq!(told(&mut t), 1);
 }
 
-/// The retries after which a connection is given up are those of one piece of data: progress
+/// The retries after which a connection is given up are counted for one piece of data: progress
 /// restarts the count.
 #[test]
 fn retries_are_counted_anew_after_progress() {
@@ -207,13 +207,14 @@ fn timestamps_measure_what_was_retransmitted() {
     about(wait_for(&mut t, seg().seq(1).data(10)), 200);
     t.pass(80);
     t.send(seg().ack(11));
-    // SRTT was 0 ms; 1/8 of 80 ms.
+    // SRTT was 0 ms before; now it is 1/8 of 80 ms.
     let srtt = t.info().srtt.as_millis();
     assert!((9..=11).contains(&srtt), "{srtt}");
     assert!(t.info().rto.as_millis() < 400);
 }
 
-/// Rules 5.2 and 5.3: each ACK of new data restarts the timer, the last one stops it.
+/// Rules 5.2 and 5.3: each ACK of new data restarts the timer, and the ACK of the last data stops
+/// it.
 /// RFC 6298 5-a, 5-b.
 #[test]
 fn the_timer_starts_anew_with_each_ack_and_stops_with_the_last() {
@@ -245,7 +246,7 @@ fn after_a_time_out_the_first_segment_goes_and_slow_start_repairs_the_rest() {
         t.expect(seg().seq(2001).data(1000));
         t.nothing();
         t.send(seg().ack(3001));
-        assert_eq!(t.take_seen().len(), 4, "slow start: an ACK of two segments lets four go");
+        assert_eq!(t.take_seen().len(), 4, "an ACK of two segments did not release four");
         t.send(seg().ack(8001));
         assert_eq!(t.info().in_flight, 0);
         t.silence(500_000);

@@ -1,4 +1,4 @@
-//! A long write is sent in units: the first leaves before the last is copied.
+//! A long write is sent in units: the first unit leaves before the last one is copied.
 
 use std::io::IoSlice;
 
@@ -9,8 +9,8 @@ use super::*;
 
 const LONG: usize = 1_000_000;
 
-/// A window, a buffer and a device that hold several long writes. The limit of unsent bytes is the
-/// default, 64 KB or a sixteenth of the window.
+/// A connection whose window, buffer and device hold several long writes. The limit of unsent bytes
+/// is the default: 64 KB, or a sixteenth of the window if that is more.
 fn setup() -> Setup {
     let mut setup = Setup::plain().ws(6).tcp(|c| c.send_buffer_bytes = 4_000_000);
     setup.pair.wire.depth = 4096;
@@ -35,7 +35,7 @@ fn opened(setup: Setup) -> Ladder {
     t
 }
 
-/// One call, without a flush or poll afterwards.
+/// One write call, without a flush or poll after it.
 fn write_what_goes(t: &mut Ladder, len: usize) -> usize {
     let data = wire_end::stream(t.written, len);
     let taken = t.end.stack.tcp_write(t.h(), &data).unwrap_or(0);
@@ -43,8 +43,8 @@ fn write_what_goes(t: &mut Ladder, len: usize) -> usize {
     taken
 }
 
-/// At most 80 KB wait unsent, so a write that takes 1 MB has sent the rest before it copied the
-/// last unit: the device has had it, in full bursts, when the call returns.
+/// At most 80 KB wait unsent, so a write of 1 MB has sent everything before that while it was
+/// copying: when the call returns, the device has got it in full bursts.
 #[test]
 fn the_first_unit_of_a_long_write_leaves_before_the_last_is_copied() {
     let mut t = opened(setup());
@@ -55,7 +55,7 @@ fn the_first_unit_of_a_long_write_leaves_before_the_last_is_copied() {
     assert_eq!(write_what_goes(&mut t, LONG), LONG);
     let full = LONG / (1000 * BURST);
     let [bursts, frames] = [0, 1].map(|i| (sent(&t)[i] - before[i]) as usize);
-    assert_eq!((bursts, frames), (full, full * BURST), "full bursts, the rest waits");
+    assert_eq!((bursts, frames), (full, full * BURST), "not only full bursts left");
     let seen = t.wire.receive();
     assert_eq!(seen.len(), full * BURST);
     for (i, seen) in (0i64..).zip(&seen) {
@@ -63,7 +63,8 @@ fn the_first_unit_of_a_long_write_leaves_before_the_last_is_copied() {
     }
 }
 
-/// Without units a write is copied whole, up to the limit of unsent bytes, before anything leaves.
+/// Without units the whole write is copied, up to the limit of unsent bytes, before anything
+/// leaves.
 #[test]
 fn without_units_a_long_write_is_cut_at_what_may_wait() {
     let mut t = opened(setup());
@@ -73,7 +74,8 @@ fn without_units_a_long_write_is_cut_at_what_may_wait() {
     assert_eq!(write_what_goes(&mut t, LONG), limit);
 }
 
-/// A smaller unit is a smaller burst: the first leaves earlier, and the rest of the last waits.
+/// A smaller unit makes smaller bursts: the first one leaves earlier, and the end of the last one
+/// waits.
 #[test]
 fn a_unit_as_configured_leaves_before_the_next_is_copied() {
     for (unit, counts_as) in [(8_000, 8_000), (1, 1_024), (usize::MAX, 64 * 1024)] {
@@ -90,7 +92,7 @@ fn a_unit_as_configured_leaves_before_the_next_is_copied() {
     }
 }
 
-/// Nagle's algorithm is off; a short header is in another buffer, as that of an RPC call.
+/// Nagle's algorithm is off; a short header is in another buffer, as in an RPC call.
 #[test]
 fn no_segment_in_the_middle_of_a_write_is_short() {
     for tso_max_bytes in [0, 65_535] {
@@ -106,12 +108,12 @@ fn no_segment_in_the_middle_of_a_write_is_short() {
         let seen = t.wire.receive();
         let short: Vec<usize> =
             (0..seen.len()).filter(|&i| !seen[i].len.is_multiple_of(1000)).collect();
-        assert_eq!(short, [seen.len() - 1], "{tso_max_bytes}: only the end");
+        assert_eq!(short, [seen.len() - 1], "{tso_max_bytes}: a short segment before the end");
         assert_eq!(seen.iter().map(|seen| seen.len).sum::<usize>(), data.len());
     }
 }
 
-/// A write for the rest of which there is no room, and which the program does not continue: an ACK
+/// A write that the connection took only in part, and that the program does not continue: an ACK
 /// releases its end.
 #[test]
 fn a_write_given_up_in_the_middle_is_sent_to_its_end() {
@@ -137,7 +139,7 @@ fn a_write_given_up_in_the_middle_is_sent_to_its_end() {
     t.end.stack.flush();
     t.collect();
     let seen = t.take_seen();
-    assert!(seen.iter().all(|seen| seen.len == 1000), "the end waits");
+    assert!(seen.iter().all(|seen| seen.len == 1000), "the short end did not wait");
     t.send(seg().ack(at + 1000));
     t.nothing();
     t.send(seg().ack(at + (unit / 1000 * 1000) as i64));

@@ -1,10 +1,10 @@
-//! Urgent data: announced until it is acknowledged, a mark in the stream at which reads end, and
-//! invalid pointers.
+//! Urgent data: the sender announces it until it is acknowledged; at the receiver it is a mark in
+//! the stream at which reads end. Also invalid urgent pointers.
 
 use super::*;
 use tcp::Events;
 
-/// Write `len` bytes, the last one urgent.
+/// Writes `len` bytes, of which the last is urgent.
 fn write_urgent(t: &mut Ladder, len: usize) {
     let data = wire_end::stream(t.written, len);
     assert_eq!(t.end.stack.tcp_write_urgent(t.h(), &data), Ok(len));
@@ -12,13 +12,14 @@ fn write_urgent(t: &mut Ladder, len: usize) {
     t.collect();
 }
 
-/// Bytes of urgent data that are not read yet, and whether the last urgent byte is next.
+/// The number of unread bytes up to the urgent mark, and whether the last urgent byte is the next
+/// to read.
 fn mark(t: &Ladder) -> (u64, bool) {
     let stack = &t.end.stack;
     (stack.tcp_urgent_left(t.h()).expect("there"), stack.tcp_at_mark(t.h()).expect("there"))
 }
 
-/// How often the user was notified of urgent data.
+/// How many times the user was notified of urgent data.
 fn told(t: &mut Ladder) -> usize {
     let of_urgent = |e: &Event| matches!(e, Event::Tcp(_, e) if e.has(Events::URGENT));
     t.events.drain(..).filter(of_urgent).count()
@@ -37,11 +38,11 @@ fn an_urgent_byte_leaves_at_once_with_a_pointer_behind_it() {
     let mut t = Setup::plain().established();
     t.write(1000);
     t.expect(seg().seq(1).data(1000));
-    // Nagle's algorithm would hold it: data is in flight.
+    // Nagle's algorithm would hold these bytes, because data is in flight.
     write_urgent(&mut t, 3);
     expect_urgent(&mut t, seg().seq(1001).data(3).urg(3));
     t.send(seg().ack(1004));
-    // It is acknowledged: segments carry no URG any more.
+    // The urgent data is acknowledged: segments have no URG any more.
     t.write(10);
     t.expect(seg().seq(1004).data(10));
 }
@@ -57,7 +58,7 @@ fn each_segment_up_to_the_urgent_byte_says_so_and_none_behind_it() {
     t.write(1000);
     t.expect(seg().seq(2501).data(1000));
     t.send(seg().ack(1001));
-    // A retransmission carries it again.
+    // A retransmission has the urgent pointer again.
     let rto = t.info().rto.as_millis();
     expect_urgent_after(&mut t, rto, seg().seq(1001).data(1000).urg(1500));
 }
@@ -74,7 +75,7 @@ fn expect_urgent_after(t: &mut Ladder, ms: u64, wanted: Seg) {
 fn a_pointer_that_does_not_fit_waits_until_it_does() {
     let mut t = Setup::plain().ws(2).off(Switch::Pacing).established();
     write_urgent(&mut t, 70_000);
-    // Segments that left while the data was being written do not announce it.
+    // Segments that left while the data was being written do not announce the urgent byte.
     let mut sent: i64 = t.take_seen().iter().map(|s| s.len as i64).sum();
     assert!(sent <= 10_000, "{sent}");
     t.send(seg().ack(1001));
@@ -99,7 +100,7 @@ fn a_shut_window_does_not_keep_urgency_back() {
     t.send(seg().ack(1001).win(0));
     write_urgent(&mut t, 1);
     expect_urgent(&mut t, seg().seq(1001).urg(1));
-    // Window probes carry it too, from before the window.
+    // Window probes have the pointer too, counted from their sequence number before the window.
     let rto = t.info().rto.as_millis();
     expect_urgent_after(&mut t, rto, seg().seq(1000).urg(2));
     t.send(seg().ack(1001).win(1000));
@@ -127,7 +128,7 @@ fn a_reader_hears_of_urgent_data_before_it_gets_there() {
     t.send(seg().data(100));
     t.send(seg().data(100).urg(150));
     assert_eq!(told(&mut t), 1);
-    assert_eq!(mark(&t), (250, false), "50 bytes of it are still to come");
+    assert_eq!(mark(&t), (250, false), "the mark is not 50 bytes past the received data");
     t.send(seg().data(100));
     assert_eq!(told(&mut t), 0);
     // A read ends at the mark, and the next goes past it.
@@ -140,7 +141,7 @@ fn a_reader_hears_of_urgent_data_before_it_gets_there() {
     assert_eq!(mark(&t), (0, false));
 }
 
-/// RFC 9293 MUST-32: notified again when the pointer moves on, and only then.
+/// RFC 9293 MUST-32: the user is notified again when the pointer moves on, and only then.
 #[test]
 fn a_pointer_that_moves_on_is_told_again() {
     let mut t = Setup::plain().established();
@@ -149,7 +150,7 @@ fn a_pointer_that_moves_on_is_told_again() {
         assert_eq!(told(&mut t), tells, "{pointer}");
     }
     assert_eq!(mark(&t), (400, false));
-    // The last two bytes: the bytes before them are no longer urgent.
+    // The last two bytes are left: the bytes before them are no longer urgent.
     t.read(398);
     assert_eq!(mark(&t), (2, false));
     t.read(1);
@@ -169,7 +170,7 @@ fn loaned_buffers_end_at_the_mark() {
     assert_eq!(mark(&t), (0, false));
 }
 
-/// Pointers as in URGENT/11: they are only numbers, and harmless.
+/// Pointers as in URGENT/11: they are only numbers here, and do no harm.
 #[test]
 fn hostile_pointers_do_nothing() {
     let mut t = Setup::plain().established();
@@ -184,12 +185,12 @@ fn hostile_pointers_do_nothing() {
     t.send(seg().seq(1_000_000).urg(65_535));
     t.take_seen();
     assert_eq!(told(&mut t), 0);
-    // With a SYN the segment is challenged.
+    // A segment with SYN and URG gets a challenge ACK.
     t.send(seg().seq(11).and_syn().urg(7));
     t.take_seen();
     assert_eq!(told(&mut t), 0);
     t.read(10);
-    // With a FIN urgent data ends at the end of the stream, wherever the pointer is.
+    // With a FIN, urgent data ends at the end of the stream, wherever the pointer points.
     t.send(seg().seq(11).data(20).fin().urg(60_000));
     assert_eq!(mark(&t), (20, false));
     let mut into = [0; 100];
@@ -199,9 +200,9 @@ fn hostile_pointers_do_nothing() {
     assert_eq!(mark(&t), (0, false));
 }
 
-/// The mark is a position in the stream, not a sequence number: it does not appear again 4 GB
-/// later, and a pointer across the wrap of sequence numbers is like any other (the script's wrap
-/// after 2 KB).
+/// The mark is a position in the stream, not a sequence number: it does not appear again after 4
+/// GB, and a pointer across the wrap of the sequence numbers works like any other (the script's
+/// numbers wrap after 2 KB).
 #[test]
 fn a_mark_across_the_wrap_of_sequence_numbers() {
     let mut t = Setup::plain().established();

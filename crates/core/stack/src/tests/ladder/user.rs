@@ -1,4 +1,5 @@
-//! The user's side of a ladder: calls, and the state of the connection and the stack.
+//! The user's side of a ladder: calls of the stack, and checks of the connection's and the stack's
+//! state.
 
 use super::*;
 
@@ -13,7 +14,7 @@ impl Ladder {
         self.wire.ports = (PEER_PORT, LISTEN_PORT);
     }
 
-    /// Three lines: SYN, SYN-ACK, ACK.
+    /// The peer opens the connection in three lines: SYN, SYN-ACK, ACK.
     #[track_caller]
     pub(super) fn handshake(&mut self) {
         self.send(self.setup.syn.clone());
@@ -33,7 +34,7 @@ impl Ladder {
         self.poll();
     }
 
-    /// Active open; the script has to answer the SYN.
+    /// The user opens a connection; the script must answer the SYN.
     pub(super) fn connect(&mut self) {
         let remote = SocketAddr::new(self.wire.addr, LISTEN_PORT);
         let (config, now) = (self.setup.tcp, self.now);
@@ -72,7 +73,7 @@ impl Ladder {
         let mut into = vec![0; len];
         let n = self.end.stack.tcp_read(self.h(), &mut into);
         assert_eq!(n, Ok(len));
-        assert!(into == wire_end::stream(self.read, len), "the stream arrives as it was sent");
+        assert!(into == wire_end::stream(self.read, len), "the stream differs from what was sent");
         self.read += len;
         self.collect();
     }
@@ -119,7 +120,7 @@ impl Ladder {
         }
     }
 
-    /// No connection, TIME-WAIT record or buffer is left.
+    /// Asserts that no connection, TIME-WAIT record or buffer is left.
     #[track_caller]
     pub(super) fn all_gone(&mut self) {
         assert_eq!(self.end.stack.connection_count(), 0);

@@ -1,16 +1,16 @@
-//! The user timeout option: sent and accepted where the program asks for it, within limits.
+//! The user timeout option: sent and accepted where the program has asked for it, within limits.
 
 use super::*;
 use tcp::Error;
 
-/// A connection whose SYNs offered `theirs` and `ours`, in seconds.
+/// A connection whose SYNs offered the user timeouts `theirs` and `ours`, in seconds.
 fn with_option(ours: Option<u64>, theirs: Option<u32>) -> Ladder {
     let mut setup = Setup::plain().tcp(|c| c.user_timeout_option = ours.map(Duration::from_secs));
     setup.syn.uto = theirs;
     setup.established()
 }
 
-/// Seconds until unacknowledged data ends the connection.
+/// The number of seconds until unacknowledged data ends the connection.
 fn seconds_until_abort(t: &mut Ladder) -> u64 {
     t.write(10);
     let from = t.now;
@@ -27,7 +27,7 @@ fn about(seconds: u64, wanted: u64) {
     assert!(seconds.abs_diff(wanted) <= 2, "{seconds} s instead of {wanted}");
 }
 
-/// RFC 5482 section 3.1: the longer of both, from 100 s to an hour.
+/// RFC 5482 section 3.1: the longer of both values, but from 100 s to an hour.
 #[test]
 fn both_ends_wait_as_long_as_the_more_patient_one() {
     for (ours, theirs, agreed) in
@@ -48,7 +48,7 @@ fn nothing_is_told_or_adopted_unless_it_is_asked_for() {
     assert_eq!(t.expect(syn_ack()).uto, None);
 }
 
-/// The peer cannot change a value that the user has set.
+/// The peer's option cannot change a value that the user has set.
 #[test]
 fn a_time_out_that_was_set_is_not_changed_by_the_peer() {
     let set = |c: &mut tcp::Config| {

@@ -1,5 +1,5 @@
-//! Windows and small segments: Nagle, silly-window avoidance on both sides, and a window that never
-//! shrinks.
+//! Windows and small segments: Nagle's algorithm, silly window avoidance at both ends, and a window
+//! that never shrinks.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn nagle_does_not_hold_back_the_last_segment_and_its_fin() {
     t.expect(seg().seq(11).data(10).fin());
 }
 
-/// RFC 9293 section 3.8.6.2.1: a tiny window is not filled with tiny segments.
+/// RFC 9293 section 3.8.6.2.1: a tiny window is not filled with a tiny segment.
 /// RFC 9293 MUST-38.
 #[test]
 fn sender_sws_avoidance_sends_no_tiny_segment_into_a_tiny_window() {
@@ -57,7 +57,7 @@ fn sender_sws_avoidance_sends_no_tiny_segment_into_a_tiny_window() {
     t.expect(seg().seq(4001).data(1000));
 }
 
-/// The same section: half of the largest window ever offered is worth a segment.
+/// RFC 9293 section 3.8.6.2.1: half of the largest window ever offered is worth a segment.
 #[test]
 fn sender_sws_avoidance_sends_half_of_the_largest_window() {
     let mut t = Setup::plain().peer_window(800).established();
@@ -65,15 +65,15 @@ fn sender_sws_avoidance_sends_half_of_the_largest_window() {
     t.expect(seg().seq(1).data(800));
     t.send(seg().ack(801).win(399));
     t.nothing();
-    // The rest of the unit of 1000 that was cut is sent as a segment of its own.
+    // The rest of the 1000 bytes that were cut is sent as a separate segment.
     t.send(seg().ack(801).win(400));
     t.expect(seg().seq(801).data(200));
     t.send(seg().ack(1001).win(400));
     t.expect(seg().seq(1001).data(400));
 }
 
-/// The same section, the override: after a time-out as much is sent as fits, or two ends with
-/// different ideas of a worthwhile window would wait for ever.
+/// RFC 9293 section 3.8.6.2.1, the override: after a time-out as much is sent as fits, since two
+/// ends with different ideas of a worthwhile window would wait for ever.
 /// RFC 9293 MUST-38. RFC 1122 4.2.3.4-a.
 #[test]
 fn sender_sws_override_timeout() {
@@ -89,7 +89,8 @@ fn sender_sws_override_timeout() {
     t.expect_after(rto, seg().seq(4301).data(300));
 }
 
-/// RFC 9293 section 3.8.6.2.2: the window opens in steps worth a segment, not with each byte read.
+/// RFC 9293 section 3.8.6.2.2: the window opens by at least a segment at a time, not with each byte
+/// that is read.
 /// RFC 9293 MUST-39.
 #[test]
 fn receiver_sws_avoidance_offers_no_small_steps() {
@@ -106,14 +107,14 @@ fn receiver_sws_avoidance_offers_no_small_steps() {
     t.nothing();
     t.read(1001);
     t.expect(seg().ack(10_001).win(2000));
-    // Then an update for a quarter of the buffer and two segments.
+    // Then an update is sent once a quarter of the buffer, or two segments if more, was read.
     t.read(2000);
     t.nothing();
     t.read(500);
     t.expect(seg().ack(10_001).win(4500));
 }
 
-/// With a shift of zero the right edge never moves back, whatever is read or received.
+/// With a window scale of zero the right edge never moves back, whatever is read or received.
 /// RFC 9293 SHLD-14.
 #[test]
 fn window_never_shrunk() {
@@ -138,9 +139,9 @@ fn window_never_shrunk() {
     }
 }
 
-/// With a shift the field is rounded down: the edge on the wire may move back by less than one
-/// unit, as in RFC 7323 section 2.4 and 4.4BSD. All data that was offered room is accepted.
-/// Rounding up instead would let one-byte segments move the edge forward without end.
+/// With a window scale the field is rounded down: the right edge on the wire may move back by less
+/// than one unit, as in RFC 7323 section 2.4 and 4.4BSD. All data for which the window was offered
+/// is accepted. Rounding up instead would let one-byte segments move the edge forward without end.
 #[test]
 fn tiny_segments_cannot_push_the_window_past_the_buffer() {
     let mut t = Setup::plain().ws(0).tcp(|c| c.receive_buffer_bytes = 1 << 20).established();
@@ -189,8 +190,8 @@ fn an_old_segment_does_not_change_the_window() {
     assert_eq!(t.info().snd_wnd, 8000);
 }
 
-/// A window that shrinks below the bytes in flight (SHLD-14 says a peer should not do that): no new
-/// data is sent, lost data is retransmitted.
+/// A window that shrinks to less than the bytes in flight (SHLD-14: a peer should not do that): no
+/// new data is sent, and lost data is retransmitted.
 /// RFC 9293 MUST-34, SHLD-15. RFC 7323 2.4-a.
 #[test]
 fn a_window_that_the_peer_shrinks_is_survived() {
@@ -204,9 +205,9 @@ fn a_window_that_the_peer_shrinks_is_survived() {
     t.expect(seg().seq(5001).data(1000));
 }
 
-/// The peer repeats an early segment, and acknowledges new data with it: its window is taken,
-/// though a later segment set the window before (SND.WL1). Counted from the new SND.UNA the old
-/// window would extend beyond anything that was offered.
+/// The peer repeats an early segment and acknowledges new data with it: its window is used,
+/// although a later segment set the window before (SND.WL1). The old window, counted from the new
+/// SND.UNA, would extend past anything that was offered.
 #[test]
 fn the_window_of_a_retransmission_that_acknowledges_more_counts() {
     for predict in [true, false] {
@@ -218,12 +219,12 @@ fn the_window_of_a_retransmission_that_acknowledges_more_counts() {
         t.take_seen();
         t.send(seg().seq(1).data(1000).ack(3001).win(500));
         let end = t.take_seen().iter().filter_map(|s| Some(s.seq? + s.len as i64)).max();
-        assert!(end <= Some(3501), "up to {end:?}, 3501 was offered");
+        assert!(end <= Some(3501), "sent up to {end:?}, but 3501 was offered");
     }
 }
 
-/// A short segment among full ones (a loaned buffer that was not full) takes its part of the
-/// window: those behind it stay inside.
+/// A short segment among full ones (a loaned buffer that was not full) takes only its length of the
+/// window: the segments after it stay in the window.
 #[test]
 fn a_short_segment_among_full_ones_counts_against_the_window() {
     let mut t = Setup::plain().peer_window(1000).established();
@@ -233,5 +234,5 @@ fn a_short_segment_among_full_ones_counts_against_the_window() {
     t.expect(seg().seq(1).data(1000));
     t.send(seg().ack(1001).win(4000));
     let end = t.take_seen().iter().filter_map(|s| Some(s.seq? + s.len as i64)).max();
-    assert_eq!(end, Some(4301), "1000, 1000 and 300, and one more: the next would be past 5001");
+    assert_eq!(end, Some(4301), "not 1000, 1000, 300 and 1000 bytes in a window up to 5001");
 }

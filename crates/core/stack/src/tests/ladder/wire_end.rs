@@ -1,5 +1,5 @@
-//! The script's end of the wire: lines into frames, frames into lines, checksums in both
-//! directions.
+//! The script's end of the wire: turns lines into frames and frames into lines, with checksums in
+//! both directions.
 
 use core::net::IpAddr;
 
@@ -16,7 +16,7 @@ use wire::tcp::{FastOpen, Flags, Header, Options, SackBlocks, Timestamps, set_ch
 use super::seg::Seg;
 use crate::pair::{self, End, PairConfig};
 
-/// The script's initial sequence number: the stream wraps after 2 KB.
+/// The script's initial sequence number: its sequence numbers wrap after 2 KB.
 const PEER_ISN: SeqNumber = SeqNumber(u32::MAX - 2000);
 
 /// Bytes `from..from + len` of the stream that both sides send.
@@ -29,20 +29,21 @@ pub(super) struct WireEnd {
     pub(super) pool: Pool,
     pub(super) addr: IpAddr,
     pub(super) stack_addr: IpAddr,
-    /// Ours and the stack's.
+    /// The script's port and the stack's.
     pub(super) ports: (u16, u16),
-    /// Our initial sequence number.
+    /// The script's initial sequence number.
     pub(super) isn: SeqNumber,
-    /// The stack's initial sequence number, once its SYN was seen.
+    /// The stack's initial sequence number, once its SYN has arrived.
     pub(super) stack_isn: SeqNumber,
-    /// Defaults of lines: the next sequence number and the last one seen, relative.
+    /// Defaults for fields of lines: the next sequence number, and the stack's last one, both
+    /// relative.
     pub(super) next_seq: i64,
     pub(super) stack_next: i64,
-    /// Timestamps were agreed; the last TSval seen.
+    /// Whether timestamps were agreed on, and the last TSval of the stack.
     pub(super) timestamps: bool,
     pub(super) last_ts: u32,
     syn_had_ts: bool,
-    /// Send wrong checksums.
+    /// Whether to send wrong checksums.
     pub(super) corrupt: bool,
 }
 
@@ -70,12 +71,12 @@ impl WireEnd {
         (end, wire)
     }
 
-    /// Our clock as a TSval at `now`: 1000 and the milliseconds.
+    /// The script's clock at `now` as a TSval: 1000 plus the milliseconds.
     pub(super) fn clock(now: Instant) -> u32 {
         (1000 + now.as_millis()) as u32
     }
 
-    /// Fill in the fields that a line does not set.
+    /// Fills in the fields that a line does not set.
     pub(super) fn complete(&mut self, line: &Seg, win: u16, now: Instant) -> Seg {
         let mut s = line.clone();
         s.seq.get_or_insert(self.next_seq);
@@ -95,7 +96,7 @@ impl WireEnd {
         s
     }
 
-    /// The next segments are another connection's, with this initial sequence number.
+    /// The next segments belong to another connection, with this initial sequence number.
     pub(super) fn new_connection(&mut self, isn: u32) {
         self.isn = SeqNumber(isn);
         (self.next_seq, self.stack_next) = (0, 0);
@@ -158,14 +159,14 @@ impl WireEnd {
         options.emit(area)
     }
 
-    /// Checksum of a segment with its pseudo-header.
+    /// The checksum of a segment with its pseudo-header.
     fn sum(&self, segment: &[u8]) -> Sum {
         pseudo_sum(self.addr, self.stack_addr, protocol::TCP)
             .plus(Sum::of_be16(segment.len() as u16))
             .plus(Ladder::best().sum(segment))
     }
 
-    /// Everything that the stack has sent.
+    /// All segments that the stack has sent.
     pub(super) fn receive(&mut self) -> Vec<Seg> {
         let mut lines = Vec::new();
         loop {
@@ -191,7 +192,7 @@ impl WireEnd {
         let (at, len, tos) = place.expect("a sound IP header");
         let segment = &packet[at as usize..(at + len) as usize];
         // RFC 9293 MUST-2.
-        assert!(self.sum(segment).is_whole(), "the stack's checksums are right");
+        assert!(self.sum(segment).is_whole(), "the stack sent a wrong checksum");
         let h = Header::parse(segment).expect("a sound TCP header");
         let options = Options::parse(h.options(segment)).expect("sound options");
         if h.flags.contains(Flags::SYN) {
@@ -208,7 +209,7 @@ impl WireEnd {
         if !payload.is_empty() {
             let wanted = stream((seq - 1).max(0) as usize, payload.len());
             let odd = payload.iter().zip(&wanted).position(|(a, b)| a != b);
-            assert_eq!(odd, None, "byte of the stream at {seq}, length {}", payload.len());
+            assert_eq!(odd, None, "wrong byte of the stream at {seq}, length {}", payload.len());
         }
         let sacks = options.sack.iter();
         let s = Seg {

@@ -1,4 +1,4 @@
-//! Flags of a write (more follows, a record ends, nothing waits), segments with PSH, and
+//! Flags of a write (more data follows, a record ends, nothing may wait), segments with PSH, and
 //! super-segments that wait.
 
 use wire::tcp::Flags;
@@ -6,7 +6,7 @@ use wire::tcp::Flags;
 use super::*;
 use crate::Follows;
 
-/// A device that takes super-segments of two segments.
+/// A connection over a device that takes super-segments of two segments.
 fn pairs() -> Setup {
     let mut setup = Setup::plain().ws(2).off(Switch::Pacing).tcp(|c| {
         c.super_segments_max = 2;
@@ -25,7 +25,7 @@ fn part(t: &mut Ladder, len: usize, follows: Follows) {
     t.collect();
 }
 
-/// Sent segments as (bytes, PSH).
+/// The segments that were sent, as (bytes, PSH).
 fn seen(t: &mut Ladder) -> Vec<(usize, bool)> {
     t.take_seen().iter().map(|s| (s.len, s.has(Flags::PSH))).collect()
 }
@@ -92,7 +92,7 @@ fn a_record_shares_no_segment_with_the_next() {
     let mut t = pairs().established();
     part(&mut t, 400, Follows::Anything);
     assert_eq!(seen(&mut t), [(400, true)]);
-    // Nagle holds these together, except at the end of a record.
+    // Nagle's algorithm holds these writes together, except at the end of a record.
     part(&mut t, 300, Follows::Record);
     part(&mut t, 300, Follows::Record);
     part(&mut t, 100, Follows::Anything);
@@ -112,20 +112,21 @@ fn what_more_follows_waits_for_it_and_not_for_ever() {
     part(&mut t, 1000, Follows::More);
     assert_eq!(seen(&mut t), [(1000, false)]);
     t.send(seg().ack(1001));
-    assert_eq!(seen(&mut t), [(40, false)], "an ACK lets it go");
+    assert_eq!(seen(&mut t), [(40, false)], "an ACK did not release it");
     t.send(seg().ack(1041));
     part(&mut t, 40, Follows::More);
     t.silence(150);
     t.pass(100);
-    assert_eq!(seen(&mut t), [(40, true)], "a time-out lets it go");
+    assert_eq!(seen(&mut t), [(40, true)], "a time-out did not release it");
     t.send(seg().ack(1081));
     part(&mut t, 40, Follows::More);
     part(&mut t, 10, Follows::Anything);
     assert_eq!(seen(&mut t), [(50, true)]);
 }
 
-/// A write that says that more comes, cut inside a super-segment: its end shares a buffer with the
-/// part that left. It waits for an ACK, and makes one segment with data that is written until then.
+/// A write that more data follows is cut inside a super-segment, so its end shares a buffer with
+/// the part that left. The end waits for an ACK, and makes one segment with data that is written
+/// until then.
 #[test]
 fn the_end_of_a_marked_write_is_one_segment_with_the_next() {
     let mut t = pairs().tcp(|c| c.no_delay = true).rtt(10).established();
@@ -135,7 +136,7 @@ fn the_end_of_a_marked_write_is_one_segment_with_the_next() {
     t.nothing();
     t.send(seg().ack(2001));
     assert_eq!(seen(&mut t), [(150, false)]);
-    // Without the mark it leaves with the next write, and no short segment is before it.
+    // Without the flag it leaves with the next write, and no short segment leaves before it.
     part(&mut t, 3100, Follows::More);
     assert_eq!(seen(&mut t).iter().map(|sent| sent.0).sum::<usize>(), 3000);
     part(&mut t, 1950, Follows::Anything);

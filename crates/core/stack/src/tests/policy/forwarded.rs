@@ -1,4 +1,4 @@
-//! Forwarded packets belong to no user, and skip routes that are marked.
+//! Forwarded packets belong to no user, and skip routes that are marked "no forward".
 
 use base::{Cidr, DropReason};
 use inet::icmp::{ErrorKind, Unreachable};
@@ -19,7 +19,7 @@ fn routed(change: impl Fn(Route) -> Route) -> Router {
     router
 }
 
-/// Did it pass? If not: the error that its source got.
+/// Sends a packet through the router; if it does not pass, returns the error that its source got.
 fn sent(router: &mut Router) -> Result<(), Option<ErrorKind>> {
     let [back, on] = router.exchange(&frame(A, FAR, 9, b"packet"));
     match (back.as_slice(), on.len()) {
@@ -37,7 +37,7 @@ fn no_forward_and_lists_of_those_who_are_in_leave_forwarded_packets_out() {
     assert_eq!(sent(&mut routed(|route| Route { no_forward: true, ..route })), no_route);
     assert_eq!(sent(&mut routed(|route| Route { access: include(), ..route })), no_route);
     assert_eq!(sent(&mut routed(|route| Route { access: exclude(), ..route })), Ok(()));
-    // Then the next shorter prefix is used.
+    // Without an admitted route, the next shorter prefix is used.
     let mut router = routed(|route| Route { no_forward: true, ..route });
     let any: Cidr = "0.0.0.0/0".parse().expect("a network");
     router.stack.add_route(Route::new(any, Some(ip("198.51.100.9")), 1));
@@ -69,5 +69,5 @@ fn rules_decide_about_forwarded_packets_by_source_and_port() {
     }
     let other = Rule { in_port: Some(1), ..rule(Action::Blackhole) };
     router.stack.add_rule(other).expect("new");
-    assert_eq!(sent(&mut router), Ok(()), "it came by another port");
+    assert_eq!(sent(&mut router), Ok(()), "a packet by another port did not pass");
 }

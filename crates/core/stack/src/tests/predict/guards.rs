@@ -1,5 +1,5 @@
-//! The guards of `tcp::predict::matches` one by one, so that a test can tell which of them refused.
-//! They are written from RFC 9293 and from the slow path, not from the predicate.
+//! The guards of `tcp::predict::matches` one by one, so that a test can report which of them
+//! refused. They are written from RFC 9293 and from the slow path, not from the predicate.
 
 use tcp::Marks;
 use tcp::{State, Tcb};
@@ -31,7 +31,7 @@ pub(super) const GUARDS: [&str; 20] = [
     "not marked",
 ];
 
-/// Which guards refuse `segment`; `ce` says whether a router marked it.
+/// Which guards refuse `segment`? `ce`: whether a router marked it.
 pub(super) fn refusals(tcb: &Tcb, segment: &Tcp, ce: bool) -> [bool; GUARDS.len()] {
     let has = |flag: Flags| segment.flags.contains(flag);
     let agreed = tcb.marks.has(Marks::TIMESTAMPS);

@@ -1,4 +1,4 @@
-//! Random traffic for the twins: mostly that of a correct peer, often with one thing wrong.
+//! Random traffic for the twins: mostly that of a correct peer, often with one fault.
 
 use base::{Counter, Duration, Instant, IpVersion, Limit, Mtu, SeqNumber, Switch};
 use wire::tcp::Flags;
@@ -12,16 +12,16 @@ use crate::{Event, ListenConfig, TcpHandle};
 mod segments;
 mod users;
 
-/// The cases that a traffic has exercised.
+/// Counts of the cases that a traffic has exercised.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) predicted: u64,
     pub(super) followed: u64,
-    /// Followers that had other flows' frames in between.
+    /// Segments that followed a leader although frames of other flows arrived in between.
     pub(super) followed_apart: u64,
     pub(super) stamped: u64,
     pub(super) refused_alone: [u64; GUARDS.len()],
-    /// Connections whose receive and send sequence space passed zero.
+    /// Connections whose receive or send sequence numbers passed zero.
     pub(super) wrapped: [u64; 2],
 }
 
@@ -41,7 +41,7 @@ impl Seen {
 /// The peer's side of one connection.
 struct Peer {
     handle: TcpHandle,
-    /// Theirs and ours, as the peer's segments carry them.
+    /// The peer's port and the stack's, as in segments from the peer.
     ports: (u16, u16),
     irs: SeqNumber,
     iss: SeqNumber,
@@ -103,7 +103,7 @@ impl Traffic {
         }
     }
 
-    /// Take one random step; both stacks must show the same.
+    /// Takes one random step; both stacks must show the same results.
     pub(super) fn step(&mut self) {
         match self.peer.is_some() {
             false => self.open(),
@@ -138,7 +138,7 @@ impl Traffic {
         self.twins.poll();
     }
 
-    /// Open a connection, from the peer or from us, and establish it within this step.
+    /// Opens a connection, from the peer or from the stack, and establishes it within this step.
     fn open(&mut self) {
         self.next_port += 1;
         let passive = !self.rng.one_in(4);
@@ -184,7 +184,7 @@ impl Traffic {
         self.peer = Some(peer);
     }
 
-    /// The newest segment that both have sent.
+    /// The newest segment that both stacks have sent.
     fn newest(&mut self) -> Option<(wire::tcp::Header, Vec<u8>)> {
         let (on, off) = (self.twins.on.sent(), self.twins.off.sent());
         assert_eq!(on, off);
@@ -213,7 +213,7 @@ impl Traffic {
         (self.twins.now.as_millis() as u32).wrapping_add(self.clock_offset)
     }
 
-    /// A closed connection gets some late segments; then the next one is opened.
+    /// A closed connection gets some late segments; then the next connection is opened.
     fn forget_the_dead(&mut self) {
         let Some(peer) = &mut self.peer else { return };
         let open = self.twins.on.stack.connections.get(peer.handle).filter(|p| p.in_table);
@@ -234,7 +234,7 @@ impl Traffic {
         self.handles.retain(|h| *h != handle);
     }
 
-    /// Record which guards refuse a segment that both are about to get.
+    /// Records which guards refuse a segment that both stacks are about to get.
     fn note(&mut self, segment: &Tcp, ce: bool, handle: TcpHandle) -> Option<bool> {
         let ports = self.peer.as_ref()?.ports;
         let pcb = self.twins.on.stack.connections.get(handle).filter(|p| p.in_table)?;
@@ -254,7 +254,7 @@ impl Traffic {
         self.twins.on.stack.counters().of(Counter::TcpPredicted)
     }
 
-    /// Close everything; no state is left on either side.
+    /// Closes everything; no state is left in either stack.
     pub(super) fn finish(mut self) -> Seen {
         self.seen.predicted = self.predicted();
         self.seen.followed = self.twins.on.stack.counters().of(Counter::TcpFollowed);
@@ -265,7 +265,7 @@ impl Traffic {
         }
         let listener = self.twins.listener;
         self.twins.call("unlisten", |stack| stack.tcp_unlisten(listener));
-        // Half-open connections time out, orphans probe for a while.
+        // Half-open connections time out, and orphans probe for a while.
         for _ in 0..60 {
             self.twins.compare(&[], true);
             if self.twins.on.stack.connection_count() == 0 {
@@ -274,8 +274,8 @@ impl Traffic {
             self.twins.now += Duration::from_secs(30);
             self.twins.poll();
         }
-        // Frames that wait for their departure or were pushed back by a short ring leave; the end
-        // of a burst returns the peer's buffers.
+        // Frames that wait for their departure, or that a short ring pushed back, leave; at the end
+        // of a burst the peer's buffers are returned.
         for _ in 0..8 * device::BURST {
             self.twins.now += Duration::from_millis(1);
             self.twins.poll();
@@ -290,8 +290,8 @@ impl Traffic {
     }
 }
 
-/// When the first connection's SYN comes: the ISN's clock is moved there, so that our sequence
-/// numbers soon wrap (RFC 6528: a tick is 4 us).
+/// When the first connection's SYN is sent: at a time when the clock of the ISNs (RFC 6528, a tick
+/// is 4 us) is close to its wrap, so that the stack's sequence numbers soon wrap.
 fn start(rng: &mut Rng, twins: &Twins, port: u16) -> Instant {
     let bench = &twins.on;
     let secret = &bench.stack.core.secret;

@@ -6,7 +6,7 @@ use crate::pair::PairConfig;
 use crate::tests::craft::Bench;
 use crate::{Event, ListenConfig, ListenerHandle, Stack, TcpHandle};
 
-/// Counters of the path that a segment took: only those may differ.
+/// Counters of the path (fast or slow) that segments took: only these may differ.
 const HOW_FOUND: [Counter; 5] = [
     Counter::TcpPredicted,
     Counter::TcpFollowed,
@@ -20,7 +20,7 @@ pub(super) struct Twins {
     pub(super) off: Bench,
     pub(super) listener: ListenerHandle,
     pub(super) now: Instant,
-    /// The steps so far, for the message of a failure.
+    /// The steps so far, printed if the copies differ.
     pub(super) log: Vec<String>,
     pub(super) seed: u64,
 }
@@ -43,7 +43,7 @@ impl Twins {
         Twins { on, off, listener, now, log: Vec::new(), seed: 0 }
     }
 
-    /// Make the same call on both; the results must be the same.
+    /// Makes the same call on both stacks; the results must be equal.
     pub(super) fn call<R: PartialEq + core::fmt::Debug>(
         &mut self,
         what: &str,
@@ -64,14 +64,14 @@ impl Twins {
         self.call("connect", connect)
     }
 
-    /// Give the same frame to both; `false` if the wire was full.
+    /// Gives both stacks the same frame; returns `false` if the wire was full.
     pub(super) fn inject(&mut self, frame: &[u8]) -> bool {
         let (on, off) = (self.on.inject(frame), self.off.inject(frame));
         assert_eq!(on, off);
         on
     }
 
-    /// Poll both; in every fourth traffic ACKs wait for the calls that follow.
+    /// Polls both stacks; in every fourth traffic ACKs wait for the calls that follow.
     pub(super) fn poll(&mut self) {
         let (now, holds_acks) = (self.now, self.seed % 4 == 3);
         self.call("", |stack| match holds_acks {
@@ -80,8 +80,8 @@ impl Twins {
         });
     }
 
-    /// Compare all visible state of both; returns the events. With `drain`, also take the sent
-    /// frames from the wire.
+    /// Compares the visible state of both stacks; returns the events. With `drain`, also takes the
+    /// sent frames from the wires.
     pub(super) fn compare(&mut self, handles: &[TcpHandle], drain: bool) -> Vec<Event> {
         if drain {
             let (on, off) = (self.on.sent(), self.off.sent());

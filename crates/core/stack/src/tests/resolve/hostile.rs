@@ -1,4 +1,4 @@
-//! Floods and forgeries about neighbours: state, solicitations and answers stay within their
+//! Floods and forged messages about neighbours: state, solicitations and answers stay within their
 //! limits.
 
 use base::Limit;
@@ -7,8 +7,8 @@ use super::*;
 use crate::resolve;
 use crate::tests::craft::{self, Rng};
 
-/// Requests and solicitations from random addresses, and packets that cause answers to random
-/// hosts: the table, the pending queues and the sent packets stay within their limits.
+/// Requests and solicitations from random addresses, and packets whose answers go to random hosts:
+/// the table, the pending queues and the sent packets stay within their limits.
 #[test]
 fn floods_are_bounded() {
     let mut config = of(IpVersion::V4);
@@ -24,7 +24,7 @@ fn floods_are_bounded() {
         let frame = if n % 2 == 0 {
             arp_frame(Operation::Request, (pair::mac(2), host), v4(bench.ours))
         } else {
-            // A stray ACK, which causes a RST to an address that has to be resolved.
+            // A stray ACK, which causes a RST to an address that must be resolved.
             let stray = craft::Tcp {
                 ports: (n as u16, 80),
                 seq: base::SeqNumber(1),
@@ -56,8 +56,8 @@ fn floods_are_bounded() {
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }
 
-/// A look-up in the middle of sending evicts an entry, and leaves the packets that waited there to
-/// the next poll, which is due at once.
+/// A look-up while frames are sent evicts an entry; the packets that waited there are left to the
+/// next poll, which is due at once.
 #[test]
 fn what_a_look_up_evicts_is_acted_on_by_the_next_turn() {
     let mut config = of(IpVersion::V4);
@@ -71,7 +71,7 @@ fn what_a_look_up_evicts_is_acted_on_by_the_next_turn() {
     assert_eq!(found, Ok(None));
     let dropped = |bench: &Bench| bench.stack.drops().of(DropReason::IpNoNeighbour);
     assert_eq!((dropped(&bench), bench.stack.next_deadline()), (0, NOW));
-    assert_eq!(bench.poll(NOW).len(), 2, "both were asked for");
+    assert_eq!(bench.poll(NOW).len(), 2, "not both addresses were solicited");
     assert_eq!(dropped(&bench), 1);
     assert_eq!(bench.stack.next_event(), Some(Event::Udp(socket)));
     let told = bench.stack.udp_take_error(socket).map(|(remote, _)| remote);
@@ -79,7 +79,7 @@ fn what_a_look_up_evicts_is_acted_on_by_the_next_turn() {
     assert!(bench.stack.next_deadline() > NOW);
 }
 
-/// A neighbour that was evicted and asked again in the same poll is not given up.
+/// A neighbour that was evicted and solicited again in the same poll is not given up.
 #[test]
 fn connections_wait_for_a_neighbour_that_is_asked_again() {
     let mut config = of(IpVersion::V4);
@@ -95,7 +95,7 @@ fn connections_wait_for_a_neighbour_that_is_asked_again() {
     let state = bench.stack.tcp_state(connection);
     assert_eq!(state, Some((tcp::State::SynSent, None)));
     let answer = arp_frame(Operation::Reply, (pair::mac(9), host), v4(bench.ours));
-    assert_eq!(bench.exchange(&answer, NOW).len(), 1, "the SYN");
+    assert_eq!(bench.exchange(&answer, NOW).len(), 1, "the waiting SYN did not leave");
 }
 
 /// RFC 826 2-e.
@@ -116,9 +116,9 @@ fn no_entry_is_made_from_an_unsolicited_reply() {
     assert_eq!(bench.stack.drops().total(), 5);
 }
 
-/// A station that claims to be every host of the network, the first hop among them, and one that
-/// claims ten thousand link addresses: entries in use change a few times at once, then once a
-/// second at most, the user's never, and the table stays within its limit.
+/// A host that claims to be every host of the network, even the first hop, and a host that claims
+/// ten thousand link addresses: entries in use change a few times at once, then at most once a
+/// second; the user's entries never change, and the table stays within its limit.
 #[test]
 fn arp_spoof_and_cache_flood_are_bounded() {
     let mut config = of(IpVersion::V4);
@@ -144,10 +144,10 @@ fn arp_spoof_and_cache_flood_are_bounded() {
         let operation = rng.pick(&[Operation::Request, Operation::Reply]);
         let target = rng.pick(&[ours, claimed, theirs]);
         let frame = arp_frame(operation, (station, claimed), target);
-        // All of them come within ten seconds.
+        // All these frames arrive within ten seconds.
         bench.exchange(&frame, after(n));
         assert!(bench.stack.neighbours.len() <= 32);
-        // An entry that was evicted and learnt anew may have changed, too.
+        // An entry that was evicted and learnt again may have another link address.
         let is_there = mac_of(&bench, theirs).is_some();
         lives += u32::from(is_there && !was_there);
         was_there = is_there;
@@ -155,7 +155,7 @@ fn arp_spoof_and_cache_flood_are_bounded() {
         changes += u32::from(now != last);
         last = now;
     }
-    // Four changes at once in each life of the entry, then one a second; a new entry may differ.
+    // Each life of the entry: four changes at once, then one a second. A new entry may also differ.
     let most = 14 + 5 * lives;
     assert!(lives < 30 && (1..=most).contains(&changes), "{changes} changes in {lives} lives");
     assert_eq!(mac_of(&bench, fixed), Some(pair::mac(3)));

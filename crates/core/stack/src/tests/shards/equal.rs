@@ -1,5 +1,6 @@
-//! Random traffic through a router of one stack and through routers of two and three shards: the
-//! same bytes leave by the same ports, and each flow's frames in their order.
+//! The same random traffic through a router of one stack and through routers of two and three
+//! shards: the same bytes leave by the same ports, and the frames of each flow leave in their
+//! order.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ impl Single {
     }
 }
 
-/// The next frame of random traffic by a port; `number` is in it, so that its order is seen.
+/// The next frame of random traffic to a port; it contains `number`, so that its order is visible.
 fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
     let v6 = random.below(3) == 0;
     let ends = [port, 1 - port].map(|p| host(p, 9 + random.below(32) as u8, v6));
@@ -52,7 +53,7 @@ fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
             fragment(&mut part, random.below(4) as u16, offset, random.below(2) == 0);
             part
         }
-        // A port unreachable for a flow that the other end's host began.
+        // The error "port unreachable" about a flow that the host of the other port began.
         1 if !v6 => {
             let back = super::frame(port, to.ip(), from.ip(), protocol::UDP, 60, &plain);
             let mut message = [&[3, 3, 0, 0, 0, 0, 0, 0], &back[14..]].concat();
@@ -61,9 +62,9 @@ fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
             assert!(icmp::Header::parse(&message).is_ok());
             frame(protocol::ICMP, 64, &message)
         }
-        // A packet with its last hop: the router reports it.
+        // A packet on its last hop: the router reports that.
         2 => frame(protocol::UDP, 1, &plain),
-        // A packet to the router: to this port's address or the other's.
+        // A packet to the router: to the address of this port or of the other.
         5 if !v6 => {
             let mut message = [&[8, 0, 0, 0], &data[..]].concat();
             let sum = Ladder::Word64.sum(&message);
@@ -82,8 +83,8 @@ fn sorted(mut frames: Sent) -> Sent {
     frames
 }
 
-/// The frames of each flow in their order. The key holds the ends, the protocol, and whether it is
-/// a fragment.
+/// The frames of each flow in their order. The key is the two ends, the protocol, and whether the
+/// frame is a fragment.
 fn flows(frames: &Sent) -> BTreeMap<Vec<u8>, Sent> {
     let mut flows: BTreeMap<Vec<u8>, Sent> = BTreeMap::new();
     for frame in frames {
@@ -106,7 +107,8 @@ fn shards_forward_what_one_stack_forwards() {
             for n in 0..1 + random.below(100) {
                 let port = random.below(2);
                 let frame = random_frame(&mut random, port, step * 100 + n as u32);
-                // All by the first queue, or each flow by one queue, whichever shard it belongs to.
+                // All frames arrive by the first queue, or each flow by one queue, whichever shard
+                // it belongs to.
                 let queue = if seed % 2 == 0 { 0 } else { usize::from(frame[14 + 19]) % count };
                 world.offer(port, queue, &frame);
                 let mut burst = Burst::new();

@@ -1,4 +1,5 @@
-//! A host of two shards: sockets, fragments, neighbours, and what is published.
+//! A host of two shards: its sockets, fragments and neighbours, and the state that shards publish
+//! to each other.
 
 use base::{DropReason, Owner};
 use wire::protocol;
@@ -7,7 +8,7 @@ use super::*;
 use crate::shard::RING_FRAMES;
 use crate::{ListenConfig, Route};
 
-/// The first byte of each datagram that waits in a socket of a shard.
+/// The first byte of each datagram that waits in a shard's socket.
 pub(super) fn received(shard: &mut Shard, socket: crate::UdpHandle) -> Vec<u8> {
     let mut all = Vec::new();
     let mut stack = shard.enter();
@@ -74,7 +75,7 @@ fn a_full_ring_drops_by_name_and_nothing_leaks() {
     assert_eq!(world.outstanding(), 0);
 }
 
-/// ARP from the host at port 0.
+/// A frame with ARP from the host at port 0.
 fn arp(operation: u8, sender: IpAddr, target: IpAddr, dst: MacAddr) -> Vec<u8> {
     let (IpAddr::V4(sender), IpAddr::V4(target)) = (sender, target) else { panic!("IPv4") };
     let header = [&dst.0[..], &HOSTS[0].0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, operation]].concat();
@@ -87,7 +88,7 @@ fn every_shard_finds_neighbours_and_one_answers() {
     world.shards[0].enter().set_forwarding(true);
     world.poll();
     let (theirs, ours) = (host(0, 9, false), host(0, 1, false));
-    // By a queue of its own, a packet for a host that nobody knows.
+    // A packet to a host that no shard knows, which arrives by its shard's own queue.
     let steering = world.shards[0].steering();
     let from = host(1, 9, false);
     let to = SocketAddr::new(theirs, 2_000);
@@ -97,18 +98,18 @@ fn every_shard_finds_neighbours_and_one_answers() {
     world.offer(1, 1, &frame(1, from, theirs, protocol::UDP, 64, &whole));
     world.poll();
     let sent = world.sent();
-    assert_eq!((sent[0][0].len(), sent[0][1].len()), (0, 1), "the second shard asks");
+    assert_eq!((sent[0][0].len(), sent[0][1].len()), (0, 1), "not the second shard solicited");
     assert_eq!(sent[0][1][0][12..14], [8, 6]);
     world.offer(0, 0, &arp(2, theirs, ours, MACS[0]));
     world.poll();
     let sent = world.sent();
-    assert_eq!((sent[0][0].len(), sent[0][1].len()), (0, 1), "and sends");
+    assert_eq!((sent[0][0].len(), sent[0][1].len()), (0, 1), "not the second shard sent");
     assert_eq!(sent[0][1][0][..6], HOSTS[0].0);
     for queue in 0..2 {
         world.offer(0, queue, &arp(1, theirs, ours, MacAddr::BROADCAST));
         world.poll();
         let answers: Sent = world.sent()[0].concat();
-        assert_eq!(answers.len(), 1, "one host answers once");
+        assert_eq!(answers.len(), 1, "not exactly one answer");
         assert_eq!(answers[0][12..14], [8, 6]);
     }
     assert_eq!(world.outstanding(), 0);
@@ -165,7 +166,10 @@ fn what_the_first_shard_changes_holds_for_all() {
     let dest = "203.0.113.0/24".parse().expect("a network");
     let source = |shard: &mut Shard| shard.enter().source_for(far);
     assert_eq!(source(&mut world.shards[1]), None);
-    assert!(!world.shards[1].enter().add_route(Route::new(dest, Some(via), 1)), "not by others");
+    assert!(
+        !world.shards[1].enter().add_route(Route::new(dest, Some(via), 1)),
+        "another shard than the first changed a route"
+    );
     assert!(world.shards[0].enter().add_route(Route::new(dest, Some(via), 1)));
     assert_eq!(source(&mut world.shards[1]), Some(host(1, 1, false)));
     world.shards[0].enter().remove_address(PortId(1), host(1, 1, false));

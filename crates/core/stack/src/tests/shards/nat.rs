@@ -1,6 +1,6 @@
-//! NAT over several shards: whichever queues frames come by, a router of two, three or four shards
-//! does what one of one shard does; both directions of a flow meet, no outside port is given twice,
-//! and an inside endpoint has one outside endpoint. RFC 4787, RFC 5508.
+//! NAT over several shards: whichever queues frames arrive by, a router of two, three or four
+//! shards does what a router of one does. Both directions of a flow use one translation, no outside
+//! port is assigned twice, and an inside endpoint has one outside endpoint. RFC 4787, RFC 5508.
 
 mod talk;
 
@@ -33,14 +33,15 @@ dest   in {lan, dmz, wan} to 203.0.113.5 udp 53 to 10.0.1.10:5353
 source out wan from 10.0.0.0/24 to port
 source out wan from 10.0.1.0/24 to 203.0.113.8/30";
 
-/// Everything that leaves by the WAN is masqueraded, and what comes in to a server too.
+/// Everything that leaves by the WAN is masqueraded, and TCP connections to some ports are passed
+/// to a server.
 const ALL: &str = "\
 dest   in {lan, wan} to self tcp {80, 443, 8443} to 10.0.1.9:443
 dest   in wan tcp 2000-3000 to 10.0.1.9:80
 source out wan to port filtering independent
 source out dmz from 198.51.100.0/24 to port";
 
-/// A host of a port.
+/// The address of a host at a port.
 fn host(port: usize, n: usize) -> String {
     format!("{}.{}", ["10.0.0", "10.0.1", "198.51.100"][port], 9 + n)
 }
@@ -53,7 +54,7 @@ fn random_talk(random: &mut Random) -> Talk {
         0 => (OURS.to_owned(), [80, 443, 8_443, 2_500, 7_000][random.below(5)]),
         1 => ("203.0.113.5".to_owned(), 53),
         2 => ("198.51.100.77".to_owned(), port(random)),
-        // No mapping has such a port; which mappings have a lower one is a matter of chance.
+        // No mapping has such a port; which mappings have a lower port is random.
         3 => (OURS.to_owned(), 61_000 + random.below(4_000) as u16),
         _ if from == WAN => (OURS.to_owned(), [80, 443, 8_443][random.below(3)]),
         _ => {
@@ -61,7 +62,8 @@ fn random_talk(random: &mut Random) -> Talk {
             (host(far, random.below(6)), port(random))
         }
     };
-    // Whether an identifier at our address is that of a mapping depends on the ports kept.
+    // Whether an identifier at the router's address belongs to a mapping depends on which ports NAT
+    // kept.
     let own_port = match from {
         _ if to.0 == OURS => 21_000 + random.below(9) as u16,
         WAN => 20_000 + random.below(9) as u16,
@@ -70,7 +72,7 @@ fn random_talk(random: &mut Random) -> Talk {
     Talk { kind, at: from, from: (host(from, random.below(12)), own_port), to }
 }
 
-/// Talks that both routers have, each with its own replies.
+/// The same talks through two routers, each with its own replies.
 fn same_as_one_shard(nat: &str, count: usize, seed: u64) -> usize {
     let mut random = Random(seed * 0x9e37_79b9 + 1);
     let mut one = World::new(1, RULES, nat);
@@ -95,7 +97,7 @@ fn several_shards_do_what_one_does() {
     for nat in [NAMED, ALL] {
         for (count, seed) in [(2, 1), (3, 2), (4, 3), (2, 4), (4, 5)] {
             let passed = same_as_one_shard(nat, count, seed);
-            assert!(passed > 150, "only {passed} talks of 400 passed");
+            assert!(passed > 150, "only {passed} of 400 talks passed");
         }
     }
 }
@@ -120,7 +122,7 @@ fn an_inside_endpoint_has_one_outside_endpoint_and_no_port_is_given_twice() {
             let inside = (kind, from);
             assert_eq!(by_inside.entry(inside.clone()).or_insert(outside.clone()), &outside);
             let of = by_outside.entry((kind, outside.clone())).or_insert(inside.clone());
-            assert_eq!(of, &inside, "{outside:?} was given twice");
+            assert_eq!(of, &inside, "{outside:?} was assigned twice");
             let host = inside.1.0;
             assert_eq!(addresses.entry(host).or_insert(outside.0.clone()), &outside.0, "paired");
         }
@@ -130,7 +132,7 @@ fn an_inside_endpoint_has_one_outside_endpoint_and_no_port_is_given_twice() {
     }
 }
 
-/// RFC 4787 REQ-11: and no mapping of the old address is left to confuse the new ones.
+/// RFC 4787 REQ-11: no mapping of the old address may be left beside the new ones.
 #[test]
 fn flows_begin_again_at_every_shard_when_the_address_changes() {
     let mut world = World::new(4, RULES, NAMED);
@@ -173,7 +175,7 @@ fn fragments_come_to_the_shard_of_their_flow() {
     }
 }
 
-/// Without rules of NAT too: the datagrams of a flow are whole or in fragments.
+/// The datagrams of a flow are whole or in fragments; without NAT rules too.
 #[test]
 fn fragments_of_a_flow_follow_it_without_nat() {
     let mut world = World::new(4, RULES, "");

@@ -1,5 +1,5 @@
-//! Rules and restricted routes: another shard does what the first one would have done, for
-//! forwarded packets and for sockets. Ports that come and go.
+//! Rules and restricted routes: another shard does what the first shard would have done, for
+//! forwarded packets and for sockets. Also ports that are added and removed.
 
 use core::num::NonZeroU8;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::{ReplaceError, Route, Stack, shard};
 
 const FAR: [u8; 4] = [203, 0, 113, 9];
 
-/// Offer a packet to `to` by the second shard's queue, and return the queues of port 1 by which
-/// something left.
+/// Gives the router a packet to `to` by the second shard's queue; returns how many frames left by
+/// each queue of port 1.
 fn forward(world: &mut World, from: IpAddr, to: IpAddr) -> [usize; 2] {
     let to = SocketAddr::new(to, 2_000);
     let whole = datagram(SocketAddr::new(from, 1_000), to, &[0; 20]);
@@ -38,20 +38,24 @@ fn a_forwarded_packet_to_a_restricted_route_goes_where_the_first_shard_would_sen
     assert_eq!(
         forward(&mut world, from, far),
         [0, 1],
-        "plain: by the shard whose queue received it"
+        "a plain packet did not leave by its own queue's shard"
     );
-    // A route for a group alone: a forwarded packet takes the next shorter prefix.
+    // A route that only a group may use: a forwarded packet uses the next shorter prefix.
     let access = Some(Arc::new(Access::Include(Arc::from([7]))));
     let restricted = Route { access, ..Route::new(net("203.0.113.8/29"), via(10), 1) };
     add(&mut world, restricted);
     for _ in 0..3 {
-        assert_eq!(forward(&mut world, from, far), [0, 1], "what is around it is published");
+        assert_eq!(
+            forward(&mut world, from, far),
+            [0, 1],
+            "the surrounding route is not published"
+        );
     }
     let other = IpAddr::from([203, 0, 113, 99]);
-    assert_eq!(forward(&mut world, from, other), [0, 1], "not restricted");
+    assert_eq!(forward(&mut world, from, other), [0, 1], "an unrestricted route was not used");
     world.shards[0].enter().remove_route(net("203.0.113.0/24"), PortId(1));
     assert_eq!(forward(&mut world, from, far), [0, 0]);
-    // The first shard, which has the RIB, decides.
+    // The first shard, which has the full routing table (RIB), decides.
     let drops = world.shards[0].enter().drops().of(DropReason::IpNoRoute);
     assert_eq!((drops, world.shards[1].enter().drops().total()), (1, 0));
     assert_eq!(world.outstanding(), 0);
@@ -88,7 +92,7 @@ fn a_user_of_another_shard_has_his_routes_and_no_others() {
     let members = route(0, Access::Include(Arc::from([7])));
     assert!(world.shards[0].enter().add_route(members));
     assert_eq!(sent_by(&mut world, 7), [1, 0]);
-    assert_eq!(sent_by(&mut world, 9), [0, 0], "no member");
+    assert_eq!(sent_by(&mut world, 9), [0, 0], "a user who is not in the group sent");
     let others = Route { metric: 9, ..route(1, Access::Exclude(Arc::from([7]))) };
     assert!(world.shards[0].enter().add_route(others));
     assert_eq!(sent_by(&mut world, 7), [1, 0]);
@@ -98,7 +102,7 @@ fn a_user_of_another_shard_has_his_routes_and_no_others() {
     assert_eq!(world.outstanding(), 0);
 }
 
-/// Nested prefixes, some of which are not for everybody, in two tables that rules select.
+/// Nested prefixes, some of them restricted, in two tables that rules select.
 fn random_change(random: &mut Random, stack: &mut Stack) {
     let len = [0, 8, 16, 24, 25, 32][random.below(6)];
     let addr = IpAddr::from([203, 0, random.below(2) as u8, random.below(3) as u8]);
@@ -160,11 +164,14 @@ fn every_shard_looks_up_what_the_first_one_does() {
                 differ += sockets.filter(|hop| *hop != transit).count();
             }
         }
-        assert!(found > 500 && differ > 50, "{found} found, {differ} by sender");
+        assert!(
+            found > 500 && differ > 50,
+            "only {found} routes were found, {differ} differ by sender"
+        );
     }
 }
 
-/// A shard that missed this would send connections by routes that are not for them.
+/// A shard that missed this change would send connections by routes that their users may not use.
 #[test]
 fn another_shard_has_a_policy_while_the_first_one_has() {
     let mut world = World::router(2);
@@ -200,7 +207,7 @@ fn rules_hold_for_all_shards() {
     }
     assert_eq!(forward(&mut world, from, far), [0, 1]);
     assert_eq!(world.shards[0].enter().add_rule(rule), Ok(()));
-    assert_eq!(forward(&mut world, from, far), [0, 1], "the other shard asks the table too");
+    assert_eq!(forward(&mut world, from, far), [0, 1], "the other shard did not use the table");
     let prohibit = Rule { ..Rule::new(5, Action::Blackhole) };
     assert_eq!(world.shards[0].enter().add_rule(prohibit), Ok(()));
     assert_eq!(forward(&mut world, from, far), [0, 0]);
@@ -210,7 +217,7 @@ fn rules_hold_for_all_shards() {
     assert_eq!(world.outstanding(), 0);
 }
 
-/// All stacks of a world at once.
+/// The stacks of all shards of a world.
 fn with_stacks<T>(world: &mut World, f: impl FnOnce(&mut [&mut Stack]) -> T) -> T {
     let mut turns: Vec<_> = world.shards.iter_mut().map(Shard::enter).collect();
     let mut stacks: Vec<&mut Stack> = turns.iter_mut().map(|turn| &mut **turn).collect();
@@ -237,13 +244,13 @@ fn a_port_is_replaced_and_removed_at_all_shards_or_at_none() {
     let refused = with_stacks(&mut world, |stacks| shard::replace_port(stacks, PortId(1), odd));
     assert_eq!(refused, Err(ReplaceError::OtherLink));
     let (from, to) = (host(0, 9, false), host(1, 9, false));
-    assert_eq!(forward(&mut world, from, to), [0, 1], "as before");
+    assert_eq!(forward(&mut world, from, to), [0, 1], "the packet did not leave as before");
     let (wires, new) = devices(LinkKind::Ethernet);
     let replaced = with_stacks(&mut world, |stacks| shard::replace_port(stacks, PortId(1), new));
     assert_eq!(replaced, Ok(()));
     world.wires[1] = wires;
-    assert_eq!(forward(&mut world, from, to), [0, 1], "by the new device");
-    // By each queue of the new device.
+    assert_eq!(forward(&mut world, from, to), [0, 1], "the packet did not leave by the new device");
+    // A packet back by each queue of the new device.
     let back = datagram(SocketAddr::new(to, 7), SocketAddr::new(from, 7), &[0; 20]);
     for queue in 0..2 {
         world.offer(1, queue, &frame(1, to, from, protocol::UDP, 64, &back));

@@ -1,5 +1,5 @@
-//! Two shards on two threads, and routes that change meanwhile: every frame arrives once, in the
-//! order of its flow, and all buffers return to their pools.
+//! Two shards on two threads, while routes change: every frame arrives once, in the order of its
+//! flow, and all buffers return to their pools.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn shards_on_two_threads_lose_nothing_and_keep_the_order() {
         let mut seen: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
         let (mut random, mut next, mut arrived) = (Random(77), 0, 0);
         while arrived < FRAMES {
-            // No more frames are on the way than the rings between the shards hold.
+            // No more frames are on their way than the rings between the shards hold.
             if next < FRAMES && next - arrived < 400 {
                 offer(&mut random, &mut inside, &mut pool, next);
                 next += 1;
@@ -48,7 +48,10 @@ fn shards_on_two_threads_lose_nothing_and_keep_the_order() {
             for frame in outside.iter_mut().flat_map(|wire| taken(wire, &mut pool)) {
                 let number = u32::from_be_bytes(frame[42..46].try_into().expect("four bytes"));
                 let before = seen.insert(frame[26..38].to_vec(), number);
-                assert!(before.is_none_or(|before| before < number), "out of order");
+                assert!(
+                    before.is_none_or(|before| before < number),
+                    "a frame of a flow arrived out of order"
+                );
                 arrived += 1;
             }
         }
@@ -63,7 +66,7 @@ fn shards_on_two_threads_lose_nothing_and_keep_the_order() {
     assert_eq!(world.outstanding(), 0);
 }
 
-/// A flow comes by one queue, which may or may not be its shard's.
+/// Each flow arrives by one queue, which may be its shard's or the other one.
 fn offer(random: &mut Random, wires: &mut [mem::Mem], pool: &mut Pool, number: u32) {
     let n = 9 + random.below(30) as u8;
     let from = SocketAddr::new(host(0, n, false), 1_000);

@@ -1,5 +1,5 @@
-//! A router of two shards: each forwards the frames of its queue, whichever shard the flow belongs
-//! to; packets for the router itself come to the shard of their flow.
+//! A router of two shards: each shard forwards the frames of its queue, whichever shard the flow
+//! belongs to; packets to the router itself go to the shard of their flow.
 
 use base::{Counter, DropReason, Owner, Switch, WallTime};
 use bpf::{Filter, Insn, Program, Settings, Tap};
@@ -10,7 +10,7 @@ use super::*;
 
 const FLOWS: u8 = 64;
 
-/// A frame from the `n`th of some hosts at port 0 to `to`, and the shard of its flow.
+/// A frame from the `n`th of some hosts at port 0 to `to`, and the shard that its flow belongs to.
 fn of_flow(world: &World, n: u8, to: SocketAddr) -> (Vec<u8>, usize) {
     let from = SocketAddr::new(host(0, 9 + n % 30, false), 3_000 + u16::from(n));
     let whole = datagram(from, to, &[n; 40]);
@@ -27,12 +27,13 @@ fn total(world: &mut World, counter: Counter) -> u64 {
     world.shards.iter_mut().map(|shard| shard.enter().counters().of(counter)).sum()
 }
 
-/// Datagrams to both of the router's addresses, each by the queue that is not its shard's, together
-/// with packets to be forwarded; in bursts or not, with taps or without.
+/// Datagrams to both of the router's addresses arrive by the queue of the wrong shard, together
+/// with packets to forward; in bursts or not, with taps or without.
 fn arrive(in_bursts: bool, tapped: bool) {
     let mut world = World::router(2);
     world.poll();
-    // The second address is the other port's: a router takes packets to any of its own.
+    // The second address belongs to the other port: a router accepts packets to any of its
+    // addresses.
     let ours = [0, 1].map(|port| SocketAddr::new(host(port, 1, false), 7_000));
     let mut sockets = Vec::new();
     let mut taps = Vec::new();
@@ -57,8 +58,8 @@ fn arrive(in_bursts: bool, tapped: bool) {
         world.offer(0, 1 - home, &frame);
         by_queue[if tapped { home } else { 1 - home }] += 1;
     }
-    // The second shard first: the frames that it hands over come to the first one together with
-    // frames of its own.
+    // The second shard is polled first: the frames that it hands over reach the first shard
+    // together with that shard's own.
     while world.shards[1].poll(NOW) > 0 {}
     world.poll();
     for (shard, due) in due.into_iter().enumerate() {
@@ -79,7 +80,7 @@ fn arrive(in_bursts: bool, tapped: bool) {
     for (shard, &id) in world.shards.iter_mut().zip(&taps) {
         seen += shard.enter().tap(id).expect("it is there").counters().seen;
     }
-    // Taps saw the received frames; the port sent none.
+    // The taps captured the received frames; the port sent none.
     assert_eq!(seen, if tapped { offered } else { 0 });
     assert_eq!(world.outstanding(), 0);
 }
@@ -91,7 +92,7 @@ fn what_is_for_a_router_comes_to_the_shard_of_its_flow() {
     }
 }
 
-/// Only a datagram of a flow of the second shard that is whole at the first is handed over.
+/// Frames that a shard forwards are not handed over, whichever shard their flow belongs to.
 #[test]
 fn a_shard_hands_over_nothing_that_it_forwards() {
     let mut world = World::router(2);
@@ -103,7 +104,7 @@ fn a_shard_hands_over_nothing_that_it_forwards() {
             world.offer(0, 0, &frame);
         }
     }
-    // More than the ring holds, and the other shard takes nothing from it.
+    // More frames than the ring holds, while the other shard takes none from it.
     while world.shards[0].poll(NOW) > 0 {}
     let offered = usize::from(FLOWS) * crate::shard::RING_FRAMES / 16;
     assert_eq!(world.sent()[1][0].len(), offered);

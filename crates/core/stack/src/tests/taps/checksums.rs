@@ -20,7 +20,7 @@ fn what_the_device_would_finish_is_finished_in_the_copy_alone() {
         t.write(20_000);
         t.settle();
         let (mut bytes, mut supers) = (0, 0);
-        // IP and TCP, with timestamps.
+        // IP and TCP headers, with timestamps.
         let headers = if version == IpVersion::V4 { 20 + 32 } else { 40 + 32 };
         t.seen(id, |record| {
             let len = record.bytes.len();
@@ -29,8 +29,10 @@ fn what_the_device_would_finish_is_finished_in_the_copy_alone() {
             supers += usize::from(usize::from(record.segment_bytes) == 1_500 - headers);
         });
         assert_eq!(bytes, 20_000);
-        assert!(supers > 0, "super-segments are noted");
-        t.seen(short, |record| assert_eq!(record.bytes.len(), 40, "no room for a checksum"));
+        assert!(supers > 0, "no super-segment was recorded");
+        t.seen(short, |record| {
+            assert_eq!(record.bytes.len(), 40, "the record was not cut before the checksum")
+        });
         let mut into = vec![0; 30_000];
         let accepted = t.accepted.expect("it was accepted");
         assert_eq!(t.server.stack.tcp_read(accepted, &mut into), Ok(20_000));
@@ -63,7 +65,7 @@ fn field_of(protocol: u8) -> usize {
     if protocol == protocol::TCP { tcp::CHECKSUM_OFFSET } else { udp::CHECKSUM_OFFSET }
 }
 
-/// The tap's copy of a received frame whose checksum is not finished.
+/// The tap's copy of a received frame whose checksum is unfinished.
 fn shown(link: LinkKind, frame: &[u8], start: usize) -> Vec<u8> {
     let mut config = PairConfig::new([1, 2]);
     (config.wire.offloads, config.wire.link) = (ALL, link);
@@ -118,7 +120,7 @@ fn checksums_of_received_frames_are_finished_behind_tags_as_well() {
                 let mut expected = frame;
                 let field = start + field_of(protocol);
                 expected[field..field + 2].copy_from_slice(&kept[field..field + 2]);
-                assert_eq!(kept, expected, "nothing else is changed");
+                assert_eq!(kept, expected, "more than the checksum was changed");
             }
         }
     }
@@ -132,14 +134,14 @@ fn datagram(bytes: usize) -> Vec<u8> {
     datagram
 }
 
-/// RFC 768: a UDP checksum of zero is sent as all ones.
+/// RFC 768: a UDP checksum that computes to zero is sent as all ones.
 #[test]
 fn a_udp_checksum_of_zero_is_shown_as_ones() {
     for (version, link) in VERSIONS.into_iter().flat_map(|v| LINKS.map(|link| (v, link))) {
         let field = udp::CHECKSUM_OFFSET;
         let (frame, start) = unfinished((version, link), &[], protocol::UDP, datagram(2));
         let kept = shown(link, &frame, start);
-        // If the payload is the checksum of the same datagram without it, the sum is zero.
+        // With the datagram's own checksum as its payload, the sum is zero.
         let mut transport = datagram(2);
         let checksum = &kept[start + field..start + field + 2];
         transport[udp::HEADER_LEN..].copy_from_slice(checksum);

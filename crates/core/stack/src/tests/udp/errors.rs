@@ -1,4 +1,5 @@
-//! Errors that the network reports about datagrams: the pending error, and the queue of errors.
+//! Errors that the network reports about datagrams: a socket's pending error, and its queue of
+//! errors.
 
 use base::{DropReason, Duration, IpVersion, Limit, Mtu};
 
@@ -6,7 +7,7 @@ use super::*;
 use crate::pair::PairConfig;
 use crate::{ErrorKind, MtuDiscovery, Unreachable};
 
-/// Send a datagram; returns the packet.
+/// Sends a datagram; returns the IP packet that left.
 fn packet(bench: &mut Bench, socket: UdpHandle, port: u16, payload: &[u8]) -> Vec<u8> {
     let to = peer(bench, port);
     bench.stack.udp_send(socket, to, payload, NOW).expect("sent");
@@ -17,7 +18,7 @@ fn events(bench: &mut Bench) -> usize {
     core::iter::from_fn(|| bench.stack.next_event()).count()
 }
 
-/// A router's message that the hop limit ran out.
+/// A router's error "hop limit exceeded in transit".
 fn expired(bench: &Bench, packet: &[u8]) -> Vec<u8> {
     let mut message = vec![0; 8];
     message.extend_from_slice(packet);
@@ -54,7 +55,7 @@ fn the_queue_has_what_was_said_of_each_datagram() {
         assert_eq!((last.kind, last.payload_len), (ErrorKind::Transient, 5));
         assert_eq!(last.icmp, Some(if v4 { (11, 1) } else { (3, 1) }));
         assert!(bench.stack.udp_take_errors(socket).is_empty());
-        // The pending error is there as well.
+        // The pending error is set as well.
         let pending = Some((peer(&bench, 7), Unreachable::Port));
         assert_eq!(bench.stack.udp_take_error(socket), pending);
         assert_eq!(bench.stack.udp_take_error(socket), None);
@@ -94,8 +95,8 @@ fn the_queue_is_bounded_and_goes_with_its_option() {
     assert!(bench.stack.udp_take_errors(socket).is_empty());
 }
 
-/// Of the sockets at one address the one with that peer gets the error; an error about a datagram
-/// that no socket can have sent reaches none.
+/// Among the sockets at one address, the one with that peer gets the error; an error about a
+/// datagram that no socket can have sent reaches none.
 /// RFC 6936 4-e, RFC 8899 4.6.1-a.
 #[test]
 fn an_error_is_for_the_socket_that_sent_the_datagram() {
@@ -120,7 +121,7 @@ fn an_error_is_for_the_socket_that_sent_the_datagram() {
     }
 }
 
-/// A next hop that does not answer is this host's own finding.
+/// The host itself finds out that the next hop does not answer: the error has no ICMP message.
 #[test]
 fn a_silent_next_hop_is_in_the_queue() {
     let mut bench = Bench::among_strangers(&PairConfig::new([8, 9]));
@@ -135,7 +136,7 @@ fn a_silent_next_hop_is_in_the_queue() {
     assert_eq!(error.payload, b"hello");
 }
 
-/// A socket that probes the path relies on the acknowledgements of its peer instead.
+/// A socket that probes the path's MTU relies on its peer's acknowledgements instead.
 #[test]
 fn a_report_binds_only_sockets_that_go_by_it() {
     for (discovery, known) in

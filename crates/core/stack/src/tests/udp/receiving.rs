@@ -1,4 +1,5 @@
-//! Datagrams that arrive: with flows known from before and without, one at a time, many, joined.
+//! Datagrams that arrive: of known flows and of new ones, one at a time, many in a burst, and
+//! joined by the device.
 
 use base::{Counter, DropReason, IpVersion, Switch};
 
@@ -6,7 +7,7 @@ use super::super::craft::Rng;
 use super::*;
 use crate::Event;
 
-/// A known flow saves look-ups, but no check.
+/// A known flow saves look-ups, but no check of the datagram.
 #[test]
 fn a_known_flow_is_checked_like_any_other() {
     for version in BOTH {
@@ -42,8 +43,8 @@ fn a_known_flow_is_checked_like_any_other() {
     }
 }
 
-/// A socket that nobody reads holds no more than `udp_queue_bytes`, and takes datagrams again after
-/// it was read. RFC 1122 section 4.1.4 leaves it to the host.
+/// A socket that is not read holds at most `udp_queue_bytes`, and takes datagrams again once it has
+/// been read. RFC 1122 section 4.1.4 leaves this to the host.
 #[test]
 fn what_nobody_reads_is_bounded() {
     for version in BOTH {
@@ -64,7 +65,7 @@ fn what_nobody_reads_is_bounded() {
     }
 }
 
-/// Datagrams of less than the IP packet's payload: the rest is no data (RFC 768).
+/// A UDP length of less than the IP packet's payload: the bytes after it are not data (RFC 768).
 #[test]
 fn bytes_behind_the_datagram_are_no_data() {
     for version in BOTH {
@@ -79,8 +80,8 @@ fn bytes_behind_the_datagram_are_no_data() {
     }
 }
 
-/// Sockets that come, go and connect while flows are known: with the cache and without it the same
-/// datagrams arrive in the same sockets, and the same are dropped.
+/// Sockets are opened, closed and connected while flows are known: with the cache and without it,
+/// the same datagrams reach the same sockets, and the same are dropped.
 #[test]
 fn known_flows_differ_in_nothing() {
     for version in BOTH {
@@ -141,7 +142,7 @@ fn many_are_taken_at_once() {
     let socket = bound(&mut bench, 9);
     arrive(&mut bench, &[1, 2, 3, 4, 5], NOW);
     assert_eq!(bench.stack.next_event(), Some(Event::Udp(socket)));
-    assert_eq!(bench.stack.next_event(), None, "one for all of them");
+    assert_eq!(bench.stack.next_event(), None, "more than one event");
     let mut all = Vec::new();
     assert_eq!(bench.stack.udp_receive_many(socket, &mut all, 2), 2);
     assert_eq!(bench.stack.udp_receive_many(socket, &mut all, 64), 3);
@@ -149,13 +150,13 @@ fn many_are_taken_at_once() {
     let ports: Vec<u16> = all.iter().map(|datagram| datagram.from.port()).collect();
     assert_eq!(ports, [1, 2, 3, 4, 5]);
     all.into_iter().for_each(|datagram| bench.stack.give_back(datagram.payload));
-    // The queue's byte count is right again: as many bytes as before find room.
+    // The queue's count of bytes is right again: there is room for as many bytes as before.
     arrive(&mut bench, &[6], NOW);
     let row = bench.stack.sockets_page(0, 9).rows.remove(0);
     assert!(format!("{row:?}").contains("waiting_bytes: 130"), "{row:?}");
 }
 
-/// Datagrams that were joined and taken apart again are unchanged.
+/// Datagrams that the device joined, and that the stack takes apart again, are unchanged.
 #[test]
 fn joined_datagrams_are_the_same_datagrams() {
     for version in BOTH {
@@ -176,7 +177,7 @@ fn joined_datagrams_are_the_same_datagrams() {
     }
 }
 
-/// Every datagram with its sender, and in how many calls they were received.
+/// Every datagram with its sender, and the number of calls that received them.
 fn received(
     version: IpVersion,
     datagrams: &[(u16, usize)],
@@ -205,7 +206,7 @@ fn received(
     }
     let taken = bench.stack.counters().of(Counter::UdpCoalesced) as usize + calls;
     assert_eq!(taken, datagrams.len());
-    // Without work it returns other pools' buffers.
+    // A poll without work returns the buffers of other pools.
     bench.stack.poll(NOW);
     assert_eq!(bench.peers_buffers_out(), 0);
     (all, calls)

@@ -1,4 +1,4 @@
-//! One call for many datagrams of one size: the frames are those of as many calls.
+//! One call that sends many datagrams of one size: the frames equal those of as many single calls.
 
 use base::{Counter, DropReason, Mtu, Switch};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::pair::PairConfig;
 use crate::{SEGMENTS_MAX, UdpError};
 
-/// Stamped headers equal headers that are made one by one.
+/// Headers that are copied and adapted equal headers that are made one by one.
 #[test]
 fn segments_are_the_datagrams_that_single_calls_send() {
     for version in BOTH {
@@ -39,8 +39,8 @@ fn segments_are_the_datagrams_that_single_calls_send() {
                 (bench.sent(), bench.stack.counters().of(Counter::UdpOut))
             };
             let single = send(None);
-            assert!(send(Some(true)) == single, "{len} bytes by {size}");
-            assert!(send(Some(false)) == single, "{len} bytes by {size}, unstamped");
+            assert!(send(Some(true)) == single, "{len} bytes by {size}: other frames");
+            assert!(send(Some(false)) == single, "{len} bytes by {size}, unstamped: other frames");
         }
     }
 }
@@ -56,18 +56,19 @@ fn what_linux_refuses_is_refused() {
     assert_eq!(send(65, 1), Err(UdpError::InvalidSegments));
     assert_eq!(send(65_536, 1_472), Err(UdpError::InvalidSegments));
     let mtu = Mtu::new(1_500).expect("one");
-    assert_eq!(send(3_000, 1_473), Err(UdpError::TooBig(mtu)), "never in fragments");
+    assert_eq!(send(3_000, 1_473), Err(UdpError::TooBig(mtu)), "a datagram left in fragments");
     assert_eq!(bench.sent().len(), 0);
     let mut send =
         |len: usize, size| bench.stack.udp_send_segments(socket, to, &data[..len], size, NOW);
     assert_eq!(send(64, 1), Ok(64));
     assert_eq!(send(65_535, 1_472), Ok(65_535));
     assert_eq!(bench.sent().len(), 64 + 45);
-    // A datagram that is smaller than the given size is checked by its own size.
+    // A payload that is smaller than the given size is checked by its own size.
     assert_eq!(bench.stack.udp_send_segments(socket, to, b"1", 9_000, NOW), Ok(1));
 }
 
-/// A full device takes part of a call, whole datagrams; the next call continues behind them.
+/// A device that is nearly full takes a part of a call, in whole datagrams; the next call continues
+/// after them.
 #[test]
 fn a_full_device_takes_whole_segments() {
     for stamp in [true, false] {
@@ -93,7 +94,8 @@ fn a_full_device_takes_whole_segments() {
     }
 }
 
-/// Without a link address they wait like any other datagrams: as many as a neighbour's queue takes.
+/// Without the neighbour's link address the datagrams wait like any others: as many as a
+/// neighbour's queue takes.
 #[test]
 fn segments_wait_for_a_neighbour() {
     let mut bench = Bench::among_strangers(&PairConfig::new([8, 9]));

@@ -1,5 +1,5 @@
-//! Datagrams that leave: by flows known from before and without, from chosen addresses, no larger
-//! than asked.
+//! Datagrams that leave: by known flows and by new ones, from chosen source addresses, and with a
+//! limited size.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -12,8 +12,8 @@ use crate::dplpmtud::{Config, Dplpmtud, STEP, State};
 use crate::pair::{self, PairConfig};
 use crate::{ErrorKind, MtuDiscovery, PortConfig, Route, UdpError};
 
-/// Whatever changes between datagrams (settings, routes, neighbours, paths, ports), with the cache
-/// and without it the same frames leave.
+/// Whatever changes between datagrams (settings, routes, neighbours, paths, ports): with the flow
+/// cache and without it the same frames leave.
 #[test]
 fn known_flows_differ_in_nothing() {
     for version in BOTH {
@@ -68,7 +68,7 @@ fn sent_frames(version: IpVersion, seed: u64, cache: bool) -> Vec<(String, Vec<V
     log
 }
 
-/// A neighbour that is used is verified, however rarely its flow is looked up: RFC 4861 section
+/// A neighbour that is used is verified, however rarely the flow is looked up: RFC 4861 section
 /// 7.3.3.
 #[test]
 fn a_flow_does_not_keep_a_silent_neighbour() {
@@ -76,7 +76,7 @@ fn a_flow_does_not_keep_a_silent_neighbour() {
     let (socket, to) = (bound(&mut bench, 9), peer(&bench, 7));
     assert_eq!(bench.stack.udp_send(socket, to, b"1", NOW), Ok(()));
     let asked = bench.sent();
-    assert_eq!(asked.len(), 1, "a request, while the datagram waits");
+    assert_eq!(asked.len(), 1, "not one solicitation left");
     let (IpAddr::V4(theirs), IpAddr::V4(ours)) = (bench.theirs, bench.ours) else { return };
     let operation = wire::arp::Operation::Reply;
     let to_us = (pair::mac(1), ours);
@@ -86,14 +86,14 @@ fn a_flow_does_not_keep_a_silent_neighbour() {
     let (src, dst) = (pair::mac(2), pair::mac(1));
     wire::ether::Header { dst, src, ethertype }.emit(&mut frame);
     frame.extend_from_slice(&reply);
-    assert_eq!(bench.exchange(&frame, NOW).len(), 1, "the datagram");
+    assert_eq!(bench.exchange(&frame, NOW).len(), 1, "the datagram did not leave");
     let mut solicited = Vec::new();
     for second in 1..60 {
         let now = NOW + Duration::from_secs(second);
         let _ = bench.stack.udp_send(socket, to, b"1", now);
         solicited.extend(bench.poll(now).into_iter().filter(|frame| frame[12..14] == [8, 6]));
     }
-    assert!(solicited.len() >= 3, "asked again, then given up");
+    assert!(solicited.len() >= 3, "the silent neighbour was not solicited three times");
     assert!(bench.stack.drops().of(DropReason::IpNoNeighbour) > 0);
 }
 
@@ -105,14 +105,14 @@ fn many_are_sent_at_once() {
     let long = vec![0; 70_000];
     let sent = bench.stack.udp_send_many(socket, &[(one, b"a"), (two, b"b"), (one, b"c")], NOW);
     assert_eq!((sent, bench.sent().len()), (Ok(3), 3));
-    // The call ends before a datagram that cannot be sent, and returns the reason if that is the
-    // first.
+    // The call ends before a datagram that cannot be sent. If that is the first one, the call
+    // returns the reason.
     let sent = bench.stack.udp_send_many(socket, &[(one, b"a"), (one, &long), (two, b"c")], NOW);
     assert_eq!((sent, bench.sent().len()), (Ok(1), 1));
     let sent = bench.stack.udp_send_many(socket, &[(one, &long)], NOW);
     assert_eq!(sent, Err(UdpError::Unsendable(DropReason::IpTooBig)));
     assert_eq!(bench.stack.udp_send_many(socket, &[], NOW), Ok(0));
-    // Until the device is full.
+    // Datagrams are sent until the device is full.
     let many = vec![(one, &long[..1_000]); 2_000];
     let sent = bench.stack.udp_send_many(socket, &many, NOW).expect("some");
     assert!((64..1_000).contains(&sent), "{sent}");
@@ -121,7 +121,8 @@ fn many_are_sent_at_once() {
     assert_eq!(left, sent);
 }
 
-/// RFC 1122 section 4.1.3.5: the source is that of the route, or the one asked for.
+/// RFC 1122 section 4.1.3.5: the source is the address that the route selects, or the one that the
+/// program sets.
 #[test]
 fn an_answer_leaves_from_the_address_that_was_asked() {
     let mut bench = bench(BOTH[0]);
@@ -138,7 +139,7 @@ fn an_answer_leaves_from_the_address_that_was_asked() {
         assert_eq!(bench.stack.udp_send_from(socket, from, to, b"1", NOW), Ok(()));
         assert_eq!(source(bench.sent()), from);
         assert_eq!(bench.stack.udp_send(socket, to, b"1", NOW), Ok(()));
-        assert_eq!(source(bench.sent()), ours, "that of the route");
+        assert_eq!(source(bench.sent()), ours, "the source is not the route's");
     }
     let v6 = IpAddr::V6(pair_v6());
     for wrong in [theirs, v6] {
@@ -147,8 +148,12 @@ fn an_answer_leaves_from_the_address_that_was_asked() {
     }
     let exact = bound(&mut bench, 10);
     let sent = bench.stack.udp_send_from(exact, other, to, b"1", NOW);
-    assert_eq!(sent, Err(UdpError::NoAddress), "it is bound to another");
-    // An address of one version sends nothing to one of the other.
+    assert_eq!(
+        sent,
+        Err(UdpError::NoAddress),
+        "sent from an address that the socket is not bound to"
+    );
+    // A socket at an address of one IP version sends nothing to an address of the other.
     let v6_peer = SocketAddr::new(pair::addresses(2)[1].addr, 7);
     assert_eq!(bench.stack.udp_send(exact, v6_peer, b"1", NOW), Err(UdpError::NoAddress));
 }
@@ -184,7 +189,7 @@ fn what_is_larger_than_the_path_is_cut_refused_or_sent_as_asked() {
             let sent = bench.stack.udp_send(socket, to, &data, NOW);
             let frames = bench.sent();
             assert_eq!(sent.map(|()| frames.len()), expected, "{discovery:?} {packet}");
-            // Don't-fragment is set in every packet that is no fragment.
+            // Don't-fragment is set in every packet that is not a fragment.
             if version == IpVersion::V4 && frames.len() == 1 {
                 assert_eq!(frames[0][20] & 0xe0, 0x40);
             }
@@ -192,11 +197,11 @@ fn what_is_larger_than_the_path_is_cut_refused_or_sent_as_asked() {
         set(&mut bench, socket, |options| options.mtu_discovery = MtuDiscovery::Do);
         let probe = vec![1; 1_400];
         assert_eq!(bench.stack.udp_send_probe(socket, to, &probe, NOW), Ok(()));
-        assert_eq!(bench.sent().len(), 1, "whatever the option says");
+        assert_eq!(bench.sent().len(), 1, "the socket's option prevented a probe");
     }
 }
 
-/// A probe that waited for a link address would be cut when it leaves.
+/// A probe must not wait for a link address, because it would be fragmented when it leaves.
 #[test]
 fn a_large_probe_does_not_wait_for_a_neighbour() {
     let mut bench = Bench::among_strangers(&PairConfig::new([8, 9]));
@@ -210,7 +215,7 @@ fn a_large_probe_does_not_wait_for_a_neighbour() {
     assert_eq!(bench.stack.udp_send_probe(socket, to, &[1; 1_200], NOW), Ok(()));
 }
 
-/// The members of a group have a path each.
+/// Each member of a group has its own path, so a probe to a group is refused.
 #[test]
 fn a_probe_is_for_a_host() {
     for version in BOTH {
@@ -223,8 +228,8 @@ fn a_probe_is_for_a_host() {
     }
 }
 
-/// RFC 8899 3-b: DPLPMTUD above a socket, over a path that carries 1,400 bytes and does not say so,
-/// then over one that does.
+/// RFC 8899 3-b: DPLPMTUD above a socket, over a path that carries 1,400 bytes and sends no error,
+/// then over a path that sends one.
 #[test]
 fn a_program_finds_out_what_its_path_carries() {
     for version in BOTH {
@@ -242,7 +247,7 @@ fn a_program_finds_out_what_its_path_carries() {
                 let sent = bench.stack.udp_send_probe(socket, to, &vec![7; size], now);
                 assert_eq!(sent, Ok(()));
                 let frame = bench.sent().remove(0);
-                assert_eq!(frame.len(), 14 + headers + size, "in one piece");
+                assert_eq!(frame.len(), 14 + headers + size, "the probe was fragmented");
                 if frame.len() <= 14 + 1_400 {
                     discovery.acknowledged(size, now);
                 } else if !reports {
@@ -251,7 +256,8 @@ fn a_program_finds_out_what_its_path_carries() {
                     tell(&mut bench, &frame[14..], What::TooBig(1_400), now);
                     let told = bench.stack.udp_take_errors(socket).remove(0);
                     let ErrorKind::TooBig(mtu) = told.kind else { panic!("{told:?}") };
-                    // An attacker off the path does not know the payload: RFC 8899 4.6.1-b.
+                    // An attacker who is not on the path does not know the payload: RFC 8899
+                    // 4.6.1-b.
                     assert_eq!((told.payload_len, &told.payload[..3]), (size, &[7, 7, 7][..]));
                     assert!(discovery.packet_too_big(mtu - headers, now));
                 }
@@ -259,7 +265,11 @@ fn a_program_finds_out_what_its_path_carries() {
             assert_eq!(discovery.state(), State::SearchComplete);
             let found = discovery.plpmtu() + headers;
             if reports {
-                assert_eq!((found, probes), (1_400, 3), "the base size, the largest, the reported");
+                assert_eq!(
+                    (found, probes),
+                    (1_400, 3),
+                    "not three probes: base size, largest, reported size"
+                );
             } else {
                 assert!((1_400 - STEP..=1_400).contains(&found), "{found}");
             }

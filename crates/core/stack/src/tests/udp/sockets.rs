@@ -1,4 +1,4 @@
-//! Binding, connecting and closing, and which socket a datagram is for.
+//! Binding, connecting and closing sockets, and which socket gets a datagram.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ fn a_connected_socket_comes_before_one_without_a_peer() {
     }
 }
 
-/// A datagram that a socket with another peer does not take goes to one that takes every address.
+/// A datagram that is not from a socket's peer goes to the socket that is bound to every address.
 #[test]
 fn a_socket_that_takes_every_address_gets_what_the_connected_one_does_not() {
     let mut bench = bench(BOTH[0]);
@@ -67,16 +67,16 @@ fn two_ends_are_bound_once_and_by_one_user() {
     assert_eq!(again, Err(UdpError::AddressInUse));
     assert_eq!(stack.udp_connect(socket, one), Err(UdpError::AddressInUse));
     assert_eq!(stack.udp_connect(socket, two), Ok(()));
-    assert_eq!(stack.udp_connect(socket, two), Ok(()), "it has that peer");
+    assert_eq!(stack.udp_connect(socket, two), Ok(()), "connecting to the same peer was refused");
     assert_eq!((stack.udp_peer(first), stack.udp_peer(socket)), (Some(one), Some(two)));
-    // A connected socket keeps its address, also after the one without a peer is gone.
+    // A connected socket keeps its address even after the socket without a peer is closed.
     stack.udp_close(socket);
     assert_eq!(stack.udp_bind(local, other.clone()), Err(UdpError::AddressInUse));
     stack.udp_close(first);
     assert!(stack.udp_bind(local, other).is_ok());
 }
 
-/// RFC 6056 section 3.3.1: all ports are used before none is free.
+/// RFC 6056 section 3.3.1: the search for a free port fails only if all ports are in use.
 #[test]
 fn port_0_is_any_free_port_until_there_is_none() {
     let mut bench = bench(BOTH[0]);
@@ -89,7 +89,7 @@ fn port_0_is_any_free_port_until_there_is_none() {
         let socket = stack.udp_bind(local, Owner::program()).expect("one is free");
         let (ip, port) = stack.udp_local(socket).expect("open");
         assert!(EPHEMERAL_PORTS.contains(&port) && ip == Some(local.ip()));
-        assert!(ports.insert(port), "{port} is given twice");
+        assert!(ports.insert(port), "{port} was assigned twice");
         sockets.push((socket, port));
     }
     for address in [local, wild] {
@@ -111,5 +111,5 @@ fn ports_in_a_row_do_not_tell_of_each_other() {
         ports.push(bench.stack.udp_local(socket).expect("open").1);
     }
     let near = ports.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 100).count();
-    assert!(near < 5, "{near} of 99 are neighbours");
+    assert!(near < 5, "{near} of 99 ports are next to the port before");
 }

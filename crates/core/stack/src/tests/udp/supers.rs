@@ -1,5 +1,5 @@
-//! Super-datagrams: a device that cuts them gets one frame, and a host that gets one takes the
-//! datagrams out of it.
+//! Super-datagrams: a device that cuts them gets one frame for many datagrams, and a host that
+//! receives one takes the datagrams out of it.
 
 use core::net::IpAddr;
 
@@ -25,7 +25,7 @@ fn socket(end: &mut End, port: u16) -> UdpHandle {
     end.stack.udp_bind(SocketAddr::new(end.addr, port), base::Owner::program()).expect("free")
 }
 
-/// The datagrams that arrive at the other end after a call.
+/// The datagrams that arrive at the other end after one call.
 fn arrived(config: &PairConfig, payload: &[u8], size: usize) -> (Vec<Vec<u8>>, [u64; 4]) {
     let (mut left, mut right) = pair(config);
     let (from, into) = (socket(&mut left, 9), socket(&mut right, 7));
@@ -60,7 +60,7 @@ fn a_super_datagram_arrives_as_the_datagrams_that_were_sent() {
             let (whole, [out, made, into, frames]) = arrived(&config(version), &payload, size);
             let (single, [out_single, _, into_single, frames_single]) =
                 arrived(&plain, &payload, size);
-            assert!(whole == single, "{len} bytes by {size}");
+            assert!(whole == single, "{len} bytes by {size}: other datagrams");
             assert_eq!((out, into), (out_single, into_single));
             assert_eq!(made, out - 1);
             assert!(frames <= 2 && frames_single == out, "{frames} frames");
@@ -68,7 +68,7 @@ fn a_super_datagram_arrives_as_the_datagrams_that_were_sent() {
     }
 }
 
-/// The frame of a call, as a device gets it.
+/// The frame of one call, as a device gets it.
 fn frame(config: &PairConfig) -> (Mbuf, mem::Mem) {
     let (inside, mut wire) = mem::pair(&config.wire);
     let mut left = end(config, inside, 1);
@@ -90,7 +90,8 @@ fn a_device_gets_the_segment_size_and_an_unfinished_checksum() {
         let udp = &m.as_slice()[usize::from(m.csum())..];
         assert_eq!(udp.len(), 8 + 250);
         assert_eq!(udp[..6], [0, 9, 0, 7, 1, 2]);
-        // The field holds the pseudo-header's sum: with it the rest gives the checksum.
+        // The checksum field contains the pseudo-header's sum: the sum over the UDP datagram with
+        // it is the checksum.
         let sum = wire::checksum::Ladder::Byte.sum(udp);
         let mut whole = udp.to_vec();
         whole[6..8].copy_from_slice(&sum.field());
@@ -130,7 +131,7 @@ fn without_checksums_or_a_device_that_finishes_them_datagrams_leave_one_by_one()
     }
 }
 
-/// A remote host may send anything: no frame is taken as many datagrams to a group.
+/// A remote host may send anything: a frame to a group is never taken as many datagrams.
 #[test]
 fn a_super_datagram_to_a_group_is_refused() {
     let config = config(BOTH[0]);

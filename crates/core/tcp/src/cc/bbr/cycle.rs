@@ -12,7 +12,7 @@ const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 const FULL_BW_GROWTH: f64 = 1.25;
 /// Rounds without such growth after which the pipe is full.
 const FULL_BW_ROUNDS: u8 = 3;
-/// T_reno_bound.
+/// Limit of T_reno_bound, in rounds: the longest time between two bandwidth probes.
 const RENO_ROUNDS_MOST: u64 = 63;
 
 impl Bbr {
@@ -22,7 +22,8 @@ impl Bbr {
         self.full_bw_now = false;
     }
 
-    /// Section 5.3.1.2.
+    /// Section 5.3.1.2: the pipe is full once the delivery rate has not grown by a quarter in three
+    /// rounds.
     pub(super) fn check_full_bw_reached(&mut self) {
         if self.full_bw_now || !self.round_start || self.sample.app_limited {
             return;
@@ -44,7 +45,7 @@ impl Bbr {
         }
     }
 
-    /// Section 5.3.2.
+    /// Section 5.3.2: Drain ends when the data in flight fits the pipe, or after three rounds.
     pub(super) fn check_drain_done(&mut self) {
         let drained = self.in_flight <= self.with_budget(self.bdp(1.0));
         let long = self.round_count > self.drain_start_round + 3;
@@ -83,7 +84,7 @@ impl Bbr {
         self.raise_inflight_longterm_slope();
     }
 
-    /// Section 5.3.3.6.
+    /// Section 5.3.3.6: advance the ProbeBW cycle to its next state if it is time to.
     pub(super) fn update_probe_bw_cycle(&mut self, newly_acked: u64) {
         if !self.full_bw_reached || self.adapt_long_term_model(newly_acked) {
             return;
@@ -152,7 +153,8 @@ impl Bbr {
         }
     }
 
-    /// Returns `true` if it has chosen the next state.
+    /// Adapt the limits on data in flight after an ACK. Returns `true` if this began the next
+    /// state.
     fn adapt_long_term_model(&mut self, newly_acked: u64) -> bool {
         if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
             self.ack_phase = AckPhase::ProbeFeedback;
@@ -192,7 +194,7 @@ impl Bbr {
         }
     }
 
-    /// Section 5.3.4.3.
+    /// Section 5.3.4.3: enter ProbeRTT when the minimum round trip has to be measured again.
     pub(super) fn check_probe_rtt(&mut self) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
             self.save_cwnd(self.cwnd);

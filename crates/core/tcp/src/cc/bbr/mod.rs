@@ -63,7 +63,7 @@ impl State {
     }
 }
 
-/// The meaning of ACKs for the current bandwidth probe.
+/// Which part of a bandwidth probe the ACKs of this round report on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     Init,
@@ -98,7 +98,7 @@ pub(super) struct Bbr {
     next_round_delivered: u64,
     // The rate.
     max_bw: f64,
-    /// The maximum of the cycle before, and of this one.
+    /// The maximum of the previous cycle, and of this one.
     max_bw_cycles: [f64; 2],
     bw_shortterm: f64,
     bw: f64,
@@ -158,7 +158,7 @@ struct Undo {
 }
 
 impl Bbr {
-    /// Section 5.2.1. cwnd is not known yet.
+    /// Section 5.2.1: the state before cwnd is known.
     pub(super) fn new() -> Bbr {
         Bbr {
             state: State::Startup,
@@ -227,7 +227,7 @@ impl Bbr {
         }
     }
 
-    /// The initial cwnd is known.
+    /// Begin with the initial cwnd, in bytes.
     pub(super) fn start(&mut self, cwnd: u64) {
         self.initial_cwnd = cwnd;
     }
@@ -260,10 +260,11 @@ impl Bbr {
         self.last_sent_at = sent_at;
     }
 
-    /// Section 5.2.3. `cwnd` is the current window, which recovery may have changed.
+    /// Section 5.2.3: process an ACK. `cwnd` is the current window, which recovery may have
+    /// changed.
     pub(super) fn on_ack(&mut self, ack: &Ack, cwnd: u64, mss: u64) {
         if self.random == 0 {
-            // A sequence number comes from a keyed hash (RFC 6528): connections draw different
+            // The sequence number comes from a keyed hash (RFC 6528), so connections draw different
             // values.
             self.random = u64::from(ack.una.0) << 1 | 1;
             self.min_rtt_stamp = ack.now;

@@ -14,7 +14,7 @@ const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// Half of the draft's ExtraAckedFilterLen of ten rounds: the filter keeps a maximum for each half.
 const EXTRA_ACKED_HALF: u64 = 5;
-/// The draft's BBRStartupFullLossCnt: Startup ends after so many ACKs of one round that report
+/// The draft's BBRStartupFullLossCnt: Startup ends after this many ACKs in one round have reported
 /// losses.
 const STARTUP_LOSSES: u32 = 6;
 /// Maximum of the send quantum, in bytes. The quantum is what the pacing rate sends in a
@@ -45,7 +45,7 @@ impl Bbr {
         self.inflight_latest = 0;
     }
 
-    /// Section 5.5.1.
+    /// Section 5.5.1: note whether this ACK begins a round.
     pub(super) fn update_round(&mut self) {
         self.round_start =
             self.sample.prior_delivered.is_some_and(|prior| prior >= self.next_round_delivered);
@@ -191,15 +191,15 @@ impl Bbr {
         (gain * bw * self.min_rtt.as_secs_f64()) as u64
     }
 
-    /// `volume` in bytes, raised to what sending and acknowledging in batches needs at least.
+    /// `volume` in bytes, raised to the least that sending and acknowledging in batches needs.
     pub(super) fn with_budget(&self, volume: u64) -> u64 {
         let quantum = (self.pacing_rate * 0.001).min(QUANTUM_MOST).max(2.0 * self.mss as f64);
         let volume = volume.max(3 * quantum as u64).max(4 * self.mss);
         if self.state == State::Up { volume + 2 * self.mss } else { volume }
     }
 
-    /// The bytes in flight that leave room for other flows; without a limit if no loss has shown
-    /// one.
+    /// The bytes in flight that leave room for other flows. Without a limit as long as no loss has
+    /// shown one.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         if self.inflight_longterm == INFINITE {
             return INFINITE;
@@ -212,7 +212,8 @@ impl Bbr {
         self.bdp(State::ProbeRtt.gains().1).max(4 * self.mss)
     }
 
-    /// Section 5.6.2. The rate only rises until the pipe has been full once.
+    /// Section 5.6.2: set the pacing rate to `gain` times the bandwidth. The rate does not fall
+    /// before the pipe has been full once.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let rate = gain * self.bw * PACING_MARGIN;
         if rate > 0.0 && (self.full_bw_reached || rate > self.pacing_rate) {

@@ -46,7 +46,7 @@ pub(super) struct Sample {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampler {
     records: VecDeque<Record>,
-    /// Bytes delivered so far, and when the last of them were delivered.
+    /// Bytes delivered so far. `delivered_at` is when the last of them were delivered.
     pub(super) delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
@@ -84,8 +84,8 @@ impl Sampler {
         });
     }
 
-    /// There is nothing to send, and `in_flight` is less than cwnd: samples say nothing about the
-    /// path until all those bytes are delivered.
+    /// There is nothing to send, and `in_flight` bytes are less than cwnd. Samples say nothing
+    /// about the path until those bytes are delivered.
     pub(super) fn mark_app_limited(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
@@ -125,7 +125,8 @@ impl Sampler {
             return none;
         };
         let record = self.records[index];
-        // Older records are obsolete: this segment was sent last of those delivered.
+        // Records of earlier bursts are obsolete: the sample is about the segment that was sent
+        // last.
         self.records.drain(..index);
         let send_elapsed = record.sent_at.since(record.first_sent_at);
         let ack_elapsed = self.delivered_at.since(record.delivered_at);

@@ -1,4 +1,4 @@
-//! BBR against a simulated bottleneck: a drop-tail queue, and ACKs a round trip later.
+//! BBR on a simulated bottleneck with a drop-tail queue; ACKs arrive a round trip later.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,8 @@ const MSS: u64 = 1448;
 struct Path {
     cc: Cc,
     now: u64,
-    /// Transmission time of a segment and round trip, in ns; length of the queue in segments.
+    /// The transmission time of a segment and the round trip, both in ns; the length of the queue
+    /// in segments.
     segment_ns: u64,
     rtt_ns: u64,
     queue: u64,
@@ -20,13 +21,13 @@ struct Path {
     lose_every: u64,
     busy_until: u64,
     next_send: u64,
-    /// Segments in flight, lost ones included: when the ACK arrives, when it was sent, whether
-    /// lost.
+    /// The segments in flight, including lost ones: when the ACK arrives, when the segment was
+    /// sent, and whether it is lost.
     flying: VecDeque<(u64, u64, bool)>,
     sent: u64,
     delivered: u64,
     lost: u64,
-    /// Lost bytes that the sender does not know of yet.
+    /// Lost bytes that the sender has not detected yet.
     missed_bytes: u32,
     states: Vec<State>,
 }
@@ -62,7 +63,7 @@ impl Path {
         self.flying.len() as u64 * MSS
     }
 
-    /// Returns whether a segment could be sent.
+    /// Sends a segment if allowed; returns whether it was sent.
     fn send(&mut self) -> bool {
         if self.now < self.next_send || self.in_flight() + MSS > self.cc.cwnd {
             return false;
@@ -74,7 +75,7 @@ impl Path {
         if !lost {
             self.busy_until = self.busy_until.max(self.now) + self.segment_ns;
         }
-        // A lost segment is detected when the one behind it is acknowledged.
+        // A lost segment is detected when the next one is acknowledged.
         self.flying.push_back((self.busy_until + self.rtt_ns, self.now, lost));
         self.cc.on_send(Instant::from_nanos(self.now), before, before + MSS, false);
         let rate = self.cc.pacing_rate(Duration::from_nanos(self.rtt_ns)).max(1);
@@ -117,7 +118,7 @@ impl Path {
         }
     }
 
-    /// Returns what was delivered, relative to the capacity of the path.
+    /// Returns what was delivered, as a share of the path's capacity.
     fn run(&mut self, ms: u64) -> f64 {
         let (until, before) = (self.now + ms * 1_000_000, self.delivered);
         while self.now < until {
@@ -143,7 +144,7 @@ fn bbr_finds_the_rate_and_the_round_trip_and_leaves_a_short_queue() {
     assert!((4900.0..5100.0).contains(&rate), "{rate}");
     assert!((40..42).contains(&bbr.min_rtt.as_millis()), "{:?}", bbr.min_rtt);
     assert!(bbr.full_bw_reached && bbr.inflight_longterm == INFINITE);
-    // 200 segments fit the path: in Cruise there is hardly a queue.
+    // 200 segments fit the path: in Cruise there is nearly no queue.
     assert!(path.in_flight() < 280 * MSS, "{}", path.in_flight() / MSS);
     assert_eq!(path.lost, 0);
 }
@@ -154,8 +155,8 @@ fn bbr_takes_its_states_in_order() {
     path.run(4900);
     let order =
         [State::Startup, State::Drain, State::Cruise, State::Refill, State::Up, State::Down];
-    assert_eq!(path.states[..6], order, "no queue is left after Drain, so that Down is passed");
-    // Each cycle finds an empty queue: there is nothing to drain.
+    assert_eq!(path.states[..6], order, "wrong order of states (without a queue Down is skipped)");
+    // Each cycle finds an empty queue, so there is nothing to drain.
     path.run(20_000);
     assert!(!path.states.contains(&State::ProbeRtt), "{:?}", path.states);
     assert!(path.bbr().min_rtt.as_millis() <= 41);
@@ -171,7 +172,7 @@ fn bbr_probes_for_the_round_trip_when_nothing_confirms_it() {
     assert!(path.states.contains(&State::ProbeRtt), "{:?}", path.states);
 }
 
-/// The loss rate is below the 2 percent of LossThresh.
+/// The loss rate is less than the 2 percent of LossThresh.
 #[test]
 fn bbr_holds_its_rate_under_random_loss() {
     for (lose_every, least) in [(1000, 0.9), (100, 0.82)] {

@@ -4,7 +4,7 @@ use super::*;
 
 const MSS: u64 = 1448;
 
-/// Rounds of ten segments; every ACK of a round has the same round trip.
+/// Rounds of ten segments; every ACK of one round has the same round trip time.
 struct Path {
     hystart: HyStart,
     una: SeqNumber,
@@ -15,7 +15,7 @@ impl Path {
         Path { hystart: HyStart::new(), una: SeqNumber(u32::MAX - 20_000) }
     }
 
-    /// Run one round; returns the growth of the window in segments, and whether slow start ended.
+    /// Runs one round; returns the growth of cwnd in segments, and whether slow start has ended.
     fn round(&mut self, rtt_ms: u64) -> (f64, bool) {
         let mut gained = 0;
         for _ in 0..10 {
@@ -62,9 +62,9 @@ fn a_rise_means_a_quarter_of_the_growth_and_the_end_after_five_rounds() {
         for _ in 0..3 {
             path.round(before);
         }
-        assert_eq!(path.round(before + rise - 1).0, 10.0, "one less is none");
+        assert_eq!(path.round(before + rise - 1).0, 10.0, "a smaller increase indicated a queue");
         let (gained, over) = path.round(before + 2 * rise);
-        assert!(gained < 10.0 && !over, "{gained}: seen within the round, at the eighth sample");
+        assert!(gained < 10.0 && !over, "{gained}: not detected at the eighth sample");
         let rounds = (1..20).find(|_| path.round(before + 2 * rise).1).expect("it ends");
         assert_eq!(rounds, 5);
     }
@@ -77,7 +77,7 @@ fn a_round_trip_that_falls_again_goes_back_to_slow_start() {
     for rtt in [50, 50, 60, 60] {
         path.round(rtt);
     }
-    assert!(path.round(60).0 < 3.0, "a quarter");
+    assert!(path.round(60).0 < 3.0, "cwnd grew more than a quarter as fast");
     path.round(50);
     for _ in 0..20 {
         assert_eq!(path.round(50), (10.0, false));

@@ -24,12 +24,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A piece that is identified by its length.
+/// A piece that is identified by its length `n`.
 fn piece(len: u32) -> Piece {
     Piece::waiting(None, len)
 }
 
-/// Push `count` pieces as a write does: fill all contiguous vacant slots, then ask for more.
+/// Pushes `count` pieces as a write does: fills all contiguous vacant slots, then asks the ring for
+/// more.
 fn push(ring: &mut Ring, first: u32, mut count: usize) {
     let mut next = first;
     while count > 0 {
@@ -39,7 +40,7 @@ fn push(ring: &mut Ring, first: u32, mut count: usize) {
             next += 1;
             filled += 1;
         }
-        assert!(filled > 0, "one slot at least");
+        assert!(filled > 0, "the ring had no vacant slot");
         ring.grown_by(filled);
         count -= filled;
     }
@@ -52,8 +53,8 @@ fn lens(ring: &Ring, from: usize, to: usize) -> Vec<u32> {
 }
 
 proptest! {
-    /// After any operations a ring holds the same pieces as a plain queue, and any part of it is in
-    /// at most two contiguous slices.
+    /// After any operations the ring contains the same pieces as a plain queue, and any part of it
+    /// is in at most two contiguous slices.
     #[test]
     fn a_ring_is_a_queue(
         steps in prop::collection::vec(step(), 1..80),
@@ -100,7 +101,7 @@ proptest! {
     }
 }
 
-/// A connection that never has two pieces has a small ring.
+/// The ring of a connection that never has two pieces stays small.
 #[test]
 fn the_first_piece_has_a_ring_of_one() {
     let mut ring = Ring::default();

@@ -1,8 +1,8 @@
-//! What the processor says of itself (CPUID), and what follows for its clock.
+//! The processor's description of itself (CPUID), and what follows from it for the clock.
 //!
 //! Called by: `choice`, once in a process. A hypervisor may name another model than the machine's,
 //! and may hide features, but cannot add one. So features decide first; the model decides where a
-//! hypervisor hides them all.
+//! hypervisor hides all features.
 //!
 //! Sources: AMD64 manual volume 3, appendix E; Intel's manual volume 2, CPUID. The C library takes
 //! AVX-VNNI beside AVX-512 as the sign that 512-bit loads and stores keep the clock
@@ -17,9 +17,9 @@ use super::{Evidence, Feature};
 pub(super) struct Processor {
     /// The vendor's twelve letters.
     pub(super) vendor: [u8; 12],
-    /// Family and model, each with its extension.
+    /// Family and model, each including its extension.
     pub(super) model: (u32, u32),
-    /// The registers EAX to EDX of leaf 7, which has the features, and of its second part.
+    /// The registers EAX to EDX of leaf 7, which lists the features, and of the leaf's second part.
     pub(super) leaf_7: [[u32; 4]; 2],
 }
 
@@ -28,7 +28,8 @@ pub(super) struct Processor {
 pub(super) enum Clock {
     /// Nothing.
     Keeps(Evidence),
-    /// Some cores with these features lower it, some do not, or nobody measured all of them.
+    /// Some cores with these features lower the clock, others do not, or nobody has measured all of
+    /// them.
     Varies,
     /// 512-bit vectors lower it.
     Falls,
@@ -36,7 +37,7 @@ pub(super) enum Clock {
     Unknown,
 }
 
-/// The first of Intel's cores with these is that of Sapphire Rapids.
+/// Intel's first core with these features is that of Sapphire Rapids.
 const INTEL_LATER: &[Feature] = &[Feature::Amx, Feature::Avx512Fp16, Feature::AvxVnni];
 /// All of Intel's cores with AVX-512 from Ice Lake on have these; Cascade and Cooper Lake do not.
 const INTEL_ICE_LAKE: &[Feature] = &[Feature::Vaes, Feature::Vpclmulqdq];
@@ -60,7 +61,7 @@ impl Processor {
             let leaf = __cpuid_count(7, part);
             [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx]
         };
-        // For a leaf or part past the last one CPUID returns the data of another.
+        // For a leaf or part past the last one, CPUID returns the data of another leaf.
         if first.eax >= 7 {
             p.leaf_7[0] = registers(0);
             if p.leaf_7[0][0] >= 1 {
@@ -81,7 +82,7 @@ impl Processor {
                 let listed = family == 6 && INTEL_MODELS.contains(&model);
                 match by(INTEL_LATER).or(listed.then_some(Evidence::Model)) {
                     Some(evidence) => Clock::Keeps(evidence),
-                    // With one core active an Ice Lake of laptops lowers it by 100 MHz, and a
+                    // With one core active, a laptop's Ice Lake lowers the clock by 100 MHz, and a
                     // Rocket Lake not at all (T. Downs, Ice Lake AVX-512 Downclocking, 2020).
                     // Servers of that generation were not measured.
                     None if by(INTEL_ICE_LAKE).is_some() => Clock::Varies,
@@ -97,14 +98,14 @@ impl Processor {
         }
     }
 
-    /// Does it have `feature`? The operating system need not have enabled it.
+    /// Does the processor have `feature`? The operating system may still have disabled it.
     pub(super) fn has(&self, feature: Feature) -> bool {
         let (part, register, bit) = place(feature);
         self.leaf_7[part][register] >> bit & 1 != 0
     }
 }
 
-/// Part of leaf 7, register of EAX to EDX, and bit.
+/// The part of leaf 7, the register (0 to 3 for EAX to EDX), and the bit.
 pub(super) fn place(feature: Feature) -> (usize, usize, u32) {
     match feature {
         Feature::Amx => (0, 3, 24),
@@ -115,7 +116,8 @@ pub(super) fn place(feature: Feature) -> (usize, usize, u32) {
     }
 }
 
-/// Base family and, where that is 15, the extended one; base and extended model.
+/// The processor's family (the base family plus, if that is 15, the extended one) and model (base
+/// and extended model in one number), from the signature that CPUID leaf 1 returns.
 pub(super) fn family_and_model(word: u32) -> (u32, u32) {
     let base = word >> 8 & 0xf;
     let family = if base == 0xf { base + (word >> 20 & 0xff) } else { base };

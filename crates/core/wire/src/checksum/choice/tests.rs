@@ -1,4 +1,4 @@
-//! The choice by instructions, core and measurement.
+//! The choice of the checksum implementation by instructions, core and measurement.
 
 use super::{Choice, Evidence, Feature, Ladder, Measured, Why};
 
@@ -10,8 +10,8 @@ fn wide_vectors_are_taken_when_they_are_faster_and_nothing_else_slower() {
     let measured = |wide, beside| Measured { sums: [wide, 1000], scalar: [beside, 1000] };
     assert!(measured(800, 1000).agrees());
     assert!(measured(950, 1060).agrees());
-    assert!(!measured(960, 1000).agrees(), "not worth it");
-    assert!(!measured(650, 1300).agrees(), "the clock fell, as on Cascade Lake");
+    assert!(!measured(960, 1000).agrees(), "a gain that is too small was accepted");
+    assert!(!measured(650, 1300).agrees(), "a lower clock, as on Cascade Lake, was accepted");
 }
 
 #[test]
@@ -150,7 +150,8 @@ mod cores {
         }
     }
 
-    /// Bits that the standard library knows by name: it and we read the same processor.
+    /// CPUID bits that the standard library has names for: it and this crate read the same
+    /// processor.
     #[test]
     fn features_are_read_from_their_bits() {
         let this = Processor::this();
@@ -177,7 +178,7 @@ mod cores {
         assert_eq!(family_and_model(0x000a_0671), (6, 0xa7));
     }
 
-    /// Every rung runs on every machine, if only by the code of a lower one.
+    /// Every rung works on every machine, if necessary with the code of a lower rung.
     #[test]
     fn a_measurement_counts_both_widths() {
         let measured = measure::measure(1);

@@ -1,16 +1,17 @@
-//! Chains of extension headers: what is accepted, what is refused, and where the report points.
+//! Chains of extension headers: what is accepted, what is refused, and where the error's pointer
+//! points.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::protocol::{ICMPV6, NO_NEXT, TCP};
 
-/// An options header with padding alone.
+/// An options header that contains only padding.
 fn pad(next: u8) -> [u8; 8] {
     [next, 0, 1, 4, 0, 0, 0, 0]
 }
 
-/// Reason, and code and pointer of the report.
+/// The drop reason, and the code and pointer of the error.
 fn refusal(payload: &[u8], first: u8) -> (DropReason, Option<(u8, u32)>) {
     let refused = chain(payload, first, &ChainLimits::default()).expect_err("refused");
     (refused.reason, refused.problem.map(|problem| (problem.code, problem.pointer)))
@@ -30,7 +31,7 @@ fn the_walk() {
     assert_eq!(upper_layer(&two, HOP_BY_HOP), Ok((TCP, 16)));
     let late = [pad(DESTINATION_OPTIONS), pad(HOP_BY_HOP), pad(TCP)].concat();
     let says = (DropReason::Ipv6HeaderChain, Some((1, 48)));
-    assert_eq!(refusal(&late, DESTINATION_OPTIONS), says, "hop-by-hop must be first");
+    assert_eq!(refusal(&late, DESTINATION_OPTIONS), says, "a late hop-by-hop header was accepted");
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn each_limit_is_named() {
 fn options_by_their_action_bits() {
     let with = |kind, len| [TCP, 0, 1, 0, kind, len, 0, 0];
     let accepts = |kind| upper_layer(&with(kind, 2), DESTINATION_OPTIONS);
-    assert_eq!(accepts(0x05), Ok((TCP, 8)), "router alert may be skipped");
+    assert_eq!(accepts(0x05), Ok((TCP, 8)), "router alert was refused");
     assert_eq!(accepts(0x3e), Ok((TCP, 8)));
     let silent = (DropReason::Ipv6Option, None);
     assert_eq!(refusal(&with(0x7e, 2), DESTINATION_OPTIONS), silent);
@@ -71,9 +72,21 @@ fn options_by_their_action_bits() {
         let problem = Problem { code: 2, pointer: 44, even_to_group };
         assert_eq!(refused.problem, Some(problem), "{kind:#x}");
     }
-    assert_eq!(refusal(&with(0x05, 3), DESTINATION_OPTIONS), CUT_OFF, "past the end");
-    assert_eq!(upper_layer(&[TCP, 0, 0, 0, 0, 0, 0, 0], HOP_BY_HOP), Ok((TCP, 8)), "six Pad1");
-    assert_eq!(refusal(&[TCP, 0, 0, 0, 0, 0, 0, 5], HOP_BY_HOP), CUT_OFF, "no length");
+    assert_eq!(
+        refusal(&with(0x05, 3), DESTINATION_OPTIONS),
+        CUT_OFF,
+        "an option past the end was accepted"
+    );
+    assert_eq!(
+        upper_layer(&[TCP, 0, 0, 0, 0, 0, 0, 0], HOP_BY_HOP),
+        Ok((TCP, 8)),
+        "six Pad1 options were refused"
+    );
+    assert_eq!(
+        refusal(&[TCP, 0, 0, 0, 0, 0, 0, 5], HOP_BY_HOP),
+        CUT_OFF,
+        "an option without a length was accepted"
+    );
 }
 
 /// RFC 8200 4.4-a, 4.4-b; RFC 5095 3-a.

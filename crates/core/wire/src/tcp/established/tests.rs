@@ -2,7 +2,8 @@ use super::*;
 use crate::checksum::Ladder;
 use crate::tcp::{Header, Options};
 
-/// Equals the general header in every field, the checksum included.
+/// The short emitter writes the same header as the general one, in every field including the
+/// checksum.
 #[test]
 fn an_established_header_equals_the_general_one() {
     let pseudo = Sum(0x1234);

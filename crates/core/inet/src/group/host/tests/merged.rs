@@ -1,5 +1,5 @@
-//! The merged filter of several sockets, against the RFC's rule, and what a router concludes from
-//! the reports.
+//! The merged filter of several sockets is compared with the RFC's rule, and with the filter that a
+//! router derives from the reports.
 
 use super::*;
 
@@ -16,9 +16,9 @@ impl Draw {
     }
 }
 
-/// Random filters of three sockets: the merged one takes a source exactly if one of them does, and
-/// has the mode that RFC 3376 section 3.2 gives it. A router that hears one report of each change
-/// has the same filter.
+/// Random filters of three sockets: the merged filter admits a source exactly if one of them does,
+/// and has the mode that RFC 3376 section 3.2 gives it. A router that receives one report of each
+/// change has the same filter.
 /// RFC 3376 3.2-a, 3.2-b, RFC 3810 4.2-a.
 #[test]
 fn the_merged_filter_is_that_of_the_rfc_and_routers_hear_of_it() {
@@ -44,9 +44,12 @@ fn the_merged_filter_is_that_of_the_rfc_and_routers_hear_of_it() {
                 "{sockets:?}"
             );
         }
-        assert!(merged.sources.iter().all(|s| universe.contains(s)), "no others are named");
+        assert!(
+            merged.sources.iter().all(|s| universe.contains(s)),
+            "the merged filter names a source that no socket names"
+        );
         host.set(group, merged.clone(), at(round * 100));
-        // Sometimes several changes are in one report.
+        // In some rounds several changes are in one report.
         if draw.below(2) == 0 {
             for (_, message) in run(&mut host, at(round * 100 + 99)) {
                 said(&message).into_iter().for_each(|record| hear(&mut router, record));

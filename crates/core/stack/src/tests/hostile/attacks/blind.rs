@@ -1,4 +1,5 @@
-//! Attacks by guessing from off the path: RFC 5961, RFC 7323 section 5.
+//! Attacks by guessing, from hosts that do not see the connection's packets: RFC 5961, RFC 7323
+//! section 5.
 
 use base::{Counter, DropReason, Limit, SeqNumber};
 use tcp::State;
@@ -24,7 +25,8 @@ fn blind_rst() {
         s.is_ignored(&guess);
     }
     assert_eq!(s.dropped(DropReason::TcpOutOfWindow), 5);
-    // All of the sequence space in steps of a window: one guess is in the window, none is exact.
+    // RSTs over the whole sequence space, one window apart: one guess is in the window, none is
+    // exact.
     let challenges = s.bench.stack.counters().of(Counter::TcpChallengeAcks);
     for n in 0..u32::MAX / window {
         let frame = s.bench.tcp_frame(&rst(&s, 7 + n * window));
@@ -32,7 +34,7 @@ fn blind_rst() {
     }
     assert_eq!(s.bench.stack.counters().of(Counter::TcpChallengeAcks), challenges + 1);
     s.victim_goes_on();
-    // The peer's own RST is exact.
+    // The peer's own RST has the exact sequence number.
     let own = rst(&s, 0);
     s.is_ignored(&own);
     assert_eq!((s.state(), s.dropped(DropReason::TcpRst)), (State::Closed, 1));
@@ -46,7 +48,7 @@ fn blind_syn() {
     let guesses = [0, 1, 30_000, 1 << 31, u32::MAX, 0_u32.wrapping_sub(100_000)];
     for flags in [Flags::SYN, Flags::SYN | Flags::ACK] {
         for by in guesses {
-            // A SYN-ACK that the peer itself could repeat is another case.
+            // A SYN-ACK that the peer itself could have repeated is another case.
             let again = flags.contains(Flags::ACK) && by == u32::MAX;
             let guess = Tcp { flags, seq: s.next.seq + by, ..s.next.clone() };
             if !again {
@@ -81,7 +83,7 @@ fn blind_data_injection() {
     }
     let refused = s.dropped(DropReason::TcpAckUnsent) + s.dropped(DropReason::TcpAckTooOld);
     assert_eq!(refused, 12);
-    // Of ACK numbers over the whole space only those of the last window are believed.
+    // Of ACK numbers over the whole space only those of the last window are accepted.
     let step = 1 << 20;
     for n in 0..1 << 12 {
         let frame = s.bench.tcp_frame(&lie(&s, 10_000, 500_000 + n * step));
@@ -93,7 +95,7 @@ fn blind_data_injection() {
     s.end();
 }
 
-/// An attacker counts on a connection of his own how many challenge ACKs are left after he provoked
+/// An attacker counts, on his own connection, how many challenge ACKs are left after he provoked
 /// those of another connection: as many as before. RFC 5961 7-a, 7-b.
 #[test]
 fn cve_2016_5696() {
@@ -134,11 +136,11 @@ fn tsval_paws_stale() {
         s.is_challenged(&guess);
     }
     assert_eq!(s.dropped(DropReason::TcpPaws), 2);
-    // One without timestamps is judged by its sequence and ACK numbers alone (decision 0106).
+    // A segment without timestamps is judged by its sequence and ACK numbers alone (decision 0106).
     let bare = Tcp { options: Vec::new(), payload: b"a lie".to_vec(), ..s.next.clone() };
     s.is_challenged(&Tcp { ack: bare.ack + 1_000, ..bare.clone() });
-    // A far future timestamp in a refused segment is not recorded: the peer's segments are still
-    // accepted.
+    // A timestamp far in the future in a refused segment is not recorded: the peer's later segments
+    // are still accepted.
     for by in [1 << 30, 1 << 31] {
         let mut guess = at(&s, 1_000_000 + (1 << 30));
         guess.seq += by;
@@ -156,8 +158,8 @@ fn tsval_paws_stale() {
     s.end();
 }
 
-/// The attacker's own connection must not receive an answer that reveals the victim's state:
-/// whatever he sends on it, the answers are about that connection only.
+/// The attacker's own connection must not get an answer that reveals the victim's state: whatever
+/// he sends on it, the answers are about his connection only.
 #[test]
 fn answers_go_to_whom_they_are_about() {
     let mut s = Scene::new(&MSS);

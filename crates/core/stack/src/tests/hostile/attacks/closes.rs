@@ -12,7 +12,7 @@ use crate::tests::craft::Tcp;
 
 const CROWD: u16 = 500;
 
-/// A crowd of connections, each with its handle and the next segment of its peer.
+/// Many connections, each with its handle and its peer's next segment.
 fn crowd(s: &mut Scene) -> Vec<(TcpHandle, Tcp)> {
     let mut crowd = Vec::new();
     for n in 0..CROWD {
@@ -32,8 +32,8 @@ fn fin_wait_2_close_wait_time_wait_exhaustion() {
     let mut config = PairConfig::new([41, 42]);
     config.stack.budget.set(Limit::TimeWait, 100);
     let mut s = Scene::with(&config, tcp::Config::default(), &MSS);
-    // FIN-WAIT-2: our FIN is acknowledged, the peer's never comes. The user cannot read: it lasts a
-    // minute.
+    // FIN-WAIT-2: the stack's FIN is acknowledged, but the peer's FIN never comes. The user has
+    // closed and cannot read, so the state lasts a minute.
     for (handle, next) in crowd(&mut s) {
         s.bench.stack.tcp_close(handle);
         exchange(&mut s, &Tcp { ack: next.ack + 1, ..next });
@@ -45,7 +45,8 @@ fn fin_wait_2_close_wait_time_wait_exhaustion() {
     }
     assert_eq!((s.bench.stack.connection_count(), s.bench.stack.time_wait_count()), (2, 0));
     s.beside_goes_on();
-    // CLOSE-WAIT lasts as long as our program likes; then LAST-ACK, whose FIN is not answered.
+    // CLOSE-WAIT lasts until the program closes; then comes LAST-ACK, and the peer does not
+    // acknowledge its FIN.
     let waiting = crowd(&mut s);
     for (_, next) in &waiting {
         exchange(&mut s, &Tcp { flags: Flags::FIN | Flags::ACK, ..next.clone() });
@@ -64,7 +65,8 @@ fn fin_wait_2_close_wait_time_wait_exhaustion() {
     }
     assert_eq!(s.bench.stack.connection_count(), 2);
     s.beside_goes_on();
-    // Hundreds of TIME-WAIT states: small records, bounded, and connections go on.
+    // Hundreds of TIME-WAIT states: their records are small and their number is bounded, and other
+    // connections go on.
     for (handle, next) in crowd(&mut s) {
         s.bench.stack.tcp_close(handle);
         let fin = Tcp { ack: next.ack + 1, flags: Flags::FIN | Flags::ACK, ..next };
@@ -95,7 +97,8 @@ fn time_wait_assassination() {
         }
     }
     assert_eq!(s.dropped(DropReason::TcpTimeWait), 8);
-    // Old data, an old SYN, an ACK of data we never sent: answered, and the record stays.
+    // Old data, an old SYN, an ACK of data that was never sent: each is answered, and the record
+    // stays.
     let old = [
         Tcp { seq: end - 500, flags: Flags::ACK, payload: vec![1; 20], ..fin.clone() },
         Tcp { seq: end - 500, flags: Flags::SYN, ..fin.clone() },
@@ -108,7 +111,7 @@ fn time_wait_assassination() {
     }
     s.now += Duration::from_secs(58);
     s.pass(0);
-    assert_eq!(s.bench.stack.time_wait_count(), 1, "none of them has shortened it");
+    assert_eq!(s.bench.stack.time_wait_count(), 1, "an old segment ended TIME-WAIT");
     s.victim_goes_on();
     s.end();
 }

@@ -1,6 +1,6 @@
-//! Attacks by IPv6 extension headers: routing headers, options that want to be understood, chains
-//! without end, lengths that lie. RFC 8200 sections 4.1 to 4.4 and 4.7, RFC 5095, RFC 8504 section
-//! 5.3, RFC 4443 section 2.4.
+//! Attacks by IPv6 extension headers: routing headers, options that must be understood, endless
+//! chains, false lengths. RFC 8200 sections 4.1 to 4.4 and 4.7, RFC 5095, RFC 8504 section 5.3, RFC
+//! 4443 section 2.4.
 
 use base::{DropReason, IpVersion, Limit};
 use inet::neighbour::group_mac;
@@ -15,7 +15,7 @@ use crate::tests::frag::{socket, udp_frame};
 
 const UDP: u8 = 17;
 
-/// A scene with a UDP socket on port 9, and a datagram for it.
+/// A scene, a UDP socket on port 9, and a frame with a datagram for it.
 fn scene() -> (Scene, UdpHandle, Vec<u8>) {
     let config = PairConfig { version: IpVersion::V6, ..PairConfig::new([41, 42]) };
     let mut s = Scene::with(&config, tcp::Config::default(), &MSS);
@@ -24,7 +24,8 @@ fn scene() -> (Scene, UdpHandle, Vec<u8>) {
     (s, udp, frame)
 }
 
-/// `frame` with `headers` between its IPv6 header and its transport header; `first` names them.
+/// `frame` with `headers` between its IPv6 header and its transport header; `first` is the protocol
+/// number of the first of them.
 fn with_headers(frame: &[u8], first: u8, headers: &[u8]) -> Vec<u8> {
     let mut out = frame[..54].to_vec();
     out.extend_from_slice(headers);
@@ -35,8 +36,8 @@ fn with_headers(frame: &[u8], first: u8, headers: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Give a frame. Returns the reason why it was dropped, or `None` if it was delivered to the
-/// socket, and the error that was sent to its sender.
+/// Gives a frame. Returns its drop reason, or `None` if it was delivered to the socket, and the
+/// ICMPv6 error that was sent to its sender.
 fn give(s: &mut Scene, udp: UdpHandle, frame: &[u8]) -> (Option<DropReason>, Option<Header>) {
     let count = |s: &Scene| DropReason::ALL.iter().map(|&r| s.dropped(r)).collect::<Vec<_>>();
     let before = count(s);
@@ -53,7 +54,11 @@ fn give(s: &mut Scene, udp: UdpHandle, frame: &[u8]) -> (Option<DropReason>, Opt
     let said = sent.first().map(|answer| {
         let ip = wire::ipv6::Header::parse(&answer[14..]).expect("an IPv6 packet");
         assert_eq!(ip.next_header, 58);
-        assert_eq!(answer[62..], frame[14..][..answer.len() - 62], "it quotes the packet");
+        assert_eq!(
+            answer[62..],
+            frame[14..][..answer.len() - 62],
+            "the error quotes another packet"
+        );
         Header::parse(&answer[54..], ip.src, ip.dst).expect("a message")
     });
     (dropped.map(|at| DropReason::ALL[at]), said)
@@ -68,8 +73,8 @@ fn end(mut s: Scene, udp: UdpHandle) {
     s.end();
 }
 
-/// RFC 5095 3-a, RFC 8200 4.4-a, 4.4-b: with segments left the sender gets an error; without, the
-/// header is skipped.
+/// RFC 5095 3-a, RFC 8200 4.4-a, 4.4-b: if "segments left" is not zero, the sender gets an error;
+/// if it is, the routing header is skipped.
 #[test]
 fn rh0_is_refused_with_a_parameter_problem() {
     let (mut s, udp, frame) = scene();
@@ -80,8 +85,8 @@ fn rh0_is_refused_with_a_parameter_problem() {
     assert_eq!(give(&mut s, udp, &packet), refused);
     rh0[3] = 0;
     let packet = with_headers(&frame, ROUTING, &rh0);
-    assert_eq!(give(&mut s, udp, &packet), (None, None), "it has arrived");
-    // A packet for another host causes no error: we are no router.
+    assert_eq!(give(&mut s, udp, &packet), (None, None), "it was not delivered");
+    // A packet for another host causes no error, since the stack is no router.
     rh0[3] = 1;
     let mut packet = with_headers(&frame, ROUTING, &rh0);
     packet[53] ^= 0x40;
@@ -104,7 +109,8 @@ fn unknown_options_follow_their_action_bits() {
         ] {
             let packet = with_headers(&frame, header, &option(kind));
             assert_eq!(give(&mut s, udp, &packet), expected, "{kind:#x}");
-            // To a group: action 10 is reported, from an address of ours, action 11 is not.
+            // In a packet to a group an unknown option of action 10 is reported, from an address of
+            // the port; action 11 is not reported.
             let mut packet = packet;
             let group: core::net::Ipv6Addr = "ff02::1".parse().expect("an address");
             packet[38..54].copy_from_slice(&group.octets());
@@ -113,7 +119,7 @@ fn unknown_options_follow_their_action_bits() {
                 let reported = if kind == 0x9e { says(2, 44) } else { None };
                 assert_eq!(give(&mut s, udp, &packet), (refused, reported), "{kind:#x}, group");
             }
-            // An error message behind the option: errors are not answered.
+            // An error message after the option: no error is sent about errors.
             let mut error = with_headers(&frame, header, &option(kind));
             error[54] = 58;
             error[62] = 1;
@@ -123,7 +129,8 @@ fn unknown_options_follow_their_action_bits() {
     end(s, udp);
 }
 
-/// RFC 2675 is not supported: the option is one that must be understood.
+/// Jumbograms (RFC 2675) are not supported: the option's type demands that it be understood, so the
+/// packet is refused.
 #[test]
 fn jumbograms_are_refused() {
     let (mut s, udp, frame) = scene();
@@ -132,8 +139,8 @@ fn jumbograms_are_refused() {
     end(s, udp);
 }
 
-/// Chains of many headers, of long ones, of headers with many options, and in a wrong order: each
-/// ends at a limit that has a name, and a chain within the limits is followed.
+/// Chains of many headers, of long headers, of headers with many options, and in a wrong order:
+/// each ends at a limit with a name, and a chain within the limits is followed.
 /// RFC 8200 4-a, 4-b, 4.1-a.
 #[test]
 fn header_chains_are_bounded() {
@@ -152,10 +159,10 @@ fn header_chains_are_bounded() {
     assert_eq!(give(&mut s, udp, &packet), (refused, None));
     let options = [vec![UDP, 1], [0x1e, 0].repeat(7)].concat();
     let packet = with_headers(&frame, HOP_BY_HOP, &options);
-    assert_eq!(give(&mut s, udp, &packet), (None, None), "seven options");
+    assert_eq!(give(&mut s, udp, &packet), (None, None), "seven options were refused");
     let options = [vec![UDP, 2], [0x1e, 0].repeat(11)].concat();
     let packet = with_headers(&frame, HOP_BY_HOP, &options);
-    assert_eq!(give(&mut s, udp, &packet), (refused, None), "eleven options");
+    assert_eq!(give(&mut s, udp, &packet), (refused, None), "eleven options were accepted");
     let late = [pad(HOP_BY_HOP), pad(UDP)].concat();
     let packet = with_headers(&frame, DESTINATION_OPTIONS, &late);
     assert_eq!(give(&mut s, udp, &packet), (refused, says(1, 40)));
@@ -166,8 +173,8 @@ fn header_chains_are_bounded() {
     end(s, udp);
 }
 
-/// AMNESIA:33 (CVE-2020-13987, CVE-2020-17445 and others): lengths of headers and of options that
-/// lie, every value of each.
+/// AMNESIA:33 (CVE-2020-13987, CVE-2020-17445 and others): every false value of the length of a
+/// header and of an option.
 #[test]
 fn amnesia33_extension_header_lengths_are_checked() {
     let (mut s, udp, frame) = scene();
@@ -197,7 +204,7 @@ fn amnesia33_extension_header_lengths_are_checked() {
     end(s, udp);
 }
 
-/// Give a frame that may mean anything.
+/// Gives a frame with any effect: delivered, dropped or answered.
 fn give_any(s: &mut Scene, udp: UdpHandle, frame: &[u8]) {
     s.bench.exchange(frame, NOW);
     while let Some(datagram) = s.bench.stack.udp_receive(udp) {
@@ -205,8 +212,9 @@ fn give_any(s: &mut Scene, udp: UdpHandle, frame: &[u8]) {
     }
 }
 
-/// RFC 4443 2.4-c, 3.4-a; RFC 8200 4-a, 4.7-a: an unknown protocol is reported with the byte that
-/// names it; a packet with nothing behind its headers is dropped without an answer.
+/// RFC 4443 2.4-c, 3.4-a; RFC 8200 4-a, 4.7-a: the error about an unknown protocol points at the
+/// byte that contains its number. A packet without anything after its headers is dropped without an
+/// answer.
 #[test]
 fn an_unknown_next_header_is_pointed_at() {
     let (mut s, udp, frame) = scene();
@@ -215,7 +223,11 @@ fn an_unknown_next_header_is_pointed_at() {
     let packet = with_headers(&frame, DESTINATION_OPTIONS, &[200, 0, 1, 4, 0, 0, 0, 0]);
     assert_eq!(give(&mut s, udp, &packet), (unknown, says(1, 40)));
     let large = with_headers(&[&frame[..], &[7; 1_400]].concat(), 200, &[]);
-    assert_eq!(s.bench.exchange(&large, NOW)[0].len(), 14 + 1_280, "as much as fits");
+    assert_eq!(
+        s.bench.exchange(&large, NOW)[0].len(),
+        14 + 1_280,
+        "the error does not quote as much as fits"
+    );
     let nothing = Some(DropReason::Ipv6NoNextHeader);
     assert_eq!(give(&mut s, udp, &with_headers(&frame, NO_NEXT, &[])), (nothing, None));
     end(s, udp);

@@ -1,6 +1,6 @@
-//! Attacks by fragments: those that never become whole, those that overlap, those that become too
-//! large, and those that are too small. RFC 791, RFC 1858, RFC 5722, RFC 6946, RFC 6980, RFC 7112,
-//! RFC 8200 section 4.5.
+//! Attacks by fragments: of datagrams that never become complete, fragments that overlap, datagrams
+//! that become too large, and fragments that are too small. RFC 791, RFC 1858, RFC 5722, RFC 6946,
+//! RFC 6980, RFC 7112, RFC 8200 section 4.5.
 
 use base::{Counter, DropReason, IpVersion, Limit};
 use wire::protocol;
@@ -20,8 +20,8 @@ fn scene(version: IpVersion) -> (Scene, UdpHandle) {
     (s, udp)
 }
 
-/// Give frames; returns the answers. Every fragment is in a datagram, dropped under one reason, or
-/// held, and what is held is within the limits.
+/// Gives frames; returns the answers. Each fragment becomes part of a datagram, is dropped under
+/// one reason, or is held; the held ones are within the limits.
 fn give(bench: &mut Bench, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let sent = frames.iter().flat_map(|frame| bench.exchange(frame, NOW)).collect();
     let (counters, drops) = (bench.stack.counters(), bench.stack.drops());
@@ -38,7 +38,7 @@ fn give(bench: &mut Bench, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     sent
 }
 
-/// A datagram in fragments arrives.
+/// A datagram in fragments still arrives.
 #[track_caller]
 fn fragments_still_work(bench: &mut Bench, udp: UdpHandle) {
     let payload = pattern(8_192);
@@ -49,22 +49,22 @@ fn fragments_still_work(bench: &mut Bench, udp: UdpHandle) {
     bench.stack.give_back(datagram.payload);
 }
 
-/// The attack is over, and the time of its last fragments is up.
+/// The time of the attack's last fragments is over: no state of them is left.
 fn end(mut s: Scene, udp: UdpHandle) {
     s.bench.stack.udp_close(udp);
     s.end();
 }
 
-/// FragmentSmack (CVE-2018-5391) and Rose: fragments of datagrams that never become whole, from one
-/// host and from many, tiny, out of order, and the first and last of the largest. Memory is
-/// bounded for each source and for all; another host's datagrams arrive.
+/// FragmentSmack (CVE-2018-5391) and Rose: fragments of datagrams that never become complete, from
+/// one host and from many: tiny ones, out of order, and the first and last fragment of the largest
+/// datagram. Memory is bounded for each source and in total; datagrams of another host arrive.
 #[test]
 fn fragment_smack_cve_2018_5391_and_rose() {
     for version in BOTH {
         let (mut s, udp) = scene(version);
         let whole = udp_frame(&s.bench, (7, 9), &pattern(2_000));
         let mut rng = Rng(7);
-        // One host: tiny fragments at any place of any datagram.
+        // One host sends tiny fragments at any offset of any datagram.
         let mut frames = Vec::new();
         for _ in 0..20_000 {
             let (id, place) = (rng.below(500), rng.below(8_000) as usize);
@@ -74,15 +74,15 @@ fn fragment_smack_cve_2018_5391_and_rose() {
         let bytes = s.bench.stack.frags.bytes();
         assert!(bytes <= s.bench.stack.budget().of(Limit::FragmentBytesPerSource), "{bytes}");
         assert!(s.held_bytes() < 8 << 20);
-        assert!(s.bench.peers_buffers_out() < 80, "the device has its buffers back");
-        // Rose: the first and the last of the largest, nothing between.
+        assert!(s.bench.peers_buffers_out() < 80, "the device's buffers were not returned");
+        // Rose: the first and the last fragment of the largest datagram, and nothing between.
         let ends = |id| {
             let last = fragment(&whole, id, 65_000, &pattern(100), false);
             [fragment(&whole, id, 0, &pattern(1_000), true), last]
         };
         give(&mut s.bench, &(1_000..2_000).flat_map(ends).collect::<Vec<_>>());
         assert!(s.held_bytes() < 8 << 20);
-        // Many hosts.
+        // The same from many hosts.
         for n in 0..3_000_u32 {
             let src = match version {
                 IpVersion::V4 => std::net::Ipv4Addr::from(0x0a00_0000 + n).into(),
@@ -96,13 +96,14 @@ fn fragment_smack_cve_2018_5391_and_rose() {
         assert!(s.held_bytes() < 16 << 20);
         assert!(s.dropped(DropReason::FragmentEvicted) > 0);
         fragments_still_work(&mut s.bench, udp);
-        // And while it goes on beside: the victim's host is not the attacker's.
+        // Datagrams of another host arrive while the attack goes on.
         end(s, udp);
     }
 }
 
-/// Teardrop, bonk, New Tear, and the overlaps of RFC 1858 and 3128 that write another header over
-/// the first: the datagram is dropped with all its fragments, and nothing is answered.
+/// Teardrop, bonk, New Tear, and the overlaps of RFC 1858 and RFC 3128, which write another
+/// transport header over the first: the datagram is dropped with all its fragments, and nothing is
+/// answered.
 #[test]
 fn teardrop_overlap() {
     for version in BOTH {
@@ -116,15 +117,15 @@ fn teardrop_overlap() {
         };
         let all = data.len();
         for (id, frames) in [
-            // Teardrop: the second ends inside of the first.
+            // Teardrop: the second fragment ends inside the first.
             [at(1, 0, 800, true, &data), at(1, 8, 400, false, &data)],
-            // Bonk: the second begins inside of the first and ends behind it.
+            // Bonk: the second fragment begins inside the first and ends after it.
             [at(2, 0, 800, true, &data), at(2, 792, all, false, &data)],
-            // RFC 1858: another header over the first.
+            // RFC 1858: a second transport header over the first.
             [at(3, 0, 800, true, &data), at(3, 0, 16, true, &evil)],
-            // RFC 3128: the header first, then one byte of it again.
+            // RFC 3128: the transport header, then another fragment over its end.
             [at(4, 0, 24, true, &data), at(4, 8, all, false, &evil)],
-            // The last first.
+            // The last fragment arrives first, and they overlap.
             [at(5, 400, all, false, &data), at(5, 0, 408, true, &data)],
         ]
         .into_iter()
@@ -132,7 +133,7 @@ fn teardrop_overlap() {
         {
             assert!(give(&mut s.bench, &frames).is_empty(), "{id}");
             assert_eq!(s.dropped(DropReason::FragmentOverlap), 2 * (id as u64 + 1));
-            // Later fragments of it are dropped, too.
+            // Later fragments of the datagram are dropped, too.
             let rest =
                 [at(id as u32 + 1, 0, 400, true, &data), at(id as u32 + 1, 400, all, false, &data)];
             give(&mut s.bench, &rest);
@@ -145,8 +146,7 @@ fn teardrop_overlap() {
     }
 }
 
-/// A last fragment that ends past 65,535 bytes, and one that makes a UDP datagram longer than its
-/// own header says.
+/// Last fragments that end past 65,535 bytes of the datagram: dropped, and reported over IPv6.
 #[test]
 fn ping_of_death() {
     for version in BOTH {
@@ -162,10 +162,18 @@ fn ping_of_death() {
         let answers = give(&mut s.bench, &frames);
         assert_eq!(s.dropped(DropReason::FragmentTooBig), 3);
         let wants = if version == IpVersion::V4 { 0 } else { 3 };
-        assert_eq!(answers.len(), wants, "parameter problems over IPv6 alone");
+        assert_eq!(
+            answers.len(),
+            wants,
+            "not one parameter problem for each over IPv6, and none over IPv4"
+        );
         for answer in &answers {
             assert_eq!(answer[54..56], [4, 0]);
-            assert_eq!(answer[58..62], [0, 0, 0, 42], "the offset of the fragment header");
+            assert_eq!(
+                answer[58..62],
+                [0, 0, 0, 42],
+                "the error does not point at the fragment offset"
+            );
         }
         assert_eq!(s.bench.stack.counters().of(Counter::DatagramsReassembled), 0);
         fragments_still_work(&mut s.bench, udp);
@@ -173,9 +181,9 @@ fn ping_of_death() {
     }
 }
 
-/// RFC 6946 4-a: an IPv6 fragment that is all of its datagram is a packet by itself, whatever is
-/// held under its identification. RFC 7112 5-a, RFC 8200 4.5-f: a first fragment has all headers,
-/// or over IPv6 its sender gets an error.
+/// RFC 6946 4-a: an IPv6 fragment that is a whole datagram (an atomic fragment) is a packet by
+/// itself, whatever is held under its identification. RFC 7112 5-a, RFC 8200 4.5-f: a first
+/// fragment contains all headers; otherwise it is dropped, and over IPv6 its sender gets an error.
 #[test]
 fn atomic_and_tiny_fragments() {
     let (mut s, udp) = scene(IpVersion::V6);
@@ -198,7 +206,7 @@ fn atomic_and_tiny_fragments() {
             answers.extend(give(&mut s.bench, &[tiny]));
         }
         assert_eq!(s.dropped(DropReason::FragmentHeaders), 2);
-        // Without data, and a length that leaves a gap.
+        // A fragment without data, and one whose length is not a multiple of 8.
         let empty = fragment(&segment, 3, 8, &[], true);
         let odd = fragment(&segment, 4, 0, &pattern(1_001), true);
         answers.extend(give(&mut s.bench, &[empty, odd]));
@@ -214,8 +222,8 @@ fn atomic_and_tiny_fragments() {
     }
 }
 
-/// RFC 6980 5-a: neighbour discovery in fragments, or in an atomic fragment, could hide its
-/// contents from a guard of the link.
+/// RFC 6980 5-a: messages of neighbour discovery in fragments, or in an atomic fragment, are
+/// dropped, because a guard in the link's switches could not see their contents.
 #[test]
 fn fragmented_neighbour_discovery() {
     let (mut s, udp) = scene(IpVersion::V6);
@@ -236,7 +244,7 @@ fn fragmented_neighbour_discovery() {
     end(s, udp);
 }
 
-/// Fragments of fragments, which pass filters that look at the first header alone.
+/// Fragments inside fragments, which pass filters that look at the first header only.
 #[test]
 fn nested_fragments() {
     let (mut s, udp) = scene(IpVersion::V6);
@@ -254,8 +262,8 @@ fn nested_fragments() {
     end(s, udp);
 }
 
-/// RFC 6864 4.3-a, RFC 7739 section 3: a host that gets our fragments cannot tell the next
-/// identification, nor how many datagrams others got.
+/// RFC 6864 4.3-a, RFC 7739 section 3: a host that gets fragments of the stack can predict neither
+/// the next identification nor how many datagrams went to others.
 #[test]
 fn ip_id_prediction_of_fragments() {
     for version in BOTH {
@@ -271,7 +279,7 @@ fn ip_id_prediction_of_fragments() {
             });
         }
         let all: std::collections::BTreeSet<_> = ids.iter().collect();
-        assert_eq!(all.len(), ids.len(), "none twice");
+        assert_eq!(all.len(), ids.len(), "an identification was used twice");
         let steps: std::collections::BTreeSet<_> =
             ids.windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
         assert!(steps.len() > 480, "{} different steps", steps.len());

@@ -1,5 +1,6 @@
-//! Lists that a peer can make us keep: holes in its SACKs, very small segments. CVE-2019-11477 to
-//! 11479; small segments out of order (CVE-2018-5390) are in memory.rs.
+//! Lists that a peer can make the stack keep: holes in its SACKs, very small segments.
+//! CVE-2019-11477 to 11479; the test of small segments out of order (CVE-2018-5390) is in
+//! memory.rs.
 
 use base::{Counter, DropReason, Limit};
 use wire::tcp::Flags;
@@ -19,7 +20,7 @@ fn sacks(s: &Scene, blocks: &[(u32, u32)]) -> Tcp {
     Tcp { options, ..s.next.clone() }
 }
 
-/// Open the victim's congestion window to the peer's window; returns the bytes in flight.
+/// Opens the victim's congestion window as far as the peer's window; returns the bytes in flight.
 fn all_in_flight(s: &mut Scene) -> u32 {
     for _ in 0..60 {
         s.write(s.victim, 65_000);
@@ -39,10 +40,10 @@ fn all_in_flight(s: &mut Scene) -> u32 {
             s.next.ack = s.next.ack.max(header.seq + payload.len() as u32);
         }
     }
-    panic!("the window never opened");
+    panic!("the congestion window never reached the peer's");
 }
 
-/// CVE-2019-11477: tiny segments, every second one SACKed, then a time-out. Linux merged
+/// CVE-2019-11477: tiny segments, every second of which is SACKed, then a time-out. Linux merged
 /// retransmitted segments until a 16-bit counter overflowed.
 #[test]
 fn sack_panic_cve_2019_11477() {
@@ -63,7 +64,7 @@ fn sack_panic_cve_2019_11477() {
             assert!(header.dst_port != s.next.ports.0 || payload.len() <= mss as usize);
         }
     }
-    // At last the peer takes everything.
+    // At last the peer acknowledges everything.
     let end = s.next.ack + flight;
     s.next.ack = end;
     let all = s.next.clone();
@@ -73,8 +74,8 @@ fn sack_panic_cve_2019_11477() {
     s.end();
 }
 
-/// CVE-2019-11478: holes without end, reported again and again. The list of them is bounded, and a
-/// repeated block costs nothing more.
+/// CVE-2019-11478: ever more holes, reported again and again. The list of holes is bounded, and a
+/// repeated block causes no more work.
 #[test]
 fn sack_slowness_cve_2019_11478() {
     let mut config = PairConfig::new([41, 42]);
@@ -82,7 +83,7 @@ fn sack_slowness_cve_2019_11478() {
     let mut s = Scene::with(&config, tcp::Config::default(), &SACK);
     let flight = all_in_flight(&mut s);
     let held = s.held_bytes();
-    // Every second byte, from the far end towards us, so that no blocks merge.
+    // Every second byte, from the last backwards, so that no blocks merge.
     for n in (1..5_000).rev() {
         let segment = sacks(&s, &[(2 * n + 1, 2 * n + 2)]);
         s.give(&segment);
@@ -91,7 +92,7 @@ fn sack_slowness_cve_2019_11478() {
     assert_eq!(hits, 4_999 - 50);
     let info = s.bench.stack.tcp_info(s.victim).expect("open");
     assert_eq!(info.sacked_bytes, 50);
-    // Retransmissions are not copies: memory does not grow with holes.
+    // Retransmissions do not copy the data: memory does not grow with the number of holes.
     assert!(s.held_bytes() <= held + 64 * 1024, "{held} bytes became {}", s.held_bytes());
     // Blocks of data that was never sent, and reversed blocks, are ignored.
     for (left, right) in [(flight, flight + 1), (1 << 31, 5), (9, 3), (0, 0)] {
@@ -106,8 +107,8 @@ fn sack_slowness_cve_2019_11478() {
     s.end();
 }
 
-/// CVE-2019-11479: a peer that asks for segments of 8 bytes gets at least 36, and cannot make a
-/// send buffer's worth of them occupy buffers of 2 KB each. RFC 9293 MUST-15, MUST-16.
+/// CVE-2019-11479: a peer with an MSS option of 8 gets segments of at least 36 bytes, and cannot
+/// make a send buffer's data occupy a 2 KB buffer for each segment. RFC 9293 MUST-15, MUST-16.
 #[test]
 fn tiny_mss_cve_2019_11479() {
     for asked in [0, 1, 8, 48] {
@@ -117,19 +118,19 @@ fn tiny_mss_cve_2019_11479() {
         let taken = s.write(s.victim, 4 << 20);
         assert!(taken > 3_000, "{taken}");
         let sent = s.sent();
-        // The last segment may be what fitted into the window.
+        // The last segment may be smaller, because the window was full.
         let full = sent.iter().rev().skip(1).filter(|(h, _)| h.dst_port == s.next.ports.0);
         assert!(full.clone().count() > 3 && full.clone().all(|(_, p)| p.len() >= 36), "{asked}");
         let held = s.held_bytes() - before;
         let most = 4 * tcp::Config::default().send_buffer_bytes as usize;
-        assert!(held <= most + 64 * 1024, "{held} bytes of buffers for {taken}");
+        assert!(held <= most + 64 * 1024, "{held} bytes of buffers for {taken} bytes of data");
         assert_eq!(s.dropped(DropReason::TcpOptions), 0);
         s.end();
     }
 }
 
-/// Many such connections at once, whose peers take nothing: each holds only a part of the budget,
-/// and the second connection still has buffers.
+/// Many such connections at once, whose peers read nothing: each holds only a part of the budget,
+/// and the connection beside them still gets buffers.
 #[test]
 fn tiny_mss_of_a_crowd() {
     let mut s = Scene::new(&MSS);

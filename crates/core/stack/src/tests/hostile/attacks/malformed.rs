@@ -9,9 +9,9 @@ use super::{MSS, NOW, Scene, account, parsed, syn};
 use crate::pair::PairConfig;
 use crate::tests::craft::Tcp;
 
-/// URGENT/11 (CVE-2019-12255 and others): urgent pointers of zero, behind the segment, around the
+/// URGENT/11 (CVE-2019-12255 and others): urgent pointers of zero, past the segment, around the
 /// sequence space, on SYN and FIN. A read returns only bytes that were sent, and never more than
-/// was asked for.
+/// the caller's buffer takes.
 #[test]
 fn urgent_11() {
     let urg = Flags::ACK | Flags::URG;
@@ -22,23 +22,27 @@ fn urgent_11() {
             let lie = Tcp { flags, urgent: pointer, payload: text.to_vec(), ..s.next.clone() };
             s.give(&lie);
             s.next.seq += 10 + u32::from(flags.contains(Flags::FIN));
-            // The next segment moves the pointer again, back and without data.
+            // The next segment, without data, moves the pointer back again.
             let bare = Tcp { flags: urg, urgent: 0xffff - pointer, ..s.next.clone() };
             s.give(&bare);
             let mut into = [0xee; 64];
             let mut read = Vec::new();
             while let Ok(n @ 1..) = s.bench.stack.tcp_read(s.victim, &mut into[..4]) {
-                assert!(n <= 4 && into[4..].iter().all(|&b| b == 0xee), "past what was asked for");
+                assert!(
+                    n <= 4 && into[4..].iter().all(|&b| b == 0xee),
+                    "bytes were written past the caller's limit"
+                );
                 read.extend_from_slice(&into[..n]);
             }
-            // The bytes are in order; a stack may take the urgent byte out of the stream.
+            // The bytes must be in order; the stack may have taken the urgent byte out of the
+            // stream.
             let mut rest = text.iter();
             assert!(read.iter().all(|byte| rest.any(|t| t == byte)), "{pointer}: {read:?}");
             assert!(read.len() >= 9, "{pointer}: {read:?}");
             s.end();
         }
     }
-    // With a SYN to a listener and to a connection.
+    // An urgent pointer in a SYN, to a listener and to a connection.
     let mut s = Scene::new(&MSS);
     for flags in [Flags::SYN | Flags::URG, Flags::SYN | Flags::FIN | Flags::URG] {
         for pointer in [0, 1, 0xffff] {
@@ -53,7 +57,7 @@ fn urgent_11() {
             s.is_challenged(&again);
         }
     }
-    // Urgent data where there is no room: the pointer does not extend the window.
+    // Urgent data for which there is no room: the pointer does not extend the window.
     let mut tcp = tcp::Config::default();
     tcp.set_fixed_buffers(2_000, 2_000);
     let mut small = Scene::with(&PairConfig::new([1, 2]), tcp, &MSS);
@@ -71,8 +75,8 @@ fn urgent_11() {
 }
 
 /// AMNESIA:33 (CVE-2020-17437 to 17440, 13987 and others): every kind of option with every length,
-/// at every position, also behind the end of the header. Parsing ends, and the segment is delivered
-/// or dropped as one with bad options.
+/// at every position, also past the end of the header. Parsing ends, and the segment is delivered
+/// or dropped for bad options.
 #[test]
 fn amnesia_33() {
     let mut s = Scene::new(&MSS);
@@ -92,7 +96,7 @@ fn amnesia_33() {
     }
     assert_eq!(s.dropped(DropReason::TcpOptions), refused as u64);
     assert!(refused > 500, "{refused}");
-    // Data offsets below the header and past the segment.
+    // Data offsets less than the header, and past the segment.
     for offset in [0, 1, 4, 6, 15] {
         let frame = s.bench.tcp_frame(&s.next.clone());
         let mut segment = frame[34..].to_vec();
@@ -110,9 +114,9 @@ fn amnesia_33() {
     s.end();
 }
 
-/// Ripple20 (CVE-2020-11896 and others): lengths of IP and of the frame that disagree, encapsulated
-/// packets. Bytes behind the packet are padding and never read; a packet whose length exceeds the
-/// frame is dropped.
+/// Ripple20 (CVE-2020-11896 and others): IP lengths that disagree with the frame's, and
+/// encapsulated packets. Bytes after the packet are padding and never read; a packet whose length
+/// exceeds the frame is dropped.
 #[test]
 fn ripple20() {
     for version in [IpVersion::V4, IpVersion::V6] {
@@ -124,7 +128,7 @@ fn ripple20() {
             IpVersion::V4 => DropReason::Ipv4TotalLength,
             IpVersion::V6 => DropReason::Ipv6PayloadLength,
         };
-        // Lengths of more than arrived, up to the largest possible.
+        // Lengths greater than what arrived, up to the largest possible.
         let real = (good.len() - 14 - ip_header(version)) as u16;
         let mut lies = 0;
         for more in [1, 2, 40, 1_000, 30_000, 65_535 - 40 - real] {
@@ -133,19 +137,20 @@ fn ripple20() {
             lies += 1;
             assert_eq!(s.dropped(reason), lies);
         }
-        // A smaller length truncates the segment: its checksum is wrong, or its header incomplete.
+        // A smaller length truncates the segment: its checksum is wrong, or its header is
+        // incomplete.
         for less in 1..=real {
             let frame = claiming(&good, version, real - less);
             account(&mut s.bench, &frame, NOW);
         }
         assert_eq!(s.bench.stack.tcp_readable(s.victim), Some((0, false)));
-        // IPv4 in IPv4, IPv6 in IPv4 and so on: nothing here decapsulates packets.
+        // IPv4 in IPv4, IPv6 in IPv4 and so on: the stack decapsulates no packets.
         for protocol in [4, 41, 47, 50, 51, 94] {
             let inner = s.bench.frame(protocol, &good[14..]);
             account(&mut s.bench, &inner, NOW);
         }
         assert_eq!(s.bench.stack.tcp_readable(s.victim), Some((0, false)));
-        // Behind a whole packet any bytes may follow.
+        // Any bytes may follow a whole packet.
         let mut padded = good.clone();
         padded.extend([0xaa; 200]);
         let answers = account(&mut s.bench, &padded, NOW);
@@ -160,7 +165,7 @@ fn ip_header(version: IpVersion) -> usize {
     if version == IpVersion::V4 { 20 } else { 40 }
 }
 
-/// The frame with an IP header that claims `len` bytes behind it, its checksum corrected.
+/// The frame with an IP header that claims a payload of `len` bytes, its header checksum corrected.
 fn claiming(frame: &[u8], version: IpVersion, len: u16) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if version == IpVersion::V6 {

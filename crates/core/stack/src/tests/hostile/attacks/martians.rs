@@ -1,4 +1,4 @@
-//! Impossible source addresses, and our own address as a source. RFC 1122 section 3.2.1.3,
+//! Impossible source addresses, and the stack's own address as a source. RFC 1122 section 3.2.1.3,
 //! RFC 6890, RFC 9293 MUST-57, MUST-63.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use crate::ListenConfig;
 use crate::pair::PairConfig;
 use crate::tests::craft::{Bench, Tcp, frame_between};
 
-/// A segment whose source equals its destination: an answer would be answered for ever.
+/// A segment whose source equals its destination: an answer to it would be answered for ever.
 #[test]
 fn land() {
     for version in [IpVersion::V4, IpVersion::V6] {
@@ -28,7 +28,7 @@ fn land() {
                 assert_eq!(s.dropped(DropReason::TcpLand), land);
             }
         }
-        // From another port of ours: no host on the wire has our address.
+        // From another port of the stack's address: no host on the wire has that address.
         let segment = Tcp { ports: (4_000, 80), ..syn(4_000) };
         let frame = frame_between(ours, ours, 6, &segment.bytes(ours, ours));
         assert_eq!(s.bench.exchange(&frame, NOW).len(), 0);
@@ -47,8 +47,8 @@ fn v6(text: &str) -> IpAddr {
 }
 
 /// Impossible sources, among them both forms of the network's broadcast address, and destinations
-/// that are not one host: dropped, counted, never answered, also where a forwarder takes any
-/// destination.
+/// that are not one host. Such segments are dropped, counted and never answered, even where a
+/// listener takes any destination.
 /// RFC 9293 MUST-63, MUST-57.
 /// RFC 1122 3.2.1.3-b.
 #[test]
@@ -97,8 +97,8 @@ fn martians_of(version: IpVersion, sources: &[IpAddr], groups: &[IpAddr]) {
     s.end();
 }
 
-/// Echo requests and datagrams to or from broadcast addresses: an answer would cause a storm
-/// (RFC 1122 section 3.2.2.6, RFC 2644).
+/// Echo requests and datagrams to or from broadcast addresses: answers would cause a storm (RFC
+/// 1122 section 3.2.2.6, RFC 2644).
 #[test]
 fn smurf_and_fraggle() {
     let mut bench = Bench::new(&PairConfig::new([3, 4]));

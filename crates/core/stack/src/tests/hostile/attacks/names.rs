@@ -1,5 +1,5 @@
-//! Values that a peer could predict about other connections: ports and IP identifications. Initial
-//! sequence numbers are in the ladders (`number_jack_predictable_isn`). RFC 6056, RFC 6864.
+//! Values of other connections that a peer might predict: ports and IP identifications. The test of
+//! initial sequence numbers is in the ladders (`number_jack_predictable_isn`). RFC 6056, RFC 6864.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,8 @@ use crate::pair::PairConfig;
 use crate::tests::craft::Bench;
 use crate::tests::icmp::{What, tell};
 
-/// The ports of `count` connections to the attacker's host and as many to another, in turn.
+/// The local ports of `count` connections to the attacker's host, and of as many to another host,
+/// opened in turn.
 fn ports_drawn(seed: u64, count: usize) -> [Vec<u16>; 2] {
     let mut bench = Bench::new(&PairConfig::new([seed, 99]));
     let other = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77));
@@ -31,8 +32,8 @@ fn ports_drawn(seed: u64, count: usize) -> [Vec<u16>; 2] {
     drawn
 }
 
-/// RFC 6056: a peer does not learn from its own connection the port of a connection to another
-/// host.
+/// RFC 6056: from the port of its own connection a peer does not learn the port of a connection to
+/// another host.
 #[test]
 fn ephemeral_port_prediction() {
     let mut first = BTreeSet::new();
@@ -46,19 +47,19 @@ fn ephemeral_port_prediction() {
         first.insert(his[0]);
         apart.insert(others[0].wrapping_sub(his[0]));
     }
-    // Among 28,232 ports and distances 200 draws are hardly ever equal.
+    // In a range of 28,232 ports, few of the 200 draws are equal.
     assert!(first.len() > HOSTS - 10, "{} first ports", first.len());
     assert!(apart.len() > HOSTS - 10, "{} distances", apart.len());
 }
 
-/// RFC 6864 section 4.1: a packet that may not be fragmented needs no identification. Ours is zero,
-/// so that nobody can count packets to others, as an idle scan does.
+/// RFC 6864 section 4.1: a packet that may not be fragmented needs no identification. The stack's
+/// is zero, so that nobody can count packets to others by it, as an idle scan does.
 #[test]
 fn ip_id_prediction() {
     let mut s = Scene::new(&MSS);
     let mut frames = Vec::new();
     let mut take = |sent: Vec<Vec<u8>>| frames.extend(sent);
-    // A SYN-ACK, data, a challenge, a RST, an echo reply, an ICMP error, a SYN.
+    // A SYN-ACK, data, a challenge ACK, a RST, an echo reply, an ICMP error and a SYN are sent.
     s.write(s.victim, 20_000);
     s.bench.stack.flush();
     let sent = s.bench.sent();

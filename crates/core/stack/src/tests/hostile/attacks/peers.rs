@@ -1,5 +1,6 @@
-//! Peers that complete the handshake and then break the rules: windows that stay closed, ACKs that
-//! promise or repeat too much, windows of a byte. RFC 5681, RFC 3465, RFC 6429, RFC 9293 3.8.6.
+//! Peers that complete the handshake and then break the rules: windows that stay closed, ACKs of
+//! data that was not sent, too many ACKs, windows of one byte. RFC 5681, RFC 3465, RFC 6429, RFC
+//! 9293 3.8.6.
 
 use base::{DropReason, Duration, Limit};
 use tcp::State;
@@ -8,10 +9,10 @@ use super::{MSS, NOW, Scene, nothing_is_left, open};
 use crate::pair::PairConfig;
 use crate::tests::craft::Tcp;
 
-/// Bytes of payload that a stack with a peer of MSS 1460 sends in a segment.
+/// The payload of a full segment to a peer of MSS 1460, in bytes.
 const SEGMENT: u32 = 1_460;
 
-/// Send the victim's first flight; returns its number of bytes.
+/// Sends the victim's first flight; returns its number of bytes.
 fn first_flight(s: &mut Scene) -> u32 {
     s.write(s.victim, 1 << 20);
     let sent: usize = s.sent().iter().map(|(_, payload)| payload.len()).sum();
@@ -19,7 +20,7 @@ fn first_flight(s: &mut Scene) -> u32 {
     sent as u32
 }
 
-/// ACKs of data never sent change nothing and are answered with our position.
+/// ACKs of data that was never sent change nothing, and are answered with the victim's position.
 #[test]
 fn optimistic_ack() {
     let mut s = Scene::new(&MSS);
@@ -39,7 +40,7 @@ fn optimistic_ack() {
     s.end();
 }
 
-/// RFC 3465: a window grows by the acknowledged bytes, whatever the number of ACKs.
+/// RFC 3465: cwnd grows by the acknowledged bytes, however many ACKs acknowledge them.
 #[test]
 fn ack_division() {
     let window_after = |ack_every: u32| {
@@ -58,12 +59,12 @@ fn ack_division() {
     let honest = window_after(2 * SEGMENT);
     for ack_every in [1, 7, 100, SEGMENT] {
         let cwnd = window_after(ack_every);
-        assert!(cwnd <= honest, "{cwnd} bytes by ACKs of {ack_every}, {honest} by one");
+        assert!(cwnd <= honest, "cwnd {cwnd} by ACKs of {ack_every} bytes, {honest} by one ACK");
     }
 }
 
-/// Duplicate ACKs without end: each reports that a segment has arrived, but no more can have
-/// arrived than were sent. RFC 5681 section 3.2 step 4.
+/// Endless duplicate ACKs: each reports an arrived segment, but no more segments can have arrived
+/// than were sent. RFC 5681 section 3.2 step 4.
 #[test]
 fn dup_ack_spoof() {
     for options in [&MSS[..], &super::SACK] {
@@ -78,18 +79,22 @@ fn dup_ack_spoof() {
                 sent += payload.len() as u32;
             }
         }
-        // At most the first flight again, and as much new data.
-        assert!(sent <= 2 * flight + 2 * SEGMENT, "{sent} bytes for nothing, {flight} in flight");
+        // At most the first flight again, and as many bytes of new data.
+        assert!(
+            sent <= 2 * flight + 2 * SEGMENT,
+            "{sent} bytes sent for no ACK, {flight} in flight"
+        );
         let info = s.bench.stack.tcp_info(s.victim).expect("open");
         assert!(info.cwnd <= u64::from(2 * flight), "{} of {flight} bytes", info.cwnd);
         s.end();
     }
 }
 
-/// Peers that open, send a request, and close their windows for good. Some answer every probe
-/// (sockstress): RFC 9293 section 3.8.6.1 keeps their connections alive, at the cost of occasional
-/// probes. Others are silent (Netkill): the user timeout ends theirs. Memory is bounded, the second
-/// connection goes on, and a program that closes such a connection gets rid of it.
+/// Peers that open a connection, send a request, and close their windows for good. Some answer
+/// every probe (sockstress): RFC 9293 section 3.8.6.1 keeps their connections, at the cost of
+/// occasional probes. Others are silent (Netkill): the user timeout ends their connections. Memory
+/// is bounded, the connection beside them goes on, and a program that closes such a connection gets
+/// rid of it.
 #[test]
 fn sockstress_zero_window_netkill() {
     const PEERS: u16 = 60;
@@ -114,7 +119,7 @@ fn sockstress_zero_window_netkill() {
             let Some((_, next)) = peers.get(usize::from(header.dst_port) - 10_000) else {
                 continue;
             };
-            // The first half are sockstress peers.
+            // The first half of the peers are sockstress peers, which answer.
             if header.dst_port < 10_000 + PEERS / 2 {
                 probes += 1;
                 let still_shut = s.bench.tcp_frame(&next.clone());
@@ -131,12 +136,12 @@ fn sockstress_zero_window_netkill() {
         assert_eq!(gone, (State::Closed, Some(tcp::Error::TimedOut)));
         s.bench.stack.tcp_close(*handle);
     }
-    // About a probe a minute each, once it has backed off.
+    // About one probe in a minute for each, once the probes have backed off.
     assert!(probes < 60 * sockstress.len(), "{probes}");
     for (handle, _) in sockstress {
         s.bench.stack.tcp_close(*handle);
     }
-    // They still answer; our program has closed its sockets.
+    // They still answer, but the program has closed its sockets.
     for _ in 0..4_000 {
         for (header, _) in s.pass(1_000) {
             if let Some((_, next)) = peers.get(usize::from(header.dst_port.max(10_000)) - 10_000) {
@@ -149,8 +154,8 @@ fn sockstress_zero_window_netkill() {
     s.end();
 }
 
-/// A peer that offers a byte at a time is not sent a segment for each (RFC 9293 section 3.8.6.2.1),
-/// and a reader that takes a byte at a time offers none (3.8.6.2.2).
+/// A peer whose window grows by a byte at a time is not sent a segment for each (RFC 9293 section
+/// 3.8.6.2.1), and a program that reads a byte at a time causes no window updates (3.8.6.2.2).
 #[test]
 fn silly_window_and_tiny_receive_buffer() {
     let mut s = Scene::new(&MSS);
@@ -189,13 +194,13 @@ fn silly_window_and_tiny_receive_buffer() {
         offered.extend(s.sent().iter().map(|(header, _)| header.window));
         offered.extend(s.pass(1).iter().map(|(header, _)| header.window));
     }
-    // Each update offers half a buffer, or a segment, more than the one before.
+    // Each update offers at least half a buffer, or a segment, more than the update before.
     assert!(offered.len() <= 4, "{offered:?}");
     assert!(s.bench.stack.tcp_readable(s.victim) == Some((0, false)));
     s.end();
 }
 
-/// A crowd of idle connections holds no buffers.
+/// Many idle connections hold no buffers.
 #[test]
 fn silent_connections_hold_no_buffers() {
     let mut s = Scene::new(&MSS);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Segments lost again while a time-out is repaired belong to its episode: no second reduction
-/// until everything that was sent by then is acknowledged.
+/// Segments that are lost again while a time-out is repaired belong to the same episode: there is
+/// no second reduction until everything is acknowledged that was sent by then.
 /// RFC 6675 5.1-a. RFC 6582 3.2-e.
 #[test]
 fn a_time_out_is_one_episode_until_all_is_acknowledged() {
@@ -20,14 +20,14 @@ fn a_time_out_is_one_episode_until_all_is_acknowledged() {
     t.expect(seg().seq(3001).data(1000));
     t.expect(seg().seq(4001).data(1000));
     t.pass(20);
-    // The segment at 2001 is lost once more: segments sent after it have arrived.
+    // The segment at 2001 is lost once more, while segments sent after it have arrived.
     t.send(seg().ack(2001).sack(&[(3001, 5001)]));
     t.expect(seg().seq(2001).data(1000));
     assert_eq!((t.info().fast_recoveries, t.info().ssthresh), (0, threshold));
 }
 
-/// Three segments have overtaken the first, and nothing was ever reordered: the reordering window
-/// is zero.
+/// Three segments have overtaken the first one, and nothing was ever reordered: the reordering
+/// window is zero.
 /// RFC 8985 6.2-c.
 #[test]
 fn without_reordering_three_segments_that_passed_are_proof() {
@@ -41,8 +41,8 @@ fn without_reordering_three_segments_that_passed_are_proof() {
     t.expect(seg().seq(1).data(1000));
 }
 
-/// A D-SACK above the ACK, inside the block behind it. With one below the ACK, everything that was
-/// retransmitted had arrived the first time.
+/// A D-SACK above the ACK, inside the block after it. With another one below the ACK, everything
+/// that was retransmitted had arrived the first time.
 /// RFC 2883 4-c.
 #[test]
 fn a_d_sack_inside_a_larger_block_counts() {
@@ -53,12 +53,12 @@ fn a_d_sack_inside_a_larger_block_counts() {
     let again: Vec<_> = t.take_seen().iter().filter_map(|s| s.seq).collect();
     assert_eq!(again, [1, 3001]);
     t.send(seg().ack(1).sack(&[(3001, 4001), (1001, 10_001)]));
-    assert_eq!(t.info().undone, 0, "half of it");
+    assert_eq!(t.info().undone, 0, "undone, although only half was reported twice");
     t.send(seg().ack(10_001).sack(&[(1, 1001)]));
     assert_eq!(t.info().undone, 1);
 }
 
-/// A segment that fills the first gap and more, and one that overlaps held data: the first run of
+/// A segment that fills more than the first gap, and one that overlaps held data: the first run of
 /// duplicate bytes is reported, not the whole segment.
 /// RFC 2883 4.2-a.
 #[test]
@@ -83,14 +83,14 @@ fn a_d_sack_reports_the_bytes_that_were_held() {
     t.expect(seg().ack(6461).sack(&[(6501, 8001)]));
     t.send(seg().seq(6461).data(1460));
     t.expect(seg().ack(8001).sack(&[(6501, 7921)]));
-    // No new duplicates: no block is left to report.
+    // No new duplicates: there is no D-SACK block to report.
     t.send(seg().seq(8001).data(1460));
     t.send(seg().seq(9461).data(1460));
     t.expect(seg().ack(10_921).sack(&[]));
 }
 
-/// Bytes below RCV.NXT and bytes held, in one segment that fills the gap and in one that does not
-/// end it: the first run.
+/// Two segments with duplicate bytes below RCV.NXT: one ends before the held data, and one fills
+/// the gap and repeats held bytes too. The first run of duplicate bytes is reported.
 /// RFC 2883 4.2-a.
 #[test]
 fn a_d_sack_of_two_duplicate_runs_is_the_first() {
@@ -105,7 +105,8 @@ fn a_d_sack_of_two_duplicate_runs_is_the_first() {
     t.expect(seg().ack(3001).sack(&[(1501, 1961)]));
 }
 
-/// The note of a duplicate would stay for ever, and output would never take the fast path again.
+/// The record of a duplicate must not stay for ever, because output would never take the fast path
+/// again.
 #[test]
 fn no_duplicate_is_noted_for_a_peer_without_sack() {
     let mut t = Setup::plain().established();
@@ -118,7 +119,7 @@ fn no_duplicate_is_noted_for_a_peer_without_sack() {
     assert!(pcb.tcb.reports_nothing());
 }
 
-/// Seven are lost and the window is five.
+/// Seven segments are lost and cwnd is five.
 /// RFC 6675 5-d.
 #[test]
 fn no_more_goes_again_than_the_window_admits() {

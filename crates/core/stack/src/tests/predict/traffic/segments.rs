@@ -1,4 +1,4 @@
-//! The peer's segments: the expected one, or that with one thing changed.
+//! The peer's segments: the expected one, or one that differs in one property.
 
 use base::SeqNumber;
 use tcp::Tcb;
@@ -9,13 +9,14 @@ use super::Traffic;
 use crate::tests::craft::{Tcp, mark, number, timestamps_option};
 
 impl Traffic {
-    /// Send one segment or a burst of them.
+    /// Gives the stacks one segment, or a burst of segments.
     pub(super) fn segments(&mut self) {
         let Some(mut segment) = self.expected() else { return };
         let Some(handle) = self.peer.as_ref().map(|p| p.handle) else { return };
         let count = if self.rng.one_in(4) { 2 + self.rng.below(5) } else { 1 };
         let train = self.rng.one_in(2);
-        // Linux numbers its packets, others draw random numbers; in some bursts flows alternate.
+        // Linux numbers its packets, other systems use random numbers; in some bursts flows
+        // alternate.
         let numbered = self.rng.one_in(2);
         let mut id = self.rng.next() as u16;
         let alternating = train && count > 1 && self.rng.one_in(3);
@@ -56,7 +57,7 @@ impl Traffic {
                 *last ^= 0x55;
             }
             if count > 1 && len == 0 {
-                // Padded by the link to the length that a leader's frame must have.
+                // The link pads the frame, and a leader's frame must be that long.
                 frame.resize(frame.len().max(120), 0);
             }
             self.twins.inject(&frame);
@@ -70,7 +71,7 @@ impl Traffic {
                 let log = &self.twins.log[self.twins.log.len().saturating_sub(6)..];
                 assert_eq!(self.predicted(), before + 1, "not predicted: {log:#?}");
             }
-            // The next of a burst follows this one.
+            // The next segment of the burst follows this one.
             segment.seq += len as u32;
         }
         self.twins.poll();
@@ -79,7 +80,7 @@ impl Traffic {
         }
     }
 
-    /// Inject a frame of another flow or protocol between two of the peer's.
+    /// Gives the stacks a frame of another flow or protocol between two of the peer's.
     fn stray(&mut self, segment: &Tcp) {
         if self.rng.one_in(10) {
             self.twins.log.push("a datagram between".to_owned());
@@ -109,7 +110,7 @@ impl Traffic {
         let options = self.timestamps(timestamps);
         let handle = self.peer.as_ref()?.handle;
         let Some(pcb) = self.twins.on.stack.connections.get(handle) else {
-            // The connection is over: a late segment.
+            // The connection is over, so this is a late segment.
             let (seq, ack) = (self.peer.as_ref()?.irs + 1, self.peer.as_ref()?.iss + 1);
             let (flags, payload) = (Flags::ACK, vec![7; self.rng.below(3) as usize]);
             return Some(Tcp { ports, seq, ack, flags, window, urgent: 0, options, payload });
@@ -127,7 +128,7 @@ impl Traffic {
         Some(Tcp { ports, seq, ack, flags: Flags::ACK, window, urgent: 0, options, payload })
     }
 
-    /// Change one thing; returns its name.
+    /// Changes one property; returns the name of the change.
     fn change(&mut self, s: &mut Tcp) -> &'static str {
         match self.rng.below(21) {
             0 => self.set(s, Flags::SYN, "SYN"),
@@ -245,12 +246,12 @@ impl Traffic {
                 "duplicate ACK"
             }
             6 => {
-                // Past the right edge of the window, if that is near.
+                // Data past the right edge of the window, if that is near.
                 s.payload = text(s.seq, (window + 1 + self.rng.below(20)).min(1_200));
                 "too long"
             }
             7 => {
-                // It overtook data: the windows of segments before it are out of date.
+                // The segment overtook others, so the windows of those are out of date.
                 s.seq += self.rng.pick(&[1, 50, window]).min(window);
                 (s.payload, s.window) = (Vec::new(), self.rng.pick(&[40, 700, 30_000]));
                 "early, another window"
@@ -268,7 +269,7 @@ impl Traffic {
     }
 }
 
-/// Make it a frame for another host, of another protocol, or with another kind of packet.
+/// Makes the frame one for another host, of another protocol, or with another kind of packet.
 fn mislead(frame: &mut [u8], how: u32) -> &'static str {
     match how {
         0 => {
@@ -286,13 +287,14 @@ fn mislead(frame: &mut [u8], how: u32) -> &'static str {
     }
 }
 
-/// Set UDP's protocol number, and update both checksums.
+/// Sets UDP's protocol number, and updates both checksums.
 fn other_protocol(frame: &mut [u8]) {
     let [tcp, udp] = [wire::protocol::TCP, wire::protocol::UDP].map(u16::from).map(Sum::of_be16);
     let is_v6 = frame[14] >> 4 == 6;
     let (protocol_at, sum_at) = if is_v6 { (14 + 6, 14 + 40 + 16) } else { (14 + 9, 14 + 20 + 16) };
     frame[protocol_at] = wire::protocol::UDP;
-    // The protocol is in the pseudo-header, and in the second half of a word of IPv4's header.
+    // The protocol number is in the pseudo-header, and in the second half of a 16-bit word of
+    // IPv4's header.
     let mut update = |at: usize| {
         let field = Sum::updated([frame[at], frame[at + 1]], tcp, udp);
         frame[at..at + 2].copy_from_slice(&field);
@@ -303,7 +305,7 @@ fn other_protocol(frame: &mut [u8]) {
     }
 }
 
-/// The stream's bytes from `seq` on: the same for every sender, at any time.
+/// The stream's bytes from `seq` on: the same at any time, from either sender.
 fn text(seq: SeqNumber, len: u32) -> Vec<u8> {
     (0..len).map(|i| (seq + i).0.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect()
 }

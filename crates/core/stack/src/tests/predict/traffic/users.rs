@@ -1,4 +1,4 @@
-//! Calls of the connection's user in between.
+//! Calls of the connection's user between the segments.
 
 use super::Traffic;
 
@@ -19,7 +19,7 @@ impl Traffic {
                 peer.held = false;
                 self.read(usize::MAX);
                 self.write(50_000);
-                // Nothing unread, much unsent: the connection lives on without its user.
+                // Nothing is unread and much is unsent: the connection goes on without its user.
                 self.twins.call("write and close", |s| s.tcp_close(handle));
             }
             4 if self.rng.one_in(3) => {

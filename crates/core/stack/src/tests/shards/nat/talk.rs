@@ -1,5 +1,5 @@
-//! A router of three ports and some shards, and talks through it: the first packet, its answer,
-//! both again, and an ICMP error, each by a random queue.
+//! A router of three ports and some shards, and talks through it: a first packet, its answer, both
+//! again, and an ICMP error, each by a random queue.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 
 type End = (String, u16);
 
-/// The first packet of a flow: by which port it comes, and its ends.
+/// The first packet of a flow: the port that it arrives by, and its ends.
 #[derive(Clone, Debug)]
 pub(super) struct Talk {
     pub(super) kind: Kind,
@@ -48,7 +48,7 @@ pub(super) struct Talk {
 /// A packet that left: the port, and its ends.
 type Left = (usize, End, End, Vec<u8>);
 
-/// What a talk came to: for each packet, the port that it left by and the addresses that it had.
+/// The result of a talk: for each packet, the port that it left by and the addresses that it had.
 pub(super) type Course = Vec<Option<(usize, String, String)>>;
 
 pub(super) struct World {
@@ -96,7 +96,7 @@ impl World {
         World { shards, wires, pool: Pool::new(64 << 20) }
     }
 
-    /// Send a packet into a port by a random queue; returns the packets that leave.
+    /// Gives a port a packet by a random queue; returns the packets that leave.
     fn cross(&mut self, port: usize, packet: &[u8], random: &mut Random) -> Vec<(usize, Vec<u8>)> {
         let ethertype: [u8; 2] = if packet[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] };
         let frame = [&mac(port, false).0[..], &mac(port, true).0, &ethertype, packet].concat();
@@ -115,7 +115,7 @@ impl World {
                 left.extend(taken(wire, &mut self.pool).into_iter().map(|f| (port, f)));
             }
         }
-        // Questions for neighbours that nobody has are no packets.
+        // ARP requests for neighbours that do not exist do not count.
         left.retain(|(_, frame)| frame[12..14] != [8, 6]);
         left.into_iter().map(|(port, frame)| (port, frame[14..].to_vec())).collect()
     }
@@ -130,7 +130,7 @@ impl World {
         Some((port, from, to, packet))
     }
 
-    /// Have a talk; the course tells how far it came.
+    /// Runs a talk; returns how far it came.
     pub(super) fn have(&mut self, talk: &Talk, random: &mut Random) -> Course {
         let mut course = Vec::new();
         let Talk { kind, at, from, to } = talk;
@@ -141,15 +141,19 @@ impl World {
         if is_error(&there) || dst.0 == *from.0 {
             return course;
         }
-        // Answers go to what the other end has seen.
+        // The answer goes to the address that the other end has seen.
         let answer = kind.packet(&dst, &src, 1);
         let back = self.step(out, &answer, &mut course, random);
         if let Some((_, src, dst, _)) = &back {
-            assert_eq!((src, dst), (&kind.shown(to, from), from), "the answer's ends, {talk:?}");
+            assert_eq!(
+                (src, dst),
+                (&kind.shown(to, from), from),
+                "wrong ends of the answer, {talk:?}"
+            );
         }
         let again = self.step(*at, &kind.packet(from, to, 2), &mut course, random);
         if let (Some(_), Some((_, now, _, _))) = (&back, &again) {
-            assert_eq!(now, &src, "the translation stays, {talk:?}");
+            assert_eq!(now, &src, "the translation changed, {talk:?}");
         }
         let error = packets::unreachable(&dst.0, &src.0, &there);
         let error = self.step(out, &error, &mut course, random);
@@ -173,14 +177,14 @@ impl World {
         left
     }
 
-    /// The outside end that the first packet of a talk gets, if it is passed.
+    /// The outside end that a talk's first packet gets, if it passes.
     pub(super) fn outside_of(&mut self, talk: &Talk, random: &mut Random) -> Option<End> {
         let Talk { kind, at, from, to } = talk;
         let (out, src, _, _) = self.one(*at, &kind.packet(from, to, 0), random)?;
         (out == WAN).then_some(src)
     }
 
-    /// Another address for the WAN.
+    /// Gives the WAN port another address.
     pub(super) fn renumber(&mut self, from: &str, to: &str) {
         let mut first = self.shards[0].enter();
         let to = inet::Address::fixed(to.parse().expect("an address"));
@@ -188,13 +192,13 @@ impl World {
         assert!(first.remove_address(PortId(WAN as u16), from.parse().expect("an address")));
     }
 
-    /// Mappings of each shard.
+    /// The mappings of each shard.
     pub(super) fn mappings(&mut self) -> Vec<usize> {
         let of = |shard: &mut Shard| shard.enter().filter().map_or(0, |f| f.mappings().len());
         self.shards.iter_mut().map(of).collect()
     }
 
-    /// A large datagram goes out in fragments and one comes back, each in any order.
+    /// A large datagram goes out in fragments and one comes back in fragments, each in any order.
     pub(super) fn exchange_fragments(&mut self, talk: &Talk, id: u16, random: &mut Random) {
         let end = |end: &End| -> (String, u16) { end.clone() };
         let (from, to) = (end(&talk.from), end(&talk.to));
@@ -204,7 +208,7 @@ impl World {
         assert_eq!((back.0, &back.1, &back.2), (talk.at, &to, &from), "{talk:?}");
     }
 
-    /// Send a datagram in fragments; returns where it left, with which ends.
+    /// Sends a datagram in fragments; returns the port that it left by, and its ends.
     fn pieces(
         &mut self,
         port: usize,
@@ -238,7 +242,7 @@ impl World {
         (first.0, src, dst)
     }
 
-    /// A datagram of IPv6 goes out and one comes back.
+    /// An IPv6 datagram goes out and one comes back.
     pub(super) fn exchange_v6(&mut self, inside: &str, outside: &str, n: u16, random: &mut Random) {
         let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
         let (inside, outside) = (ip(inside), ip(outside));
@@ -254,7 +258,7 @@ impl World {
         assert_eq!((of(packet, 8), of(packet, 24)), (outside, inside));
     }
 
-    /// Buffers that somebody holds.
+    /// The number of buffers in use.
     pub(super) fn outstanding(&mut self) -> usize {
         self.pool.flush();
         let all: usize = self.shards.iter_mut().map(|s| s.enter().pool().outstanding()).sum();
@@ -274,14 +278,15 @@ impl Kind {
             },
             Kind::Echo => {
                 let kind = if step == 1 { 0 } else { 8 };
-                // The identifier is a port of the inside; the other end answers with the same.
+                // The identifier is the inside port; the other end answers with the same
+                // identifier.
                 let id = if step == 1 { to.1 } else { from.1 };
                 packets::echo(kind, &from.0, &to.0, id)
             }
         }
     }
 
-    /// The end that answers come from.
+    /// The end that answers are from.
     fn shown(self, to: &End, from: &End) -> End {
         match self {
             Kind::Echo => (to.0.clone(), from.1),
@@ -290,7 +295,7 @@ impl Kind {
     }
 }
 
-/// Source and destination of an IPv4 packet; echo messages have their identifier as both ports.
+/// Source and destination of an IPv4 packet; an echo message has its identifier as both ports.
 fn ends(packet: &[u8]) -> [End; 2] {
     let addr = |at: usize| {
         IpAddr::from(<[u8; 4]>::try_from(&packet[at..at + 4]).expect("4 bytes")).to_string()
