@@ -23,7 +23,8 @@ pub type Clock = fn() -> Instant;
 pub trait Caller {
     /// Call a procedure and wait for its results.
     ///
-    /// # Errors There are no results.
+    /// # Errors
+    /// There are no results.
     fn call<A: Encode + ?Sized, R: for<'a> Decode<'a>>(
         &mut self,
         procedure: u32,
@@ -61,7 +62,8 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
 
     /// Begin a call. [`Tcp::flush`] or [`Tcp::reply`] writes it together with others.
     ///
-    /// # Errors Too many calls wait, the call is too long, or the transport failed.
+    /// # Errors
+    /// Too many calls wait, the call is too long, or the transport failed.
     pub fn send<A: Encode + ?Sized>(
         &mut self,
         procedure: u32,
@@ -77,7 +79,8 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
     /// Call a procedure that sends no reply (RFC 5531 section 10). The call is written together
     /// with others.
     ///
-    /// # Errors The call is too long, or the transport failed.
+    /// # Errors
+    /// The call is too long, or the transport failed.
     pub fn batch<A: Encode + ?Sized>(&mut self, procedure: u32, args: &A) -> Result<(), CallError> {
         self.client.batch(procedure, args)?;
         if self.client.should_write() { self.flush() } else { Ok(()) }

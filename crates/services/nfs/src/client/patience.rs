@@ -90,7 +90,8 @@ impl Patience {
     /// The results of a call, and whether the call was repeated. If it was, an earlier try may have
     /// been carried out.
     ///
-    /// # Errors There are no results within the time.
+    /// # Errors
+    /// There are no results within the time.
     pub(super) async fn results<F>(&self, call: impl Fn() -> F) -> Result<(Results, bool), Error>
     where
         F: Future<Output = Result<Results, CallError>>,

@@ -88,7 +88,8 @@ impl DatagramClient {
     /// Encode a call. [`DatagramClient::next_datagram`] returns its datagram when the window
     /// allows.
     ///
-    /// # Errors Too many calls wait, or the call does not fit into a datagram.
+    /// # Errors
+    /// Too many calls wait, or the call does not fit into a datagram.
     pub fn call<A: Encode + ?Sized>(
         &mut self,
         procedure: u32,

@@ -54,7 +54,8 @@ impl StreamClient {
 
     /// Encode a call. Its bytes are written with the next [`StreamClient::output`].
     ///
-    /// # Errors Too many calls wait, or the call is too long.
+    /// # Errors
+    /// Too many calls wait, or the call is too long.
     #[inline]
     pub fn call<A: Encode + ?Sized>(
         &mut self,
@@ -104,7 +105,8 @@ impl StreamClient {
 
     /// Encode a call to which the server sends no reply, or whose reply is ignored.
     ///
-    /// # Errors The call is too long.
+    /// # Errors
+    /// The call is too long.
     pub fn batch<A: Encode + ?Sized>(&mut self, procedure: u32, args: &A) -> Result<(), CallError> {
         self.next_xid = self.next_xid.wrapping_add(1);
         // If a reply comes anyway, it matches no call, because no slot has this index.
