@@ -2,7 +2,7 @@
 //!
 //! Called by: the router, with the events of a shard. Messages wait here until they are taken; the
 //! caller gives no more events while many wait. Templates go before the first records and again
-//! when the caller says so. RFC 7011 sections 3.1, 8.1, 8.4, 10.3.
+//! when the caller says so. RFC 7011 sections 3.1, 8, 8.2, 8.4, 10.3.
 
 use std::collections::VecDeque;
 
@@ -77,7 +77,8 @@ impl Exporter {
         self.clock = clock;
     }
 
-    /// Send all templates, and the names of interfaces if there are any. RFC 7011 8.1-a, 8.4-a.
+    /// Send all templates, and the names of interfaces if there are any. RFC 7011 8-c, 8.2-c, 8.4-a,
+    /// 8.4-d.
     pub fn templates(&mut self, interfaces: &[Interface]) {
         let is_used = |of: &Template| *of != Template::Interface || !interfaces.is_empty();
         for template in Template::all().filter(is_used) {

@@ -39,6 +39,7 @@ impl Builder {
         self.len_with(set, len) <= most
     }
 
+    /// The set with this id is open. RFC 7011 3.3.1-a.
     fn begin(&mut self, set: u16) {
         if self.bytes.is_empty() {
             self.bytes.resize(HEADER_LEN, 0);

@@ -1,7 +1,7 @@
 //! Records: events of the firewall as fields, in the order of their templates.
 //!
 //! Called by: `exporter.rs`. A flow is two records, one for each direction that had packets. RFC
-//! 7012; RFC 5102 section 5.11.3 (reasons); RFC 8158 sections 4 and 5 (NAT).
+//! 7012; RFC 5102 section 5.11.3 (reasons); RFC 8158 section 4 (NAT).
 
 use core::net::IpAddr;
 
@@ -23,7 +23,7 @@ mod reason {
     pub(super) const LACK_OF_RESOURCES: u8 = 5;
 }
 
-/// Values of `natEvent`.
+/// Values of `natEvent`. RFC 8158 4.3-a.
 mod nat_event {
     pub(super) const ADDRESSES_EXHAUSTED: u8 = 3;
     pub(super) const SESSION_CREATE: u8 = 4;
@@ -69,6 +69,7 @@ impl Fields<'_> {
         self.0.extend(value.to_be_bytes());
     }
 
+    /// RFC 7011 6.1.2-a.
     fn addr(&mut self, value: IpAddr) {
         match value {
             IpAddr::V4(addr) => self.0.extend(addr.octets()),
@@ -76,7 +77,7 @@ impl Fields<'_> {
         }
     }
 
-    /// A text of at most 255 bytes with its length. RFC 7011 7-a.
+    /// At most 254 bytes of a text with their number. RFC 7011 6.1.6-a, 7-a, 7-c.
     pub(crate) fn text(&mut self, text: &str) {
         let end = text.floor_char_boundary(usize::from(u8::MAX) - 1);
         self.u8(end as u8);
@@ -157,7 +158,7 @@ pub(crate) fn flow(
     Some(Template::Flow(Flow { is_v6, is_translated, is_icmp }))
 }
 
-/// The beginning or the end of a session of NAT44. RFC 8158 5.6.1-a.
+/// The beginning or the end of a session of NAT44. RFC 8158 4.6.1-b.
 pub(crate) fn session(event: &Event, clock: &Clock, fields: &mut Fields<'_>) -> Option<Template> {
     let what = match event.what {
         What::Began => nat_event::SESSION_CREATE,
@@ -178,7 +179,7 @@ pub(crate) fn session(event: &Event, clock: &Clock, fields: &mut Fields<'_>) -> 
     Some(Template::Session)
 }
 
-/// A block of ports. RFC 8158 5.6.11-a.
+/// A block of ports. RFC 8158 4.6.10-a.
 pub(crate) fn block(event: &BlockEvent, clock: &Clock, fields: &mut Fields<'_>) -> Template {
     fields.u64(clock.millis(event.at));
     fields.u8(match event.is_allocation {
@@ -192,7 +193,7 @@ pub(crate) fn block(event: &BlockEvent, clock: &Clock, fields: &mut Fields<'_>) 
     Template::Block { is_v6: event.inside.is_ipv6() }
 }
 
-/// A flow that NAT refused. RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a.
+/// A flow that NAT refused. RFC 8158 4.6.5-a, 4.6.6-a, 4.6.7-d.
 pub(crate) fn refused(flow: &RefusedFlow, clock: &Clock, fields: &mut Fields<'_>) -> Template {
     fields.u64(clock.millis(flow.at));
     let mut exceeded = |what: u32, most: u32| {

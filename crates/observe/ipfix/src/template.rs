@@ -1,11 +1,11 @@
 //! Templates: the kinds of records that an exporter sends, each with its elements in order.
 //!
 //! Called by: `message.rs` for template records, `record.rs` for the data records, whose fields
-//! have the same order. RFC 7011 section 3.4, RFC 8158 section 5.
+//! have the same order. RFC 7011 section 3.4, RFC 8158 section 4.6.
 
 use crate::element::*;
 
-/// A kind of record. RFC 8158 section 5 has the elements of events.
+/// A kind of record. RFC 8158 section 4.6 has the elements of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Template {
     /// One direction of a flow.

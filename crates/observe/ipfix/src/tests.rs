@@ -46,7 +46,7 @@ fn number(record: &Record, id: u16) -> u64 {
     record[&id].iter().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-/// RFC 7011 3.2-a, 6.1.1-a, 6.1.8-a; RFC 8158 5.6.1-a.
+/// RFC 7011 3.2-a, 6.1.1-a, 6.1.2-a, 6.1.8-a; RFC 8158 4.3-a, 4.6.1-b.
 #[test]
 fn a_flow_with_nat_has_both_directions_and_its_session() {
     let mut flow = state(
@@ -101,7 +101,7 @@ fn a_direction_without_packets_has_no_record() {
     assert_eq!(number(&records[0], 136), 5);
 }
 
-/// RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a, 5.6.11-a.
+/// RFC 8158 4.6.5-a, 4.6.6-a, 4.6.7-d, 4.6.10-a.
 #[test]
 fn blocks_and_shortages_have_events_of_their_own() {
     let refused = |why| {
@@ -131,7 +131,7 @@ fn blocks_and_shortages_have_events_of_their_own() {
     assert_eq!(number(&records[7], 283), 3);
 }
 
-/// RFC 7011 8.1-a, 8.4-a.
+/// RFC 7011 6.1.6-a, 7-c, 8-c, 8.4-a.
 #[test]
 fn templates_come_again_and_records_need_them() {
     let mut exporter = exporter(1_400);
@@ -152,8 +152,8 @@ fn templates_come_again_and_records_need_them() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// RFC 7011 3.1-a, 3.1-b, 3.1-c, 3.3.2-a, 3.3.2-b, 3.4.1-a, 3.4.1-b, 3.4.2-a, 7-a, 8-a,
-    /// 10.3.3-a, 10.3.3-b.
+    /// RFC 7011 3.1-a, 3.1-b, 3.1-c, 3.3.1-a, 3.3.2-a, 3.3.2-b, 3.4.1-a, 3.4.1-b, 3.4.2-a, 7-a,
+    /// 8-a, 8.2-c, 8.4-d, 10.3.3-a, 10.3.3-b.
     #[test]
     fn every_event_is_read_as_it_was(
         all in proptest::collection::vec(events(), 0..60),

@@ -246,7 +246,8 @@ fn ask(stack: &mut Stack, active: Option<Duration>) {
     }
 }
 
-/// A socket that sends packets which no router fragments, and hears of errors.
+/// A socket that sends packets which no router fragments, with checksums, and hears of errors. RFC
+/// 7011 10.3.2-b.
 fn opened(stack: &mut Stack, collector: SocketAddr) -> Result<UdpHandle, UdpError> {
     let any: IpAddr = match collector {
         SocketAddr::V4(_) => core::net::Ipv4Addr::UNSPECIFIED.into(),

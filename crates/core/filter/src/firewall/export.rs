@@ -15,7 +15,7 @@ use crate::packet::Tuple;
 use crate::states::{self, Cursor, Wanted};
 
 /// Flows that NAT refused: so many events a second, the rest is counted as lost. Under attack each
-/// packet is refused, and RFC 8158 asks for a limit (6-a).
+/// packet is refused, and RFC 8158 asks for a limit (5.2-a).
 const REFUSED_PER_SECOND: usize = 100;
 
 /// States that are looked at together, and the pause between two such looks at least.
@@ -97,7 +97,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// RFC 8158 6-a.
+    /// RFC 8158 5.2-a.
     fn refuse(&mut self, flow: RefusedFlow) {
         if flow.at.since(self.second) >= Duration::from_secs(1) {
             (self.second, self.in_second) = (flow.at, 0);

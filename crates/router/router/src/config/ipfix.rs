@@ -30,7 +30,7 @@ pub struct Ipfix {
     pub names: bool,
 }
 
-/// `[ipfix]`; RFC 7011 10.3-a. Its records are of the states that rules make.
+/// `[ipfix]`; RFC 7011 8.4-b, 10.1-b. Its records are of the states that rules make.
 pub(super) fn read(file: &Section<'_>, has_rules: bool) -> Option<Ipfix> {
     let section = file.one("ipfix", "[ipfix]")?;
     const EXAMPLE: &str = "192.0.2.9:4739";

@@ -511,7 +511,7 @@ fn files_of_sets_are_beside_the_configuration() {
     std::fs::remove_dir_all(folder).expect("it is ours");
 }
 
-/// RFC 7011 10.3-a.
+/// RFC 7011 8.4-b, 10.1-b.
 #[test]
 fn records_of_flows_go_to_a_collector() {
     let with = |ipfix: &str| with_rules(&format!("[filter]\n[ipfix]\n{ipfix}"));

@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// RFC 7011 8.1-a, 8.4-a.
+/// RFC 7011 8-c, 8.4-a.
 #[test]
 fn a_collector_gets_templates_and_then_records() {
     let mut world = World::new();
