@@ -3,7 +3,8 @@
 //! Called by: `template.rs`. Source: IANA, "IP Flow Information Export (IPFIX) Entities"; RFC 7012,
 //! RFC 8158 section 4.
 
-/// An information element of IANA's registry with its encoded length. RFC 7011 3.2-a.
+/// An information element of IANA's registry with its encoded length. RFC 7011 3.2-a,
+/// 6.2-a.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) id: u16,

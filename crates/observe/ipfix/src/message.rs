@@ -6,8 +6,8 @@ use crate::element::Element;
 use crate::template::Template;
 
 const VERSION: u16 = 10;
-const HEADER_LEN: usize = 16;
-const SET_HEADER_LEN: usize = 4;
+pub(crate) const HEADER_LEN: usize = 16;
+pub(crate) const SET_HEADER_LEN: usize = 4;
 /// Ids of sets of templates. RFC 7011 3.3.2-a.
 const TEMPLATES: u16 = 2;
 const OPTIONS_TEMPLATES: u16 = 3;
@@ -21,6 +21,8 @@ pub(crate) struct Builder {
     set: Option<(usize, u16)>,
     /// Data records in it. RFC 7011 3.1-b.
     pub(crate) records: u32,
+    /// There are templates in it.
+    pub(crate) has_templates: bool,
 }
 
 impl Builder {
@@ -69,6 +71,7 @@ impl Builder {
     /// Add the record of a template. RFC 7011 3.4.1-b, 3.4.2-a.
     pub(crate) fn template(&mut self, template: Template) {
         self.begin(set_of(template));
+        self.has_templates = true;
         let elements = template.elements();
         self.put(template.id().into(), 2);
         self.put(elements.len() as u64, 2);
@@ -88,23 +91,20 @@ impl Builder {
         self.records += 1;
     }
 
-    /// The message; another one begins. RFC 7011 3.1-a.
-    pub(crate) fn finish(&mut self, time_s: u32, sequence: u32, domain: u32) -> Vec<u8> {
+    /// The message, without a header; another one begins.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.end_set();
-        let mut bytes = core::mem::take(&mut self.bytes);
-        self.records = 0;
-        let len = bytes.len() as u64;
-        for (number, size) in [
-            (u64::from(VERSION) << 16 | len, 4),
-            (u64::from(time_s), 4),
-            (u64::from(sequence), 4),
-            (u64::from(domain), 4),
-        ] {
-            self.put(number, size);
-        }
-        let header = core::mem::take(&mut self.bytes);
-        bytes.splice(..HEADER_LEN.min(bytes.len()), header);
-        bytes
+        (self.records, self.has_templates) = (0, false);
+        core::mem::take(&mut self.bytes)
+    }
+}
+
+/// Write the header of a message. RFC 7011 3.1-a.
+pub(crate) fn head(message: &mut [u8], time_s: u32, sequence: u32, domain: u32) {
+    let first = u32::from(VERSION) << 16 | message.len() as u32;
+    let words = [first, time_s, sequence, domain];
+    for (field, word) in message.chunks_exact_mut(4).zip(words) {
+        field.copy_from_slice(&word.to_be_bytes());
     }
 }
 

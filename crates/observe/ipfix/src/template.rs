@@ -10,8 +10,8 @@ use crate::element::*;
 pub(crate) enum Template {
     /// One direction of a flow.
     Flow(Flow),
-    /// A session of NAT44 began or ended.
-    Session,
+    /// A session of NAT44 began or ended; never of its destination alone.
+    Session(Ends),
     /// A source got a block of ports, or lost it.
     Block { is_v6: bool },
     /// A source has as many ports as it may.
@@ -35,6 +35,27 @@ pub(crate) struct Flow {
     pub(crate) is_translated: bool,
     /// ICMP has types instead of ports.
     pub(crate) is_icmp: bool,
+    /// Both if it is not translated.
+    pub(crate) ends: Ends,
+}
+
+/// The ends of a flow that a record names. RFC 8158 4.1-a, RFC 6888 REQ-12.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    Both,
+    Source,
+    Destination,
+}
+
+impl Ends {
+    /// Of a source and a destination those that are named.
+    pub(crate) fn of<T>(self, both: &[T; 2]) -> &[T] {
+        match self {
+            Ends::Both => both,
+            Ends::Source => &both[..1],
+            Ends::Destination => &both[1..],
+        }
+    }
 }
 
 /// The first template id. RFC 7011 3.4.1-a.
@@ -52,23 +73,36 @@ const BLOCKS: [Template; 8] = [
 ];
 
 impl Template {
-    /// All of them.
-    pub(crate) fn all() -> impl Iterator<Item = Template> {
+    /// Those that an exporter uses which names all destinations, or not.
+    pub(crate) fn all(destinations: bool) -> impl Iterator<Item = Template> {
         let flow = |bits: u16| {
             let bit = |bit| bits & bit != 0;
-            Template::Flow(Flow { is_v6: bit(1), is_translated: bit(2), is_icmp: bit(4) })
+            let (is_v6, is_translated, is_icmp) = (bit(1), bit(2), bit(4));
+            Template::Flow(Flow { is_v6, is_translated, is_icmp, ends: Ends::Both })
         };
+        let half = |bits: u16| {
+            let bit = |bit| bits & bit != 0;
+            let ends = if bit(4) { Ends::Destination } else { Ends::Source };
+            Template::Flow(Flow { is_v6: bit(1), is_translated: true, is_icmp: bit(2), ends })
+        };
+        let halves = (0..8).map(half).chain([Template::Session(Ends::Source)]);
         let others = [Template::PortsExhausted { is_v6: true }, Template::Interface];
-        (0..8).map(flow).chain([Template::Session]).chain(BLOCKS).chain(others)
+        let whole = (0..8).map(flow).chain([Template::Session(Ends::Both)]);
+        whole.chain(BLOCKS).chain(others).chain(halves.filter(move |_| !destinations))
     }
 
     /// Its id, and that of sets of its records; it never changes. RFC 7011 8-a.
     pub(crate) fn id(self) -> u16 {
         let at = match self {
-            Template::Flow(Flow { is_v6, is_translated, is_icmp }) => {
+            Template::Flow(Flow { is_v6, is_translated, is_icmp, ends: Ends::Both }) => {
                 u16::from(is_v6) | u16::from(is_translated) << 1 | u16::from(is_icmp) << 2
             }
-            Template::Session => 8,
+            Template::Flow(Flow { is_v6, is_icmp, ends, .. }) => {
+                let of_reply = u16::from(ends == Ends::Destination);
+                20 + (u16::from(is_v6) | u16::from(is_icmp) << 1 | of_reply << 2)
+            }
+            Template::Session(Ends::Both) => 8,
+            Template::Session(_) => 19,
             Template::Block { is_v6 } => 9 + u16::from(is_v6),
             Template::QuotaOfSource { is_v6 } => 11 + u16::from(is_v6),
             Template::QuotaOfSessions => 13,
@@ -89,12 +123,12 @@ impl Template {
     pub(crate) fn elements(self) -> Vec<Element> {
         match self {
             Template::Flow(flow) => flow.elements(),
-            Template::Session => [
+            Template::Session(ends) => [
                 &[OBSERVATION_TIME_MILLISECONDS, NAT_EVENT, PROTOCOL_IDENTIFIER][..],
-                &addresses(false),
-                &PORTS,
-                &post_addresses(false),
-                &POST_PORTS,
+                ends.of(&addresses(false)),
+                ends.of(&PORTS),
+                ends.of(&post_addresses(false)),
+                ends.of(&POST_PORTS),
             ]
             .concat(),
             Template::Block { is_v6 } => vec![
@@ -156,16 +190,16 @@ impl Flow {
             PROTOCOL_IDENTIFIER,
             FLOW_END_REASON,
         ];
-        all.extend(addresses(self.is_v6));
+        all.extend(self.ends.of(&addresses(self.is_v6)));
         match (self.is_icmp, self.is_v6) {
-            (false, _) => all.extend(PORTS),
+            (false, _) => all.extend(self.ends.of(&PORTS)),
             (true, false) => all.push(ICMP_TYPE_CODE_IPV4),
             (true, true) => all.push(ICMP_TYPE_CODE_IPV6),
         }
         if self.is_translated {
-            all.extend(post_addresses(self.is_v6));
+            all.extend(self.ends.of(&post_addresses(self.is_v6)));
             if !self.is_icmp {
-                all.extend(POST_PORTS);
+                all.extend(self.ends.of(&POST_PORTS));
             }
         }
         all
