@@ -124,7 +124,7 @@ limits! {
     NatAddresses "nat_addresses" 4_096
         "outside addresses that have mappings; each takes up to 25 KB for its ports";
     NatPortsPerSource "nat_ports_per_source" 32_768
-        "outside ports of one inside address, unless its rule says how many; half of an address";
+        "outside ports of one inside address; half of an address";
     Redirects "redirects" 256
         "routes that were learnt from redirects; the first to expire is evicted";
     GroupsPerPort "groups_per_port" 1_024 "multicast groups that a port receives";

@@ -77,6 +77,7 @@ impl Table {
             original,
             reply: original.reversed(),
             first,
+            icmp: None,
             len: 60,
             in_port: 0,
             out_port: 1,

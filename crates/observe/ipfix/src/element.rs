@@ -3,16 +3,16 @@
 //! Called by: `template.rs`. Source: IANA, "IP Flow Information Export (IPFIX) Entities"; RFC 7012,
 //! RFC 8158 section 4.
 
-/// An information element of IANA's registry with its encoded length. RFC 7011 3.2-a: it has no
-/// enterprise number.
+/// An information element of IANA's registry with its encoded length. RFC 7011 3.2-a,
+/// 6.2-a.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) id: u16,
-    /// The encoded length in bytes, or [`VARIABLE`].
+    /// Bytes, or [`VARIABLE`].
     pub(crate) len: u16,
 }
 
-/// The length in a template if each value is preceded by its own length. RFC 7011 section 7.
+/// The length of an element whose values say their length. RFC 7011 section 7.
 pub(crate) const VARIABLE: u16 = 0xffff;
 
 const fn element(id: u16, len: u16) -> Element {

@@ -1,65 +1,76 @@
 //! The exporter of one observation domain: events go in, messages come out.
 //!
-//! Called by: the router, with the events of a shard. Messages are queued here until they are
-//! taken; the caller passes no more events while many are queued. Templates are sent before the
-//! first records, and again when the caller asks for it. RFC 7011 sections 3.1, 8.1, 8.4, 10.3.
+//! Called by: the router, with the events of a shard. Messages wait here until they are taken, and
+//! get their header then; the caller gives no more events while many wait. Templates go before the
+//! first records and again when the caller says so. RFC 7011 sections 3.1, 8, 8.2, 8.4, 10.3.
 
 use std::collections::VecDeque;
 
 use filter::firewall::Event;
 use filter::states::Direction;
 
-use crate::clock::Clock;
-use crate::message::{Builder, set_of, template_len};
-use crate::record::{self, Fields, interface};
+use crate::message::{Builder, HEADER_LEN, SET_HEADER_LEN, head, set_of, template_len};
+use crate::record::{self, Clock, Fields, interface};
 use crate::template::Template;
 
-/// A message to send.
+/// A message that is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The payload of a datagram.
     pub bytes: Vec<u8>,
-    /// The number of data records in the message.
+    /// Data records in it.
     pub records: u32,
+    /// It has templates: if it does not leave, records behind it cannot be read.
+    pub has_templates: bool,
 }
 
-/// A port of the router, for the record that gives its name.
+/// A port of the router, for its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The port's number in the stack.
+    /// Its number in the stack.
     pub port: u16,
-    /// The port's name.
+    /// Its name.
     pub name: String,
 }
 
-/// Makes the messages of one observation domain.
+/// The stream of one observation domain.
 #[derive(Clone, Debug)]
 pub struct Exporter {
     domain: u32,
+    /// Are all destinations named?
+    destinations: bool,
     most: usize,
-    /// The number of data records in all earlier messages. RFC 7011 3.1-b: this is the sequence
-    /// number.
+    /// Data records in all messages that were taken. RFC 7011 3.1-b.
     sequence: u32,
+    /// The export time of the last message that was taken, in seconds since 1970.
+    time_s: u64,
     open: Builder,
-    /// The time at which the open message was begun.
+    /// The time of events.
     clock: Clock,
-    /// The encoded fields of the record that is being made.
+    /// The fields of one record.
     fields: Vec<u8>,
     messages: VecDeque<Message>,
 }
 
 impl Exporter {
-    /// The largest message in bytes for a path whose MTU is not known. RFC 7011 10.3.3-b: a packet
-    /// has at most 512 bytes, of which 48 are for the headers of IPv6 and UDP.
+    /// Bytes of the largest message for a path whose MTU is not known, with the headers of IPv6 and
+    /// UDP. RFC 7011 10.3.3-b.
     pub const MOST_UNKNOWN: usize = 512 - 48;
+    /// Bytes of a message with the largest record, a flow of IPv6 with its translation: messages
+    /// cannot be bounded lower.
+    pub const LEAST: usize = HEADER_LEN + SET_HEADER_LEN + 114;
 
-    /// Make an exporter for the observation domain with this number.
+    /// An exporter with this number of its observation domain. Without `destinations` no record
+    /// names the destination of a flow whose source NAT translates (RFC 6888 REQ-12, RFC 8158
+    /// 4.1-a).
     #[must_use]
-    pub fn new(domain: u32, clock: Clock) -> Exporter {
+    pub fn new(domain: u32, clock: Clock, destinations: bool) -> Exporter {
         Exporter {
             domain,
+            destinations,
             most: Exporter::MOST_UNKNOWN,
             sequence: 0,
+            time_s: 0,
             open: Builder::default(),
             clock,
             fields: Vec::new(),
@@ -67,45 +78,75 @@ impl Exporter {
         }
     }
 
-    /// From now on, make messages of at most `bytes` bytes. The least is
-    /// [`Exporter::MOST_UNKNOWN`], which any record fits; the most is 65,507 bytes.
+    /// Make messages of at most this many bytes from now on: [`Exporter::LEAST`] to 65,507.
     pub fn set_most(&mut self, bytes: usize) {
-        self.most = bytes.clamp(Exporter::MOST_UNKNOWN, 65_507);
+        self.most = bytes.clamp(Exporter::LEAST, 65_507);
     }
 
-    /// Set the time of the events that follow.
+    /// The time of the events that follow.
     pub fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
     }
 
-    /// Append all templates, and the names of the interfaces if there are any. RFC 7011 8.1-a,
-    /// 8.4-a: templates are sent before the first data that need them, and again regularly.
-    pub fn templates(&mut self, interfaces: &[Interface]) {
-        let is_used = |of: &Template| *of != Template::Interface || !interfaces.is_empty();
-        for template in Template::all().filter(is_used) {
-            if !self.open.fits(set_of(template), template_len(template), self.most) {
-                self.finish();
+    /// Another session begins: what waits is of the last one, and lost. Returns how many records
+    /// that were. RFC 7011 3.1-b.
+    pub fn restart(&mut self) -> u64 {
+        self.finish();
+        let lost = self.drop_waiting();
+        self.sequence = 0;
+        lost
+    }
+
+    /// Drop the messages that wait. Returns how many records they have, which sequence numbers
+    /// count.
+    pub fn drop_waiting(&mut self) -> u64 {
+        let lost: u64 = self.messages.drain(..).map(|message| u64::from(message.records)).sum();
+        self.sequence = self.sequence.wrapping_add(lost as u32);
+        lost
+    }
+
+    /// Send all templates, in messages of their own. RFC 7011 8-c, 8.2-c, 8.4-a, 8.4-c,
+    /// 8.4-d.
+    pub fn templates(&mut self) {
+        self.finish();
+        let messages = self.template_messages();
+        self.messages.extend(messages);
+    }
+
+    fn template_messages(&self) -> Vec<Message> {
+        let (mut open, mut messages) = (Builder::default(), Vec::new());
+        for template in Template::all(self.destinations) {
+            if !open.fits(set_of(template), template_len(template), self.most) {
+                messages.push(message(&mut open));
             }
-            self.open.template(template);
+            open.template(template);
         }
+        messages.push(message(&mut open));
+        messages
+    }
+
+    /// Send the names of interfaces.
+    pub fn interfaces(&mut self, interfaces: &[Interface]) {
+        let most = self.most - HEADER_LEN - SET_HEADER_LEN - size_of::<u32>() - 1;
         for Interface { port, name } in interfaces {
             let mut fields = Fields(&mut self.fields);
             fields.u32(interface(*port));
-            fields.text(name);
+            fields.text(name, most);
             self.record(Template::Interface);
         }
     }
 
-    /// Make the records of an event.
+    /// Make records of an event.
     pub fn event(&mut self, event: &Event) {
-        let clock = self.clock;
+        let (clock, destinations) = (self.clock, self.destinations);
+        let what = (&clock, destinations);
         match event {
             Event::Flow(event) => {
-                let session = record::session(event, &clock, &mut Fields(&mut self.fields));
+                let session = record::session(event, what, &mut Fields(&mut self.fields));
                 session.into_iter().for_each(|template| self.record(template));
                 for direction in [Direction::Original, Direction::Reply] {
                     let fields = &mut Fields(&mut self.fields);
-                    let flow = record::flow(event, direction, &clock, fields);
+                    let flow = record::flow(event, direction, what, fields);
                     flow.into_iter().for_each(|template| self.record(template));
                 }
             }
@@ -120,7 +161,7 @@ impl Exporter {
         }
     }
 
-    /// Append the collected fields as a record.
+    /// The fields that were collected are a record.
     fn record(&mut self, template: Template) {
         let fields = core::mem::take(&mut self.fields);
         if !self.open.fits(template.id(), fields.len(), self.most) {
@@ -131,31 +172,45 @@ impl Exporter {
         self.fields.clear();
     }
 
-    /// Complete the open message, if there is one.
+    /// The open message is complete, if there is one.
     pub fn finish(&mut self) {
-        if self.open.is_empty() {
-            return;
+        if !self.open.is_empty() {
+            self.messages.push_back(message(&mut self.open));
         }
-        let records = self.open.records;
-        let bytes = self.open.finish(self.clock.seconds(), self.sequence, self.domain);
-        self.sequence = self.sequence.wrapping_add(records);
-        self.messages.push_back(Message { bytes, records });
     }
 
-    /// Take the oldest message. If it cannot be sent, the caller puts it back, or counts it as
-    /// lost: the collector notices that from the sequence numbers.
-    pub fn next_message(&mut self) -> Option<Message> {
-        self.messages.pop_front()
+    /// The oldest message that was not taken, to be sent now. One that could not be sent is put
+    /// back, or counts as lost: a collector sees that by the sequence numbers. If the clock was set
+    /// back, templates go first: no data are in a message that is older than their templates. RFC
+    /// 7011 5.1-a, 5.2-a, 8.2-b.
+    pub fn next_message(&mut self, clock: &Clock) -> Option<Message> {
+        let time_s = clock.unix_ms / 1_000;
+        if time_s < self.time_s && !self.messages.is_empty() {
+            for message in self.template_messages().into_iter().rev() {
+                self.messages.push_front(message);
+            }
+        }
+        let mut message = self.messages.pop_front()?;
+        self.time_s = time_s;
+        head(&mut message.bytes, time_s as u32, self.sequence, self.domain);
+        self.sequence = self.sequence.wrapping_add(message.records);
+        Some(message)
     }
 
-    /// Put a message back, so that it is the next one again.
+    /// The message, which was taken last, is the next one again.
     pub fn put_back(&mut self, message: Message) {
+        self.sequence = self.sequence.wrapping_sub(message.records);
         self.messages.push_front(message);
     }
 
-    /// How many complete messages are queued.
+    /// How many messages wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.messages.len()
     }
+}
+
+fn message(open: &mut Builder) -> Message {
+    let (records, has_templates) = (open.records, open.has_templates);
+    Message { bytes: open.finish(), records, has_templates }
 }

@@ -6,7 +6,6 @@
 //! not know records of two directions (RFC 5103). docs/filter.md, docs/decisions/0136. RFC 7011,
 //! RFC 7012, RFC 8158.
 
-mod clock;
 mod element;
 mod exporter;
 mod message;
@@ -16,5 +15,5 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use clock::Clock;
 pub use exporter::{Exporter, Interface, Message};
+pub use record::Clock;

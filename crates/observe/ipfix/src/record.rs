@@ -1,18 +1,38 @@
 //! Records: events of the firewall as fields, in the order of their templates.
 //!
 //! Called by: `exporter.rs`. A flow is two records, one for each direction that had packets. RFC
-//! 7012; RFC 5102 section 5.11.3 (reasons); RFC 8158 sections 4 and 5 (NAT).
+//! 7012; RFC 5102 section 5.11.3 (reasons); RFC 8158 section 4 (NAT).
 
 use core::net::IpAddr;
 
+use base::Instant;
 use filter::firewall::{RefusedFlow, Shortage};
 use filter::nat::BlockEvent;
 use filter::states::{Direction, Event, What, Why};
 use filter::{ROUTER, Tuple};
 use wire::protocol;
 
-use crate::clock::Clock;
-use crate::template::{Flow, Template};
+use crate::template::{Ends, Flow, Template};
+
+/// Two names of one moment, by which times of the stack are converted. RFC 7011 6.1.8-a.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// On the stack's clock.
+    pub now: Instant,
+    /// In milliseconds since 1970-01-01 00:00 UTC.
+    pub unix_ms: u64,
+}
+
+impl Clock {
+    /// A time of the stack in milliseconds since 1970.
+    #[must_use]
+    pub fn millis(&self, at: Instant) -> u64 {
+        match at <= self.now {
+            true => self.unix_ms.saturating_sub(self.now.since(at).as_millis()),
+            false => self.unix_ms.saturating_add(at.since(self.now).as_millis()),
+        }
+    }
+}
 
 /// Values of `flowEndReason`.
 mod reason {
@@ -23,7 +43,7 @@ mod reason {
     pub(super) const LACK_OF_RESOURCES: u8 = 5;
 }
 
-/// Values of `natEvent`.
+/// Values of `natEvent`. RFC 8158 4.3-a.
 mod nat_event {
     pub(super) const ADDRESSES_EXHAUSTED: u8 = 3;
     pub(super) const SESSION_CREATE: u8 = 4;
@@ -40,10 +60,6 @@ mod quota {
     pub(super) const MAPPINGS: u32 = 2;
     pub(super) const OF_SOURCE: u32 = 3;
 }
-
-/// The ICMP type and code, IPv4 then IPv6, of flows: of echo requests, with which they begin, and
-/// of the replies.
-const ECHO: [[u16; 2]; 2] = [[8 << 8, 128 << 8], [0, 129 << 8]];
 
 /// The number of a port in records: 0 is the router itself.
 pub(crate) fn interface(port: u16) -> u32 {
@@ -70,6 +86,7 @@ impl Fields<'_> {
         self.0.extend(value.to_be_bytes());
     }
 
+    /// RFC 7011 6.1.2-a.
     fn addr(&mut self, value: IpAddr) {
         match value {
             IpAddr::V4(addr) => self.0.extend(addr.octets()),
@@ -77,32 +94,68 @@ impl Fields<'_> {
         }
     }
 
-    /// Append a text of at most 255 bytes after its length. RFC 7011 7-a: a value of variable
-    /// length has its length before it.
-    pub(crate) fn text(&mut self, text: &str) {
-        let end = text.floor_char_boundary(usize::from(u8::MAX) - 1);
+    /// At most `most` bytes of a text, and 254, with their number. RFC 7011 6.1.6-a, 6.1.6-b, 7-a,
+    /// 7-c.
+    pub(crate) fn text(&mut self, text: &str, most: usize) {
+        let end = text.floor_char_boundary(most.min(usize::from(u8::MAX) - 1));
         self.u8(end as u8);
         self.0.extend(text.as_bytes().iter().take(end));
     }
 
-    fn addrs(&mut self, tuple: &Tuple) {
-        self.addr(tuple.src);
-        self.addr(tuple.dst);
+    fn addrs(&mut self, tuple: &Tuple, ends: Ends) {
+        ends.of(&[tuple.src, tuple.dst]).iter().for_each(|addr| self.addr(*addr));
     }
 
-    fn ports(&mut self, tuple: &Tuple) {
-        self.u16(tuple.src_port);
-        self.u16(tuple.dst_port);
+    /// A query of ICMP has its identifier as source port, and none at its destination: the number
+    /// in its tuple is ours.
+    fn ports(&mut self, tuple: &Tuple, ends: Ends) {
+        let dst_port = if is_icmp(tuple) { 0 } else { tuple.dst_port };
+        ends.of(&[tuple.src_port, dst_port]).iter().for_each(|port| self.u16(*port));
     }
 }
 
-/// The addresses and ports of a direction's packets as they arrive, and as they leave.
+fn is_icmp(tuple: &Tuple) -> bool {
+    matches!(tuple.protocol, protocol::ICMP | protocol::ICMPV6)
+}
+
+/// The tuple of a direction as its packets arrive, and as they leave.
 fn tuples(event: &Event, direction: Direction) -> (Tuple, Tuple) {
     let (original, reply) = (event.state.original, event.state.reply);
     match direction {
         Direction::Original => (original, reply.reversed()),
         Direction::Reply => (reply, original.reversed()),
     }
+}
+
+/// The ends that a record of a direction names. Without `destinations` the destination of a flow
+/// that NAT translates is left out, which is the source of its answers. A destination that NAT
+/// translates itself is a host of ours, whose sessions the record is about. RFC 8158 4.1-a, RFC
+/// 6888 REQ-12.
+fn ends(event: &Event, direction: Direction, destinations: bool) -> Ends {
+    let (original, reply) = (&event.state.original, &event.state.reply);
+    let is_translated = *reply != original.reversed();
+    let has_port = is_icmp(original) || original.dst_port == reply.src_port;
+    let keeps_destination = original.dst == reply.src && has_port;
+    match direction {
+        _ if destinations || !is_translated || !keeps_destination => Ends::Both,
+        Direction::Original => Ends::Source,
+        Direction::Reply => Ends::Destination,
+    }
+}
+
+/// Type and code of a direction's messages: those that the flow began with, and those of answers to
+/// a query. `None` for answers to anything else, of which the state knows nothing. RFC 792, RFC
+/// 950, RFC 4443 section 4.
+fn icmp(event: &Event, direction: Direction) -> Option<u16> {
+    let (kind, code) = event.state.icmp?;
+    let is_v6 = event.state.original.src.is_ipv6();
+    let [kind, code] = match (direction, is_v6, kind) {
+        (Direction::Original, ..) => [kind, code],
+        (Direction::Reply, false, 8) => [0, 0],
+        (Direction::Reply, false, 13 | 15 | 17) | (Direction::Reply, true, 128) => [kind + 1, 0],
+        (Direction::Reply, ..) => return None,
+    };
+    Some(u16::from_be_bytes([kind, code]))
 }
 
 fn end_reason(event: &Event) -> u8 {
@@ -116,12 +169,12 @@ fn end_reason(event: &Event) -> u8 {
     }
 }
 
-/// Make the record of one direction of a flow, if the direction had packets that no record has
-/// reported yet.
+/// One direction of a flow, if it had packets that no record has yet. Messages of ICMP whose type
+/// is not known have ports, which are 0.
 pub(crate) fn flow(
     event: &Event,
     direction: Direction,
-    clock: &Clock,
+    (clock, destinations): (&Clock, bool),
     fields: &mut Fields<'_>,
 ) -> Option<Template> {
     let (packets, bytes) = event.new_counts(direction);
@@ -130,13 +183,14 @@ pub(crate) fn flow(
     }
     let (arrives, leaves) = tuples(event, direction);
     let (is_v6, is_translated) = (arrives.src.is_ipv6(), arrives != leaves);
-    let is_icmp = matches!(arrives.protocol, protocol::ICMP | protocol::ICMPV6);
+    let (icmp, ends) = (icmp(event, direction), ends(event, direction, destinations));
+    let is_icmp = icmp.is_some();
     let state = &event.state;
     let [in_port, out_port] = match direction {
         Direction::Original => [state.in_port, state.out_port],
         Direction::Reply => [state.out_port, state.in_port],
     };
-    // Late packets and ICMP errors are counted, but do not extend the life of the state.
+    // Late packets and ICMP errors count, but do not make the state live longer.
     let start = event.reported.at.unwrap_or(state.created);
     fields.u64(clock.millis(start));
     fields.u64(clock.millis(state.seen.max(start)));
@@ -146,23 +200,26 @@ pub(crate) fn flow(
     fields.u32(interface(out_port));
     fields.u8(arrives.protocol);
     fields.u8(end_reason(event));
-    fields.addrs(&arrives);
-    match is_icmp {
-        false => fields.ports(&arrives),
-        true => fields.u16(ECHO[direction as usize][usize::from(is_v6)]),
+    fields.addrs(&arrives, ends);
+    match icmp {
+        None => fields.ports(&arrives, ends),
+        Some(kind_code) => fields.u16(kind_code),
     }
     if is_translated {
-        fields.addrs(&leaves);
+        fields.addrs(&leaves, ends);
         if !is_icmp {
-            fields.ports(&leaves);
+            fields.ports(&leaves, ends);
         }
     }
-    Some(Template::Flow(Flow { is_v6, is_translated, is_icmp }))
+    Some(Template::Flow(Flow { is_v6, is_translated, is_icmp, ends }))
 }
 
-/// Make the record of a NAT44 session that began or ended. RFC 8158 5.6.1-a: it has time, event,
-/// protocol and both tuples.
-pub(crate) fn session(event: &Event, clock: &Clock, fields: &mut Fields<'_>) -> Option<Template> {
+/// The beginning or the end of a session of NAT44. RFC 8158 4.6.1-b.
+pub(crate) fn session(
+    event: &Event,
+    (clock, destinations): (&Clock, bool),
+    fields: &mut Fields<'_>,
+) -> Option<Template> {
     let what = match event.what {
         What::Began => nat_event::SESSION_CREATE,
         What::Ended(_) => nat_event::SESSION_DELETE,
@@ -174,16 +231,16 @@ pub(crate) fn session(event: &Event, clock: &Clock, fields: &mut Fields<'_>) -> 
     }
     fields.u64(clock.millis(event.at));
     fields.u8(what);
+    let ends = ends(event, Direction::Original, destinations);
     fields.u8(arrives.protocol);
-    fields.addrs(&arrives);
-    fields.ports(&arrives);
-    fields.addrs(&leaves);
-    fields.ports(&leaves);
-    Some(Template::Session)
+    fields.addrs(&arrives, ends);
+    fields.ports(&arrives, ends);
+    fields.addrs(&leaves, ends);
+    fields.ports(&leaves, ends);
+    Some(Template::Session(ends))
 }
 
-/// Make the record of a block of ports that was given or taken. RFC 8158 5.6.11-a: it has source,
-/// outside address, first and last port.
+/// A block of ports. RFC 8158 4.6.10-a.
 pub(crate) fn block(event: &BlockEvent, clock: &Clock, fields: &mut Fields<'_>) -> Template {
     fields.u64(clock.millis(event.at));
     fields.u8(match event.is_allocation {
@@ -197,8 +254,7 @@ pub(crate) fn block(event: &BlockEvent, clock: &Clock, fields: &mut Fields<'_>) 
     Template::Block { is_v6: event.inside.is_ipv6() }
 }
 
-/// Make the record of a flow that NAT refused. RFC 8158 5.6.5-a, 5.6.6-a, 5.6.7-a: the record has
-/// the pool without addresses, the outside address without ports, or the quota with its limit.
+/// A flow that NAT refused. RFC 8158 4.6.5-a, 4.6.6-a, 4.6.7-c, 4.6.7-d.
 pub(crate) fn refused(flow: &RefusedFlow, clock: &Clock, fields: &mut Fields<'_>) -> Template {
     fields.u64(clock.millis(flow.at));
     let mut exceeded = |what: u32, most: u32| {
@@ -215,7 +271,7 @@ pub(crate) fn refused(flow: &RefusedFlow, clock: &Clock, fields: &mut Fields<'_>
             exceeded(quota::MAPPINGS, most);
             Template::QuotaOfMappings
         }
-        Shortage::PortsOfSource(most) => {
+        Shortage::PortsOfSource(most) | Shortage::StatesOfSource(most) => {
             exceeded(quota::OF_SOURCE, most);
             fields.addr(flow.tuple.src);
             Template::QuotaOfSource { is_v6: flow.tuple.src.is_ipv6() }

@@ -1,43 +1,64 @@
 //! Templates: the kinds of records that an exporter sends, each with its elements in order.
 //!
 //! Called by: `message.rs` for template records, `record.rs` for the data records, whose fields
-//! have the same order. RFC 7011 section 3.4, RFC 8158 section 5.
+//! have the same order. RFC 7011 section 3.4, RFC 8158 section 4.6.
 
 use crate::element::*;
 
-/// A kind of record. RFC 8158 section 5 lists the elements of the events.
+/// A kind of record. RFC 8158 section 4.6 has the elements of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Template {
     /// One direction of a flow.
     Flow(Flow),
-    /// A session of NAT44 began or ended.
-    Session,
-    /// A source was given a block of ports, or a block was taken from it.
+    /// A session of NAT44 began or ended; never of its destination alone.
+    Session(Ends),
+    /// A source got a block of ports, or lost it.
     Block { is_v6: bool },
-    /// A source needs more ports than it may have.
+    /// A source has as many ports as it may.
     QuotaOfSource { is_v6: bool },
     /// The table of sessions is full.
     QuotaOfSessions,
     /// The table of mappings is full.
     QuotaOfMappings,
-    /// The pool has no free address.
+    /// A pool has no address.
     AddressesExhausted,
-    /// An outside address has no free port.
+    /// An outside address has no port.
     PortsExhausted { is_v6: bool },
     /// The name of an interface: an options template.
     Interface,
 }
 
-/// The kinds of flows, each of which has a template of its own.
+/// Flows have one template for each of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) is_v6: bool,
     pub(crate) is_translated: bool,
-    /// The flow is ICMP, so its records have a type and code instead of ports.
+    /// ICMP has types instead of ports.
     pub(crate) is_icmp: bool,
+    /// Both if it is not translated.
+    pub(crate) ends: Ends,
 }
 
-/// The smallest template id. RFC 7011 3.4.1-a: template ids begin at 256.
+/// The ends of a flow that a record names. RFC 8158 4.1-a, RFC 6888 REQ-12.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    Both,
+    Source,
+    Destination,
+}
+
+impl Ends {
+    /// Of a source and a destination those that are named.
+    pub(crate) fn of<T>(self, both: &[T; 2]) -> &[T] {
+        match self {
+            Ends::Both => both,
+            Ends::Source => &both[..1],
+            Ends::Destination => &both[1..],
+        }
+    }
+}
+
+/// The first template id. RFC 7011 3.4.1-a.
 const FIRST: u16 = 256;
 
 const BLOCKS: [Template; 8] = [
@@ -52,24 +73,36 @@ const BLOCKS: [Template; 8] = [
 ];
 
 impl Template {
-    /// All templates.
-    pub(crate) fn all() -> impl Iterator<Item = Template> {
+    /// Those that an exporter uses which names all destinations, or not.
+    pub(crate) fn all(destinations: bool) -> impl Iterator<Item = Template> {
         let flow = |bits: u16| {
             let bit = |bit| bits & bit != 0;
-            Template::Flow(Flow { is_v6: bit(1), is_translated: bit(2), is_icmp: bit(4) })
+            let (is_v6, is_translated, is_icmp) = (bit(1), bit(2), bit(4));
+            Template::Flow(Flow { is_v6, is_translated, is_icmp, ends: Ends::Both })
         };
+        let half = |bits: u16| {
+            let bit = |bit| bits & bit != 0;
+            let ends = if bit(4) { Ends::Destination } else { Ends::Source };
+            Template::Flow(Flow { is_v6: bit(1), is_translated: true, is_icmp: bit(2), ends })
+        };
+        let halves = (0..8).map(half).chain([Template::Session(Ends::Source)]);
         let others = [Template::PortsExhausted { is_v6: true }, Template::Interface];
-        (0..8).map(flow).chain([Template::Session]).chain(BLOCKS).chain(others)
+        let whole = (0..8).map(flow).chain([Template::Session(Ends::Both)]);
+        whole.chain(BLOCKS).chain(others).chain(halves.filter(move |_| !destinations))
     }
 
-    /// The template's id, which is also the id of the sets of its records. RFC 7011 8-a: it never
-    /// changes its meaning.
+    /// Its id, and that of sets of its records; it never changes. RFC 7011 8-a.
     pub(crate) fn id(self) -> u16 {
         let at = match self {
-            Template::Flow(Flow { is_v6, is_translated, is_icmp }) => {
+            Template::Flow(Flow { is_v6, is_translated, is_icmp, ends: Ends::Both }) => {
                 u16::from(is_v6) | u16::from(is_translated) << 1 | u16::from(is_icmp) << 2
             }
-            Template::Session => 8,
+            Template::Flow(Flow { is_v6, is_icmp, ends, .. }) => {
+                let of_reply = u16::from(ends == Ends::Destination);
+                20 + (u16::from(is_v6) | u16::from(is_icmp) << 1 | of_reply << 2)
+            }
+            Template::Session(Ends::Both) => 8,
+            Template::Session(_) => 19,
             Template::Block { is_v6 } => 9 + u16::from(is_v6),
             Template::QuotaOfSource { is_v6 } => 11 + u16::from(is_v6),
             Template::QuotaOfSessions => 13,
@@ -81,21 +114,21 @@ impl Template {
         FIRST + at
     }
 
-    /// How many elements of an options template are scope fields; 0 for other templates.
+    /// How many of its elements are the scope of an options template; 0 for other templates.
     pub(crate) fn scopes(self) -> u16 {
         u16::from(self == Template::Interface)
     }
 
-    /// The template's elements in order.
+    /// Its elements in order.
     pub(crate) fn elements(self) -> Vec<Element> {
         match self {
             Template::Flow(flow) => flow.elements(),
-            Template::Session => [
+            Template::Session(ends) => [
                 &[OBSERVATION_TIME_MILLISECONDS, NAT_EVENT, PROTOCOL_IDENTIFIER][..],
-                &addresses(false),
-                &PORTS,
-                &post_addresses(false),
-                &POST_PORTS,
+                ends.of(&addresses(false)),
+                ends.of(&PORTS),
+                ends.of(&post_addresses(false)),
+                ends.of(&POST_PORTS),
             ]
             .concat(),
             Template::Block { is_v6 } => vec![
@@ -157,16 +190,16 @@ impl Flow {
             PROTOCOL_IDENTIFIER,
             FLOW_END_REASON,
         ];
-        all.extend(addresses(self.is_v6));
+        all.extend(self.ends.of(&addresses(self.is_v6)));
         match (self.is_icmp, self.is_v6) {
-            (false, _) => all.extend(PORTS),
+            (false, _) => all.extend(self.ends.of(&PORTS)),
             (true, false) => all.push(ICMP_TYPE_CODE_IPV4),
             (true, true) => all.push(ICMP_TYPE_CODE_IPV6),
         }
         if self.is_translated {
-            all.extend(post_addresses(self.is_v6));
+            all.extend(self.ends.of(&post_addresses(self.is_v6)));
             if !self.is_icmp {
-                all.extend(POST_PORTS);
+                all.extend(self.ends.of(&POST_PORTS));
             }
         }
         all

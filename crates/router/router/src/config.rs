@@ -189,7 +189,7 @@ impl Config {
         let neighbours = hosts::neighbours(file, &ports);
         let gaps = hosts::gaps(file, process.shards);
         let filter = filter::read(file, &ports, (router.forwarding, &process), machine);
-        let ipfix = ipfix::read(file, file.has("filter") || file.has("nat"));
+        let ipfix = ipfix::read(file, file.has("filter") || file.has("nat"), process.shards);
         let config = Config {
             router,
             process,

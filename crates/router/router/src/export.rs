@@ -7,25 +7,29 @@
 //! without a route, without a neighbour or against an ICMP error is gone, and counted. If a device
 //! is full, events wait in the firewalls, up to limit `filter_events`. RFC 7011 sections 8.4, 10.3.
 
+mod reach;
+mod shard;
+#[cfg(test)]
+mod tests;
+
 use core::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::{Duration, Instant, Owner};
 use filter::firewall::{Event, Exported};
-use ipfix::{Clock, Exporter, Interface};
+use ipfix::{Clock, Interface};
 use stack::{MtuDiscovery, Stack, UdpError, UdpHandle, UdpOptions};
 
 use crate::applied::Stacks;
 use crate::config::Ipfix;
+use reach::{AGAIN, Reach};
+use shard::Shard;
 
 /// How often events are taken.
 const EVERY: Duration = Duration::from_millis(50);
 /// Events that are taken together from a shard, and messages that are sent together.
 const EVENTS: usize = 512;
 const MESSAGES: usize = 64;
-/// A socket that cannot be had is asked for again, and templates are sent to a collector that was
-/// away, after this time.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Flow export of a router.
 #[derive(Default)]
@@ -36,8 +40,8 @@ pub(crate) struct Export {
 
 struct Running {
     settings: Ipfix,
-    /// On the first stack.
-    socket: Option<UdpHandle>,
+    /// On the first stack, or why there is none.
+    socket: Result<UdpHandle, UdpError>,
     /// When it may be asked for again.
     socket_at: Instant,
     shards: Vec<Shard>,
@@ -45,17 +49,9 @@ struct Running {
     taken: Vec<(usize, Event)>,
     interfaces: Vec<Interface>,
     clock: Clock,
-    /// When templates were sent last, and when they are due.
-    sent_at: Option<Instant>,
-    templates_at: Instant,
+    reach: Reach,
     /// There may be more events.
     is_behind: bool,
-}
-
-/// An observation domain.
-struct Shard {
-    exporter: Exporter,
-    exported: Exported,
 }
 
 impl Export {
@@ -90,24 +86,20 @@ impl Export {
 impl Running {
     fn new(settings: Ipfix, shards: usize, now: Instant) -> Running {
         let clock = clock(now);
-        // RFC 7011 3.1-c.
-        let shard = |number: usize| {
-            let domain = settings.domain.wrapping_add(number as u32);
-            let collector = settings.collector;
-            let (records, datagrams, unsent, errors) = (0, 0, 0, 0);
-            let exported = Exported { collector, domain, records, datagrams, unsent, errors };
-            Shard { exporter: Exporter::new(domain, clock), exported }
+        // RFC 7011 3.1-c, 3.1-d, 3.1-f: the file leaves room for all shards, so that none has 0.
+        let shard = |number: u32| {
+            let domain = settings.domain.saturating_add(number);
+            Shard::new(settings.collector, domain, settings.destinations, clock)
         };
         Running {
             settings,
-            socket: None,
+            socket: Err(UdpError::Closed),
             socket_at: now,
-            shards: (0..shards).map(shard).collect(),
+            shards: (0..shards as u32).map(shard).collect(),
             taken: Vec::new(),
             interfaces: Vec::new(),
             clock,
-            sent_at: None,
-            templates_at: now,
+            reach: Reach::default(),
             is_behind: false,
         }
     }
@@ -115,8 +107,9 @@ impl Running {
     /// The firewalls go on, so that what they have reported is not reported to another collector.
     fn end(mut self, stacks: Stacks<'_, '_>) {
         let Some(first) = stacks.first_mut() else { return };
+        self.clock = clock(first.now());
         self.send(first);
-        if let Some(socket) = self.socket {
+        if let Ok(socket) = self.socket {
             first.udp_close(socket);
         }
     }
@@ -131,7 +124,8 @@ impl Running {
         self.hear(first, now);
         self.is_behind = false;
         let is_full = self.send(first);
-        if now >= self.templates_at && self.settings.names {
+        self.reach.look(now);
+        if self.settings.names && self.shards.iter().any(|shard| shard.is_due(now)) {
             let rows = first.ports_page(0, usize::MAX).rows;
             let name = |row: stack::snapshot::PortRow| Interface { port: row.id.0, name: row.name };
             self.interfaces = rows.into_iter().map(name).collect();
@@ -139,7 +133,8 @@ impl Running {
         for (number, (stack, shard)) in stacks.iter_mut().zip(&mut self.shards).enumerate() {
             let now = stack.now();
             let Some(firewall) = stack.filter_mut() else { continue };
-            firewall.note_exported(shard.exported);
+            shard.exported.failure = self.reach.failure().cloned();
+            firewall.note_exported(&shard.exported);
             if !is_full {
                 let taken = &mut self.taken;
                 let more = firewall.take_events(EVENTS, now, |event| taken.push((number, event)));
@@ -148,14 +143,19 @@ impl Running {
         }
     }
 
-    /// Open the socket, and make messages as large as the path's packets. RFC 7011 10.3.3-a.
+    /// Open the socket, and make messages as large as the path's packets. Another socket has
+    /// another port, and is another session. RFC 7011 10.3.3-a, 10.3.3-c.
     fn open(&mut self, stack: &mut Stack, now: Instant) {
         let collector = self.settings.collector;
-        if self.socket.is_none() && now >= self.socket_at {
+        if self.socket.is_err() && now >= self.socket_at {
             self.socket_at = now + AGAIN;
-            self.socket = opened(stack, collector).ok();
+            self.socket = opened(stack, collector);
+            match self.socket {
+                Ok(_) => self.shards.iter_mut().for_each(|shard| shard.begin(now)),
+                Err(why) => self.reach.refused(&why, now),
+            }
         }
-        let Some(socket) = self.socket else { return };
+        let Ok(socket) = self.socket else { return };
         if let Ok(mtu) = stack.udp_path_mtu(socket, collector) {
             const UDP: usize = 8;
             let headers = UDP + if collector.is_ipv4() { 20 } else { 40 };
@@ -167,43 +167,46 @@ impl Running {
     /// Count ICMP errors. A collector that is not there will not know the templates when it comes
     /// back.
     fn hear(&mut self, stack: &mut Stack, now: Instant) {
-        let Some(socket) = self.socket else { return };
-        let errors = stack.udp_take_errors(socket).len();
-        if errors > 0 {
+        let Ok(socket) = self.socket else { return };
+        let errors = stack.udp_take_errors(socket);
+        errors.iter().for_each(|report| self.reach.heard(report, now));
+        if !errors.is_empty() {
             if let Some(shard) = self.shards.first_mut() {
-                shard.exported.errors += errors as u64;
+                shard.exported.errors += errors.len() as u64;
             }
-            let soon = self.sent_at.map_or(now, |at| at + AGAIN);
-            self.templates_at = self.templates_at.min(soon);
+            self.shards.iter_mut().for_each(|shard| shard.hurry(now));
         }
     }
 
     /// Send messages; `true`: some have to wait.
     fn send(&mut self, stack: &mut Stack) -> bool {
         let (collector, mut room) = (self.settings.collector, MESSAGES);
-        for Shard { exporter, exported } in &mut self.shards {
-            while let Some(message) = exporter.next_message() {
+        let now = stack.now();
+        for shard in &mut self.shards {
+            while let Some(message) = shard.exporter.next_message(&self.clock) {
                 let sent = match self.socket {
                     _ if room == 0 => Err(UdpError::WouldBlock),
-                    Some(socket) => stack.udp_send(socket, collector, &message.bytes, stack.now()),
-                    None => Err(UdpError::NoAddress),
+                    Ok(socket) => stack.udp_send(socket, collector, &message.bytes, now),
+                    Err(why) => Err(why),
                 };
                 match sent {
                     Ok(_) => {
-                        exported.datagrams += 1;
-                        exported.records += u64::from(message.records);
+                        shard.sent(&message, now);
+                        self.reach.sent(now);
                         room -= 1;
                     }
                     Err(UdpError::WouldBlock) => {
                         self.is_behind |= room == 0;
-                        exporter.put_back(message);
+                        shard.exporter.put_back(message);
                         break;
                     }
-                    Err(UdpError::Closed) => {
-                        exported.unsent += u64::from(message.records);
-                        self.socket = None;
+                    Err(why) => {
+                        shard.lost(&message, now);
+                        self.reach.refused(&why, now);
+                        if why == UdpError::Closed {
+                            self.socket = Err(why);
+                        }
                     }
-                    Err(_) => exported.unsent += u64::from(message.records),
                 }
             }
         }
@@ -212,18 +215,11 @@ impl Running {
     }
 
     fn encode(&mut self) -> bool {
-        let now = self.clock.now;
-        let is_due = now >= self.templates_at;
+        let mut is_ready = self.is_behind;
         for shard in &mut self.shards {
             shard.exporter.set_clock(self.clock);
-            if is_due && shard.exporter.waiting() == 0 {
-                shard.exporter.templates(&self.interfaces);
-            }
+            is_ready |= shard.templates(self.clock.now, self.settings.template, &self.interfaces);
         }
-        if is_due {
-            (self.sent_at, self.templates_at) = (Some(now), now + self.settings.template);
-        }
-        let mut is_ready = is_due || self.is_behind;
         for (number, event) in self.taken.drain(..) {
             if let Some(shard) = self.shards.get_mut(number) {
                 shard.exporter.event(&event);
@@ -246,7 +242,8 @@ fn ask(stack: &mut Stack, active: Option<Duration>) {
     }
 }
 
-/// A socket that sends packets which no router fragments, and hears of errors.
+/// A socket that sends packets which no router fragments, with checksums, and hears of errors. RFC
+/// 7011 10.3.2-b.
 fn opened(stack: &mut Stack, collector: SocketAddr) -> Result<UdpHandle, UdpError> {
     let any: IpAddr = match collector {
         SocketAddr::V4(_) => core::net::Ipv4Addr::UNSPECIFIED.into(),
@@ -264,6 +261,3 @@ fn clock(now: Instant) -> Clock {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Clock { now, unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) }
 }
-
-#[cfg(test)]
-mod tests;

@@ -295,7 +295,7 @@ type OfExport = fn(&Exported) -> u64;
 
 /// Flow export; nothing without a collector.
 fn exported(text: &mut Text, all: &[&Firewall]) {
-    let exported: Vec<Exported> = all.iter().filter_map(|one| one.exported()).collect();
+    let exported: Vec<&Exported> = all.iter().filter_map(|one| one.exported()).collect();
     if exported.is_empty() {
         return;
     }
@@ -306,9 +306,12 @@ fn exported(text: &mut Text, all: &[&Firewall]) {
         ("icmp_errors", "ICMP errors about datagrams with records.", |sent| sent.errors),
     ];
     for (what, help, of) in kinds {
-        let count = exported.iter().map(of).sum();
+        let count = exported.iter().map(|one| of(one)).sum();
         text.alone(&format!("ipfix_{what}_total"), "counter", help, count);
     }
+    let is_reached = u64::from(exported.iter().all(|one| one.failure.is_none()));
+    let help = "1 unless datagrams with records are known not to reach the collector.";
+    text.alone("ipfix_collector_reached", "gauge", help, is_reached);
     let lost = all.iter().map(|one| one.events_lost()).sum();
     let help = "Events of flows that were lost because too many waited (filter_events).";
     text.alone("ipfix_events_lost_total", "counter", help, lost);

@@ -21,7 +21,7 @@ use crate::interop::router::scene::{LAN, LIMIT, Scene, WAN};
 const RULES: &str = "[filter]\nrules = 'pass'\n[nat]\n\
                      rules = 'source out lan from 192.0.2.0/24 to port'\n";
 const EXPORT: &str = "[ipfix]\ncollector = \"198.51.100.2:4739\"\nactive = \"2s\"\n\
-                      template = \"2s\"\ndomain = 7\n";
+                      template = \"2s\"\ndomain = 7\ndestinations = true\n";
 const DONE: &str = "changes took effect";
 
 /// Bytes of the file that curl gets.
@@ -137,6 +137,11 @@ pub(super) fn collected(bench: &Workbench) -> Result<()> {
         get(&scene, "198.51.100.2")?;
     }
     until("ICMP errors", LIMIT, || Ok(exported(&scene, "icmp_errors")? > 0))?;
+    let away = "ipfix: 198.51.100.2:4739 cannot be reached: Destination Port Unreachable";
+    until("the log says that it is away", LIMIT, || Ok(scene.times(away) == 1))?;
+    let rows = scene.shown_of("filter", "ipfix")?;
+    let failure = rows[0]["failure"].as_str().unwrap_or_default();
+    ensure!(failure == "Destination Port Unreachable, from 198.51.100.2", "{rows}");
     let after = memory(&scene)?;
     ensure!(after < before + 16_384, "the worker had {before} KB, and has {after} KB");
 
@@ -148,6 +153,9 @@ pub(super) fn collected(bench: &Workbench) -> Result<()> {
         let all = collector.flows()?;
         Ok(all.iter().any(|flow| is(flow, &[("src4_addr", "192.0.2.1"), ("dst_port", "5001")])))
     })?;
+    let back = "ipfix: 198.51.100.2:4739 can be reached again";
+    until("the log says that it is back", LIMIT, || Ok(scene.times(back) == 1))?;
+    ensure!(scene.times(away) == 1, "{}", scene.log());
     ensure!(exported(&scene, "lost")? == 0 && exported(&scene, "unsent")? == 0);
 
     // Another reload ends it.

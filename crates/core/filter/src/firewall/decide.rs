@@ -157,7 +157,8 @@ impl Firewall {
         let outcome = self.insert(new, route, verdict, (&leaves, tag), budget, now);
         self.give_back_mappings(now);
         let id = outcome.inspect_err(|reason| {
-            self.note_stateless(*reason, (&new.parsed.key.tuple(), &leaves), budget, now);
+            let of_rule = verdict.rule;
+            self.note_stateless(*reason, of_rule, (&new.parsed.key, &leaves), budget, now);
             if let Some((id, remote)) = self.nats.give_back(tag) {
                 self.mappings.release(id, remote, now);
             }
@@ -188,6 +189,7 @@ impl Firewall {
             original: new.parsed.key,
             reply,
             first: new.transport(),
+            icmp: new.parsed.icmp,
             len: new.len,
             in_port: new.in_port,
             out_port: route.out_port,

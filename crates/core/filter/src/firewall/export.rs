@@ -12,10 +12,10 @@ use base::{Budget, DropReason, Duration, Instant, Limit};
 use super::Firewall;
 use crate::nat::{BlockEvent, PoolId, Refused};
 use crate::packet::Tuple;
-use crate::states::{self, Cursor, Wanted};
+use crate::states::{self, Cursor, Key, Wanted};
 
 /// Flows that NAT refused: so many events a second, the rest is counted as lost. Under attack each
-/// packet is refused, and RFC 8158 asks for a limit (6-a).
+/// packet is refused, and RFC 8158 asks for a limit (5.2-a).
 const REFUSED_PER_SECOND: usize = 100;
 
 /// States that are looked at together, and the pause between two such looks at least.
@@ -55,6 +55,8 @@ pub enum Shortage {
     Mappings(u32),
     /// The source has as many ports as it may; the limit.
     PortsOfSource(u32),
+    /// The source has as many states as it may, in all or by its rule; the limit.
+    StatesOfSource(u32),
     /// No port of an outside address is free; the address, if it is known.
     Ports(Option<IpAddr>),
     /// The pool has no address for the flow.
@@ -62,7 +64,7 @@ pub enum Shortage {
 }
 
 /// What an exporter has done, for tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// The collector.
     pub collector: SocketAddr,
@@ -76,6 +78,8 @@ pub struct Exported {
     pub unsent: u64,
     /// ICMP errors that came back.
     pub errors: u64,
+    /// Why datagrams do not reach the collector, as far as that is known.
+    pub failure: Option<String>,
 }
 
 /// The state of export.
@@ -97,7 +101,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// RFC 8158 6-a.
+    /// RFC 8158 5.2-a.
     fn refuse(&mut self, flow: RefusedFlow) {
         if flow.at.since(self.second) >= Duration::from_secs(1) {
             (self.second, self.in_second) = (flow.at, 0);
@@ -196,14 +200,14 @@ impl Firewall {
 
     /// What the exporter has done.
     #[must_use]
-    pub fn exported(&self) -> Option<Exported> {
-        self.export.as_ref()?.exported
+    pub fn exported(&self) -> Option<&Exported> {
+        self.export.as_ref()?.exported.as_ref()
     }
 
     /// The exporter says what it has done.
-    pub fn note_exported(&mut self, exported: Exported) {
+    pub fn note_exported(&mut self, exported: &Exported) {
         if let Some(export) = &mut self.export {
-            export.exported = Some(exported);
+            export.exported = Some(exported.clone());
         }
     }
 
@@ -249,15 +253,30 @@ impl Firewall {
     pub(super) fn note_stateless(
         &mut self,
         why: DropReason,
-        (from, to): (&Tuple, &Tuple),
+        rule: Option<u16>,
+        (from, to): (&Key, &Tuple),
         budget: &Budget,
         now: Instant,
     ) {
         let Some(export) = &mut self.export else { return };
-        if why == DropReason::FilterStateLimit && from != to {
-            let most = u32::try_from(budget.of(Limit::FilterStates)).unwrap_or(u32::MAX);
-            let (why, tuple) = (Shortage::States(most), *from);
-            export.refuse(RefusedFlow { at: now, why, tuple, rule: 0 });
+        let tuple = from.tuple();
+        if tuple == *to {
+            return;
         }
+        let limit = |limit| u32::try_from(budget.of(limit)).unwrap_or(u32::MAX);
+        let why = match why {
+            DropReason::FilterStateLimit => Shortage::States(limit(Limit::FilterStates)),
+            // RFC 8158 4.6.7-c.
+            DropReason::FilterSourceLimit => {
+                let most = limit(Limit::FilterStatesPerSource);
+                let rules = &self.published.rules.filter;
+                let rule = rule.and_then(|rule| rules.get(usize::from(rule)));
+                let of_rule = rule.and_then(|rule| rule.states_per_source);
+                let is_full = self.states.states_of(from) >= most as usize;
+                Shortage::StatesOfSource(of_rule.filter(|_| !is_full).unwrap_or(most))
+            }
+            _ => return,
+        };
+        export.refuse(RefusedFlow { at: now, why, tuple, rule: 0 });
     }
 }

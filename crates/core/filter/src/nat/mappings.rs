@@ -182,7 +182,7 @@ impl Mappings {
             source = find(self);
         }
         if let Some(source) = source {
-            self.admit_source(source, &pool, budget)?;
+            self.admit_source(source, budget)?;
         }
         let made = self.make(request, &pool, source);
         if made == Err(Refused::Addresses) {
@@ -280,7 +280,7 @@ impl Mappings {
                 self.remove(at, request.now);
                 return Ok(None);
             }
-            self.admit_source(record.source, pool, budget)?;
+            self.admit_source(record.source, budget)?;
             self.unhold(at, &record);
             self.counters.revived += 1;
             if let Some(source) = self.sources.get_mut(record.source) {
@@ -296,18 +296,10 @@ impl Mappings {
     }
 
     /// May the source have one more port? RFC 6888 REQ-4, REQ-4A.
-    fn admit_source(&self, source: u32, pool: &Pool, budget: &mut Budget) -> Result<(), Refused> {
+    fn admit_source(&self, source: u32, budget: &mut Budget) -> Result<(), Refused> {
         let Some(source) = self.sources.get(source) else { return Ok(()) };
-        let most = match pool.ports_per_source as usize {
-            0 => budget.of(Limit::NatPortsPerSource),
-            most => most,
-        };
-        if (source.in_use as usize) < most {
-            return Ok(());
-        }
-        // Counted as a hit of the limit, whichever of the two values it was.
-        budget.admits(Limit::NatPortsPerSource, usize::MAX);
-        Err(Refused::PortsPerSource)
+        let admits = budget.admits(Limit::NatPortsPerSource, source.in_use as usize);
+        admits.then_some(()).ok_or(Refused::PortsPerSource)
     }
 }
 

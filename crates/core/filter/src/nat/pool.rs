@@ -87,8 +87,6 @@ pub struct Pool {
     /// Ports of a block that a source gets whole, a power of two from 64 to
     /// [`super::Shards::BLOCK_MAX`]; 0 for single ports. RFC 6888 REQ-14, RFC 7422.
     pub block: u16,
-    /// Ports that a source may have; 0 for [`Limit::NatPortsPerSource`]. RFC 6888 REQ-4.
-    pub ports_per_source: u32,
     /// What may come from outside.
     pub filtering: Filtering,
 }
@@ -96,14 +94,7 @@ pub struct Pool {
 impl Pool {
     /// A pool of single ports with nothing special.
     pub const fn new(addresses: Addresses) -> Pool {
-        Pool {
-            addresses,
-            ports: PORTS,
-            well_known: false,
-            block: 0,
-            ports_per_source: 0,
-            filtering: Filtering::Port,
-        }
+        Pool { addresses, ports: PORTS, well_known: false, block: 0, filtering: Filtering::Port }
     }
 }
 
@@ -212,7 +203,7 @@ fn is_echo(tuple: &Tuple) -> bool {
 pub enum Refused {
     /// The table has [`Limit::NatMappings`].
     Mappings,
-    /// The source has as many ports as it may: its pool's figure, or [`Limit::NatPortsPerSource`].
+    /// The source has [`Limit::NatPortsPerSource`].
     PortsPerSource,
     /// No port of the source's outside address is free.
     Ports,

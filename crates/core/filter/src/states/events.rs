@@ -25,6 +25,8 @@ pub struct State {
     pub bytes: [u64; 2],
     /// Where the flow is.
     pub phase: Phase,
+    /// Type and code of the first message of a flow of ICMP.
+    pub icmp: Option<(u8, u8)>,
     /// The rule that passed it.
     pub rule: u16,
     /// Generation of the rules that judged it last.

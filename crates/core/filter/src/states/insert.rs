@@ -41,6 +41,8 @@ pub struct NewState<'a> {
     pub reply: Key,
     /// The packet's transport.
     pub first: Transport<'a>,
+    /// Its type and code, if it is a message of ICMP.
+    pub icmp: Option<(u8, u8)>,
     /// Bytes to count.
     pub len: u32,
     /// Port that it came by.
@@ -139,8 +141,7 @@ impl States {
         let (addr, v6) = (new.original.source(), matches!(new.original, Key::V6(_)));
         let most = budget.of(Limit::FilterSources);
         let by_rule = Who::by_rule(addr, v6, new.rule, new.generation);
-        let used = self.sources.states(Who::source(addr, v6)) as usize;
-        if !budget.admits(Limit::FilterStatesPerSource, used) {
+        if !budget.admits(Limit::FilterStatesPerSource, self.states_of(&new.original)) {
             return Err(DropReason::FilterSourceLimit);
         }
         if let Some(states) = new.limits.states
@@ -153,6 +154,11 @@ impl States {
         let who = if rate.per_source { by_rule } else { all };
         let begins = self.sources.begins(who, rate.per_second, most, now);
         begins.then_some(()).ok_or(DropReason::FilterRate)
+    }
+
+    /// How many states the source of a key has, as far as they are counted.
+    pub fn states_of(&mut self, key: &Key) -> usize {
+        self.sources.states(Who::source(key.source(), matches!(key, Key::V6(_)))) as usize
     }
 
     fn count_source(&mut self, slot: Slot, new: &NewState<'_>, budget: &Budget, now: Instant) {
@@ -270,6 +276,9 @@ fn begin(first: &mut Common, new: &NewState<'_>) -> Result<(), DropReason> {
         (protocol::UDP, _) => Phase::UdpUnreplied,
         _ => Phase::OtherUnreplied,
     };
+    if let (protocol::ICMP | protocol::ICMPV6, Some(icmp)) = (protocol, new.icmp) {
+        first.set_icmp(icmp);
+    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 //! both slabs. A chunk is 32 or 48 KB, so growing takes a few microseconds and moves nothing.
 
 use base::SeqNumber;
+use wire::protocol;
 
 use super::key::{Key, KeyV4, KeyV6};
 use super::timeouts::Phase;
@@ -76,7 +77,7 @@ pub(super) struct Common {
     pub(super) packets: [u64; 2],
     /// Bytes by direction, as the caller counts them.
     pub(super) bytes: [u64; 2],
-    /// Both sides of a TCP connection.
+    /// Both sides of a TCP connection; a flow of ICMP has [`Common::icmp`] there.
     pub(super) sides: [Side; 2],
     /// Next and previous record in the slot of the wheel; a free record has the next free one.
     pub(super) wheel: [u32; 2],
@@ -143,6 +144,18 @@ impl Common {
     #[inline(always)]
     pub(super) fn scale(&self, which: usize) -> u8 {
         self.scales >> (which * 4) & 15
+    }
+
+    /// Type and code of the first message, for a flow of ICMP: in the place of a window that it
+    /// does not have.
+    pub(super) fn icmp(&self) -> Option<(u8, u8)> {
+        let is_icmp = matches!(self.protocol, protocol::ICMP | protocol::ICMPV6);
+        let [is_known, kind, code, _] = self.sides[0].max_window.to_be_bytes();
+        (is_icmp && is_known != 0).then_some((kind, code))
+    }
+
+    pub(super) fn set_icmp(&mut self, (kind, code): (u8, u8)) {
+        self.sides[0].max_window = u32::from_be_bytes([1, kind, code, 0]);
     }
 
     pub(super) fn set_scale(&mut self, which: usize, scale: u8) {

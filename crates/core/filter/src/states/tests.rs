@@ -106,6 +106,7 @@ pub(super) fn new<'a>(original: Key, first: Transport<'a>) -> NewState<'a> {
         original,
         reply: original.reversed(),
         first,
+        icmp: None,
         len: 100,
         in_port: 1,
         out_port: 2,

@@ -183,6 +183,7 @@ impl States {
             packets: common.packets,
             bytes: common.bytes,
             phase: common.phase,
+            icmp: common.icmp(),
             rule: common.rule,
             generation: common.generation,
             in_port: common.in_port,

@@ -120,6 +120,8 @@ pub struct FlowExport {
     pub lost: u64,
     /// ICMP errors that came back.
     pub icmp_errors: u64,
+    /// Why datagrams do not reach the collector, as far as that is known.
+    pub failure: Option<String>,
 }
 
 /// A choice of states: those that match all fields that are given.

@@ -25,6 +25,7 @@ pub(super) fn state(original: Tuple, reply: Tuple) -> State {
         packets: [1, 1],
         bytes: [40, 40],
         phase: Phase::TcpEstablished,
+        icmp: None,
         rule: 0,
         generation: 1,
         in_port: 1,
@@ -64,14 +65,17 @@ fn any_state() -> impl Strategy<Value = State> {
         Just(Phase::UdpReplied),
         Just(Phase::IcmpUnreplied)
     ];
-    let rest = any::<([u64; 2], [u64; 2], u16, u16, bool, u64)>();
+    let rest = any::<([u64; 2], [u64; 2], u16, u16, bool, u64, Option<(u8, u8)>)>();
     (tuples, phase, rest).prop_map(|((original, other), phase, rest)| {
-        let (packets, bytes, in_port, out_port, is_translated, seen) = rest;
+        let (packets, bytes, in_port, out_port, is_translated, seen, icmp) = rest;
         let protocol = original.protocol;
         let reply = Tuple { protocol, ..other };
         let reply = if is_translated { reply } else { original.reversed() };
         let seen = Instant::from_nanos(seen);
-        State { packets, bytes, phase, in_port, out_port, seen, ..state(original, reply) }
+        let icmp = icmp.filter(|_| matches!(protocol, 1 | 58));
+        let any =
+            State { packets, bytes, phase, icmp, in_port, out_port, ..state(original, reply) };
+        State { seen, ..any }
     })
 }
 
@@ -109,6 +113,7 @@ pub(super) fn events() -> impl Strategy<Value = Event> {
         any::<u32>().prop_map(Shortage::States),
         any::<u32>().prop_map(Shortage::Mappings),
         any::<u32>().prop_map(Shortage::PortsOfSource),
+        any::<u32>().prop_map(Shortage::StatesOfSource),
         any::<(bool, u128)>().prop_map(|(is_v6, a)| Shortage::Ports(Some(addr(is_v6, a)))),
         Just(Shortage::Ports(None)),
         Just(Shortage::Addresses)

@@ -100,7 +100,7 @@ pub(super) fn nat(stack: &Stack) -> Vec<NatRule> {
 /// Flow export, if there is a collector.
 pub(super) fn export(stack: &Stack) -> Vec<FlowExport> {
     let Some(firewall) = stack.filter() else { return Vec::new() };
-    let row = |exported: Exported| FlowExport {
+    let row = |exported: &Exported| FlowExport {
         collector: exported.collector.to_string(),
         domain: exported.domain,
         records: exported.records,
@@ -108,6 +108,7 @@ pub(super) fn export(stack: &Stack) -> Vec<FlowExport> {
         unsent: exported.unsent,
         lost: firewall.events_lost(),
         icmp_errors: exported.errors,
+        failure: exported.failure.clone(),
     };
     firewall.exported().into_iter().map(row).collect()
 }

@@ -28,10 +28,13 @@ pub struct Ipfix {
     /// Are names of interfaces sent? They are options records, which count in sequence numbers
     /// (RFC 7011 section 3.1); nfcapd 1.7 does not count them, and reports records as missing.
     pub names: bool,
+    /// Are destinations of flows named whose source NAT translates? RFC 6888 REQ-12 advises
+    /// against it.
+    pub destinations: bool,
 }
 
-/// `[ipfix]`; RFC 7011 10.3-a. Its records are of the states that rules make.
-pub(super) fn read(file: &Section<'_>, has_rules: bool) -> Option<Ipfix> {
+/// `[ipfix]`; RFC 7011 8.4-b, 10.1-b. Its records are of the states that rules make.
+pub(super) fn read(file: &Section<'_>, has_rules: bool, shards: usize) -> Option<Ipfix> {
     let section = file.one("ipfix", "[ipfix]")?;
     const EXAMPLE: &str = "192.0.2.9:4739";
     section.needed("collector", &format!("\"{EXAMPLE}\""));
@@ -49,8 +52,16 @@ pub(super) fn read(file: &Section<'_>, has_rules: bool) -> Option<Ipfix> {
     let active = seconds(&section, "active", 120);
     let template = seconds(&section, "template", 60);
     let domain = section.number("domain", 1..=u32::MAX as usize).unwrap_or(1);
+    // RFC 7011 3.1-d, 3.1-f.
+    let most = u32::MAX - shards.saturating_sub(1) as u32;
+    if domain > most {
+        let what = format!("each of {shards} shards has the next number: write {most} at most");
+        section.note("domain", what);
+    }
     let names = section.flag("names").unwrap_or(false);
-    Some(Ipfix { collector: collector.filter(is_host)?, active, template, domain, names })
+    let destinations = section.flag("destinations").unwrap_or(false);
+    let collector = collector.filter(is_host)?;
+    Some(Ipfix { collector, active, template, domain, names, destinations })
 }
 
 /// A time with its unit; `default` seconds if it is left out or wrong.

@@ -511,17 +511,18 @@ fn files_of_sets_are_beside_the_configuration() {
     std::fs::remove_dir_all(folder).expect("it is ours");
 }
 
-/// RFC 7011 10.3-a.
+/// RFC 7011 8.4-b, 10.1-b.
 #[test]
 fn records_of_flows_go_to_a_collector() {
     let with = |ipfix: &str| with_rules(&format!("[filter]\n[ipfix]\n{ipfix}"));
     let ipfix = right(&with("collector = \"192.0.2.9:4739\"\n")).ipfix.expect("a collector");
     let seconds = Duration::from_secs;
     assert_eq!((ipfix.active, ipfix.template, ipfix.domain), (seconds(120), seconds(60), 1));
+    assert!(!ipfix.destinations, "RFC 6888 REQ-12");
     let other = "collector = \"[2001:db8::9]:4739\"\nactive = \"5m\"\ntemplate = \"9 s\"\n\
-                 domain = 7\nnames = true\n";
+                 domain = 7\nnames = true\ndestinations = true\n";
     let ipfix = right(&with(other)).ipfix.expect("a collector");
-    assert!(ipfix.names);
+    assert!(ipfix.names && ipfix.destinations);
     assert_eq!((ipfix.active, ipfix.template, ipfix.domain), (seconds(300), seconds(9), 7));
     assert_eq!(right(&with_rules("[filter]\n")).ipfix, None);
 
@@ -535,6 +536,12 @@ fn records_of_flows_go_to_a_collector() {
     says(&format!("{collector}template = \"25h\"\n"), "11:12", &["template", "as \"60s\""]);
     says(&format!("{collector}template = \"99999999999999999999h\"\n"), "11:12", &["template"]);
     says(&format!("{collector}domain = 0\n"), "11:10", &["domain"]);
+    let highest = format!("{collector}domain = 4294967295\n");
+    assert!(right(&with(&highest)).ipfix.is_some());
+    // RFC 7011 3.1-d, 3.1-f: each shard has a number, and none has 0.
+    let two = |domain: &str| format!("shards = 2\n{}", with(&format!("{collector}{domain}")));
+    self::says(&two("domain = 4294967295\n"), "12:10", &["2 shards", "4294967294 at most"]);
+    assert!(right(&two("domain = 4294967294\n")).ipfix.is_some());
     says(&format!("{collector}activ = \"1s\"\n"), "11:1", &["did you mean 'active'?"]);
 }
 

@@ -1,10 +1,11 @@
 //! Messages that a running router logs by itself: links that go down and come up, flows of rules
-//! with `log`, rules on trial.
+//! with `log`, rules on trial, a collector of flows that cannot be reached.
 //!
 //! Called by: `engine.rs` at each of its turns, under the stacks' locks. A port that goes down and
 //! up between two turns is not reported; a link that flaps is reported at most once in [`AGAIN`]. A
 //! port that stays down for another reason is reported again.
 
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use crate::applied::Applied;
@@ -15,13 +16,14 @@ use stack::{PortId, Stack};
 
 use super::report::{info, warning};
 
-/// Time between two lines about one port.
+/// Time between two lines about one port, and about the collector.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The last messages.
 #[derive(Default)]
 pub(super) struct Notices {
     ports: BTreeMap<String, Said>,
+    collector: Option<(SocketAddr, Said)>,
     /// Rules on trial run.
     on_trial: bool,
     /// Lines of the filter's log that its rate had left out.
@@ -62,6 +64,25 @@ impl Notices {
         if logs { now + AGAIN } else { Instant::NEVER }
     }
 
+    /// Log whether the collector of flows is reached; returns when to look again.
+    fn collector(&mut self, now: Instant, stacks: &[&mut Stack]) -> Instant {
+        let exported = stacks.iter().find_map(|stack| stack.filter()?.exported());
+        let Some(exported) = exported else {
+            self.collector = None;
+            return Instant::NEVER;
+        };
+        let (to, failure) = (exported.collector, exported.failure.clone());
+        let before = self.collector.take().filter(|(collector, _)| *collector == to);
+        let (_, said) = self.collector.insert(before.unwrap_or((to, Said::default())));
+        match said.news(now, failure) {
+            News::None => {}
+            News::Later(at) => return at,
+            News::Down(why) => warning(&format!("ipfix: {to} cannot be reached: {why}")),
+            News::Up => info(&format!("ipfix: {to} can be reached again")),
+        }
+        Instant::NEVER
+    }
+
     /// Log all news; returns when to look again even if nothing happens.
     pub(super) fn look(
         &mut self,
@@ -69,7 +90,7 @@ impl Notices {
         stacks: &mut [&mut Stack],
         applied: &Applied,
     ) -> Instant {
-        let mut again = self.filter(now, stacks, applied);
+        let mut again = self.filter(now, stacks, applied).min(self.collector(now, stacks));
         self.ports.retain(|name, _| applied.ports().contains_key(name));
         for (name, port) in applied.ports() {
             let trouble = stacks.iter().find_map(|stack| stack.port_trouble(port.id));

@@ -36,7 +36,19 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("fib", &["destination", "via", "dev", "weight", "mtu", "metric", "origin", "table"]),
     ("filter", &["rule", "text", "packets", "bytes", "flows", "last_hit_ms", "label"]),
     ("nat", &["rule", "text", "sources", "mappings"]),
-    ("ipfix", &["collector", "domain", "records", "datagrams", "unsent", "lost", "icmp_errors"]),
+    (
+        "ipfix",
+        &[
+            "collector",
+            "domain",
+            "records",
+            "datagrams",
+            "unsent",
+            "lost",
+            "icmp_errors",
+            "failure",
+        ],
+    ),
     ("mappings", &["protocol", "inside", "outside", "flows"]),
     (
         "states",

@@ -50,6 +50,7 @@ fn a_session_begins_and_nothing_is_queued_for_nobody() {
     assert_eq!(events(&mut router), []);
 }
 
+/// RFC 8158 5.2-a.
 #[test]
 fn a_port_too_few_is_an_event_with_its_address() {
     let nat = "source out wan from 192.0.2.0/24 to port ports 2000-2000";
@@ -79,4 +80,58 @@ fn a_block_of_ports_is_an_event() {
     assert!(block.is_allocation);
     assert_eq!((block.inside, block.outside), (ip(A), ip(WAN)));
     assert_eq!(block.ports.1 - block.ports.0, 63);
+}
+
+/// RFC 8158 4.6.7-c, 4.6.7-d.
+#[test]
+fn a_source_with_too_many_flows_is_an_event_with_the_limit_that_it_has_reached() {
+    const NAT: &str = "source out wan from 192.0.2.0/24 to port";
+    let refused = |router: &mut Router| -> Vec<Shortage> {
+        let all = events(router);
+        let refused = all.iter().filter_map(|event| match event {
+            Event::Refused(flow) => Some((flow.why, flow.tuple.src)),
+            _ => None,
+        });
+        refused.inspect(|(_, source)| assert_eq!(*source, ip(A))).map(|(why, _)| why).collect()
+    };
+    let mut by_rule = super::router("pass in lan out wan states 1 per source", NAT);
+    export(&mut by_rule, Some(ACTIVE));
+    for port in 40_001..40_004 {
+        cross(&mut by_rule, 0, &udp((A, port), THERE));
+    }
+    assert_eq!(refused(&mut by_rule), [Shortage::StatesOfSource(1); 2]);
+    by_rule.stack.core.cx.budget.set(Limit::FilterStatesPerSource, 1);
+    cross(&mut by_rule, 0, &udp((A, 40_004), THERE));
+    assert_eq!(refused(&mut by_rule), [Shortage::StatesOfSource(1)]);
+
+    let mut of_all = exporting(NAT);
+    of_all.stack.core.cx.budget.set(Limit::FilterStatesPerSource, 2);
+    for port in 40_001..40_004 {
+        cross(&mut of_all, 0, &udp((A, port), THERE));
+    }
+    assert_eq!(refused(&mut of_all), [Shortage::StatesOfSource(2)]);
+
+    // Without NAT it is no event of NAT.
+    let mut plain = exporting("");
+    plain.stack.core.cx.budget.set(Limit::FilterStatesPerSource, 1);
+    for port in 40_001..40_004 {
+        cross(&mut plain, 0, &udp((A, port), THERE));
+    }
+    assert_eq!(refused(&mut plain), []);
+}
+
+/// RFC 792, RFC 950: a flow begins with an echo request, a timestamp request, or another query.
+#[test]
+fn a_flow_of_icmp_says_how_it_began() {
+    let mut router = exporting("source out wan from 192.0.2.0/24 to port");
+    for (id, kind) in [(1, 8), (2, 13), (3, 17)] {
+        one(cross(&mut router, 0, &packets::echo(kind, A, B, id)), 1);
+    }
+    one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    let icmp = |event: &Event| match event {
+        Event::Flow(event) => event.state.icmp,
+        other => panic!("{other:?}"),
+    };
+    let all: Vec<_> = events(&mut router).iter().map(icmp).collect();
+    assert_eq!(all, [Some((8, 0)), Some((13, 0)), Some((17, 0)), None]);
 }

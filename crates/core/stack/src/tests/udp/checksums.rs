@@ -9,7 +9,8 @@ fn field(frame: &[u8], payload_len: usize) -> [u8; 2] {
     [frame[at], frame[at + 1]]
 }
 
-/// RFC 6935 5-b: datagrams leave without a checksum only if the socket's option is set.
+/// RFC 6935 5-b, RFC 7011 10.3.2-b: datagrams leave without a checksum only if the socket's option
+/// is set.
 #[test]
 fn they_are_sent_if_the_socket_asks() {
     for version in BOTH {
