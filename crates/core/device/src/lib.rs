@@ -43,9 +43,10 @@
 //!
 //! ## Sleeping
 //! A driver that runs out of work calls `rx_ready` on its devices, then sleeps until a descriptor
-//! ([`Device::as_fd`]) is readable, a device wakes it ([`Device::arm`]) or the stack's next
-//! deadline comes. A device that has neither is polled at an interval, and so is one that cannot
-//! wake while it [`Device::is_unfinished`].
+//! ([`Device::as_fd`]) is readable, a device wakes it ([`Device::arm`]), a device will be ready as it
+//! has said ([`Device::wakes_at`]), or the stack's next deadline comes. A device that has none of
+//! these is polled at an interval, and so is one that cannot wake while it
+//! [`Device::is_unfinished`].
 //!
 //! ## What a stack expects, and what it does not
 //! - Order: as on the link. Reordering costs throughput, not correctness.
@@ -258,8 +259,10 @@ pub trait Device: Send {
         false
     }
 
-    /// After [`Device::arm`] returned `true`: a time at which the device will be ready without
-    /// calling the waker, so the caller polls then. [`Instant::NEVER`] (the default): no such time.
+    /// As of the last [`Device::arm`]: a time at which the device will be ready without calling the
+    /// waker, and without its descriptor being readable, so the caller polls then. It counts if
+    /// `arm` returned `true`, and for a device with a descriptor. [`Instant::NEVER`] (the default):
+    /// no such time.
     fn wakes_at(&self) -> Instant {
         Instant::NEVER
     }
