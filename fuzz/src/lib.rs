@@ -15,6 +15,7 @@ pub mod dhcp;
 pub mod dissect;
 pub mod dns;
 pub mod filter;
+pub mod forwarder;
 pub mod group;
 pub mod link;
 pub mod parsers;
@@ -22,6 +23,7 @@ pub mod queues;
 pub mod rpc;
 pub mod rules;
 pub mod seeds;
+pub mod served;
 pub mod stack;
 pub mod tcb;
 pub mod telnet;
@@ -57,6 +59,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("cut", cut::any_frame),
     ("dissect", dissect::any_packet),
     ("dns", dns::any_answer),
+    ("forwarder", forwarder::any_message),
+    ("served", served::any_message),
     ("wheel", queues::wheel),
     ("release", queues::release),
     ("filter", filter::any_program),

@@ -27,6 +27,8 @@ const SCRIPTED: &[&str] = &[
     "predict",
     "dissect",
     "dns",
+    "forwarder",
+    "served",
     "dhcp4",
     "dhcp6",
     "group",
@@ -72,6 +74,8 @@ pub fn all() -> Vec<Seed> {
     seeds.push(("filter", "port-80".to_owned(), crate::filter::real_program()));
     seeds.push(("rules", "example".to_owned(), crate::rules::real_text()));
     seeds.push(("dns", "answers".to_owned(), crate::dns::whole_answers()));
+    seeds.push(("forwarder", "answers".to_owned(), crate::forwarder::whole_answers()));
+    seeds.push(("served", "lease".to_owned(), crate::served::whole_lease()));
     seeds.push(("dhcp4", "lease".to_owned(), crate::dhcp::whole_lease(false)));
     seeds.push(("dhcp6", "lease".to_owned(), crate::dhcp::whole_lease(true)));
     seeds.push(("autoconf", "router".to_owned(), crate::stack::near::whole_configuration()));

@@ -34,7 +34,13 @@ impl Need {
 }
 
 /// Programs that cases of `cargo test` run, and no suite of `cargo xtask test`.
-pub(crate) const OF_TESTS: &[Need] = &[Need::Program { program: "radvd", package: "radvd" }];
+pub(crate) const OF_TESTS: &[Need] = &[
+    Need::Program { program: "dhclient", package: "isc-dhcp-client" },
+    Need::Program { program: "dig", package: "bind9-dnsutils" },
+    Need::Program { program: "radvd", package: "radvd" },
+    Need::Program { program: "rdisc6", package: "ndisc6" },
+    Need::Program { program: "udhcpc", package: "udhcpc" },
+];
 
 /// Debian packages that the suites and `others` lack, each once.
 pub(super) fn packages(suites: &[&Suite], others: &[Need]) -> Vec<&'static str> {

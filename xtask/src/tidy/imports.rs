@@ -46,7 +46,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
     (
         "sockets",
         &[
-            ("host", Only(&["base"])),
+            ("host", Only(&["base", "wire"])),
             ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
         ],
     ),

@@ -32,6 +32,8 @@ const RPC: &str = "A few are strangers that scan. If a program of yours gets no 
                    what it sends with `wirespeed dump`.";
 const LEASE: &str = "Nothing if an address was obtained. Else look at the server's log, and at \
                      what it sends: `wirespeed dump port 67 or port 68 or port 546 or port 547`.";
+const GUEST: &str = "A guest with a broken client, or one that tries what it may: `wirespeed \
+                     dump` shows what it sends.";
 const NOTHING: &str = "Nothing: it is a measure of the traffic.";
 const RATIO: &str = "Nothing. Compare it with its total: a low share costs processor time, not \
                      data.";
@@ -262,6 +264,13 @@ const DROPS: &[(&[DropReason], &str)] = &[
         ],
         LEASE,
     ),
+    (
+        &[D::DhcpNoAddress],
+        "More clients than addresses: enlarge the pool, or shorten the leases. If one host asks \
+            under many names, it is an attack: `wirespeed dump port 67` shows it.",
+    ),
+    (&[D::DhcpNotServed, D::RsInvalid, D::DnsQueryMalformed], GUEST),
+    (&[D::DnsQueryRepeated], LATE),
     (&[D::TcpListenRst, D::TcpListenAck, D::TcpRst], "Nothing: ends of connections, or a scan."),
     (
         &[D::TcpBacklogFull, D::TcpSynOnce, D::TcpForwardDropped],

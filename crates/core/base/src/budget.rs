@@ -161,6 +161,14 @@ limits! {
     DhcpMessageBytes "dhcp_message_bytes" 4_096 "bytes of a DHCP message that is received";
     DhcpListEntries "dhcp_list_entries" 32
         "routes taken from a DHCP message, and as many DNS servers and search domains";
+    DhcpLeases "dhcp_leases" 1_024
+        "addresses that a DHCP server remembers, those that were offered or declined among them; \
+         one that is not in use is forgotten first";
+    RouterSolicitors "router_solicitors" 8
+        "hosts that a sender of router advertisements answers one by one; more are answered all \
+         together";
+    DnsInFlight "dns_in_flight" 256
+        "questions of which a DNS forwarder awaits the answer; more are answered with SERVFAIL";
     ControlClients "control_clients" 16 "connections to a control socket";
     ControlFrameBytes "control_frame_bytes" 1_048_576 "bytes of a message on a control socket";
     ControlDescriptors "control_descriptors" 16

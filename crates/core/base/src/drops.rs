@@ -47,6 +47,8 @@ drop_reasons! {
         "router advertisement that is not from a router on the link (hop limit, source)";
     RaIgnored "ra_ignored" "router advertisement to a port that is not autoconfigured";
     RaRateLimited "ra_rate_limited" "router advertisement beyond the rate limit";
+    RsInvalid "rs_invalid"
+        "router solicitation that is malformed or not from the link (hop limit, source)";
     RedirectRefused "redirect_refused"
         "redirect that is not from the current first hop, or not plausible";
     RedirectIgnored "redirect_ignored" "redirect while packets are forwarded";
@@ -165,6 +167,11 @@ drop_reasons! {
     DhcpUnusable "dhcp_unusable"
         "DHCP offer or reply without an address, mask and lifetime that a host can use";
     DhcpRefused "dhcp_refused" "DHCPv6 reply whose status refuses what was asked for";
+    DhcpNoAddress "dhcp_no_address"
+        "DHCP message of a client for which the server has no free address";
+    DhcpNotServed "dhcp_not_served"
+        "DHCP message that a server does not answer: by a relay, or about a lease that is not its \
+         own";
     UdpErrorQueueFull "udp_error_queue_full"
         "ICMP error for a UDP socket whose error queue is full";
     TcpShort "tcp_short" "TCP segment shorter than its header";
@@ -208,6 +215,10 @@ drop_reasons! {
     DnsNotAsked "dns_not_asked"
         "DNS answer whose source, id or question is not that of the query (RFC 5452)";
     DnsCase "dns_case" "DNS answer that repeats the question in other letter cases";
+    DnsQueryMalformed "dns_query_malformed"
+        "DNS message to a forwarder that is no question, or too long for one";
+    DnsQueryRepeated "dns_query_repeated"
+        "DNS question that came again while a forwarder awaited its answer";
     RpcMalformed "rpc_malformed" "message that is no ONC RPC message, or is cut off";
     RpcRecord "rpc_record" "record that is longer than the limit, or in too many fragments";
     RpcNotAsked "rpc_not_asked" "RPC reply that no call waits for";

@@ -43,9 +43,10 @@
 //!
 //! ## Sleeping
 //! A driver that has no more work calls `rx_ready` on its devices. Then it sleeps until a
-//! descriptor ([`Device::as_fd`]) is readable, a device wakes it ([`Device::arm`]) or the stack's
-//! next deadline comes. A device that offers neither is polled at an interval, and so is a device
-//! that cannot wake while it [`Device::is_unfinished`].
+//! descriptor ([`Device::as_fd`]) is readable, a device wakes it ([`Device::arm`]), the time comes
+//! at which a device will be ready ([`Device::wakes_at`]), or the stack's next deadline comes. A
+//! device that offers none of these is polled at an interval, and so is a device that cannot wake
+//! while it [`Device::is_unfinished`].
 //!
 //! ## What a stack expects, and what it does not
 //! - Order: as on the link. Reordering costs throughput, not correctness.
@@ -260,9 +261,10 @@ pub trait Device: Send {
         false
     }
 
-    /// After [`Device::arm`] has returned `true`: a time at which the device will be ready without
-    /// calling the waker, so that the caller has to poll then. [`Instant::NEVER`] (the default):
-    /// there is no such time.
+    /// After the last [`Device::arm`]: a time at which the device will be ready without calling the
+    /// waker, and without its descriptor being readable, so that the caller has to poll then. It
+    /// counts if `arm` returned `true`, and for a device with a descriptor. [`Instant::NEVER`] (the
+    /// default): there is no such time.
     fn wakes_at(&self) -> Instant {
         Instant::NEVER
     }

@@ -1,7 +1,8 @@
 //! The model of a path, in virtual time (simulator) and in real time: a queue, a transmitter with a
 //! rate, then delay, loss, late packets, duplicates, bit errors.
 //!
-//! Called by: `sim`; `wirespeed wire` and the lab, by a [`Bridge`] between two devices. It parses
+//! Called by: `sim`; `wirespeed wire` and the lab, by a [`Bridge`] between two devices; programs
+//! whose stack has a device behind a path, by [`Shaped`]. It parses
 //! nothing above the link header except the ECN field (`mark.rs`) and what offloads need
 //! (`cut.rs`); `now` is an argument. The model does no I/O: [`Direction::send`] takes a packet,
 //! [`Direction::next_event`] is the time of the next call, [`Direction::receive`] returns arrived
@@ -24,12 +25,14 @@ mod mark;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod real;
 mod settings;
+mod shaped;
 
 pub use bridge::{Bridge, BridgeDirection, Carried, Mismatch};
 pub use cut::cut;
 pub use direction::{CORRUPTED, Counts, Direction, Lost, Why};
 pub use lateness::Lateness;
 pub use settings::{Aqm, Loss, Outage, Settings};
+pub use shaped::{Shape, Shaped};
 
 #[cfg(test)]
 mod tests;

@@ -357,7 +357,10 @@ impl Port {
         }
         #[cfg(unix)]
         if self.device.as_fd().is_some() {
-            return Armed::Descriptors;
+            return match self.device.wakes_at() {
+                Instant::NEVER => Armed::Descriptors,
+                at => Armed::Until(at),
+            };
         }
         Armed::NotAll
     }

@@ -8,10 +8,12 @@
 mod option;
 mod redirect;
 mod router;
+mod write;
 
 pub use option::{Domains, NdOption, NdOptions, Nonce, Preference, Prefix};
 pub use redirect::Redirect;
-pub use router::{RouterAdvertisement, router_solicitation};
+pub use router::{RouterAdvertisement, is_router_solicitation, router_solicitation};
+pub use write::AdvertisementWriter;
 
 use base::{DropReason, MacAddr};
 use core::net::Ipv6Addr;

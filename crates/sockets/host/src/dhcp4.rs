@@ -1,15 +1,17 @@
-//! A DHCPv4 client: a state machine that asks for an address and keeps it.
+//! A DHCPv4 client: a state machine that asks for an address and keeps it; and a small server for
+//! the guests of a gateway, [`Server`].
 //!
-//! Called by: the owner of a socket on UDP port 68. After each call that passes something in, take
-//! [`Client::poll`]'s actions until there are none, and call again at [`Client::deadline`]. RFC
-//! 2131, RFC 2132, RFC 3396 (long options), RFC 3442 (classless routes), RFC 4361 (client
-//! identifier), RFC 5227 (conflicts, by the caller), RFC 6842. Counters: the `dhcp_*` drops;
-//! limits: `dhcp_message_bytes`, `dhcp_list_entries`.
+//! Called by: the owner of a socket on UDP port 68 (the server: 67). After each call that passes
+//! something in, take [`Client::poll`]'s actions until there are none, and call again at
+//! [`Client::deadline`]. RFC 2131, RFC 2132, RFC 3396 (long options), RFC 3442 (classless routes),
+//! RFC 4361 (client identifier), RFC 5227 (conflicts, by the caller), RFC 6842. Counters: the
+//! `dhcp_*` drops; limits: `dhcp_message_bytes`, `dhcp_list_entries`, `dhcp_leases`.
 
 mod client;
 mod lease;
 mod message;
 mod refusal;
+mod server;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,10 @@ use base::{Cidr, Duration, KeyedHash, MacAddr};
 pub use crate::loss::LossReason;
 pub use client::Client;
 pub use refusal::Refusal;
+pub use server::{
+    Destination, Fixed, Guest, Reply, Server, ServerConfig, ServerConfigError, ServerCounts,
+    ServerLease, ServerOptions,
+};
 
 /// The UDP port of servers (RFC 2131 section 4.1).
 pub const SERVER_PORT: u16 = 67;

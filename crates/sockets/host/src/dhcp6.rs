@@ -1,14 +1,17 @@
-//! A DHCPv6 client: a state machine that asks for one address and keeps it, or for options alone.
+//! A DHCPv6 client: a state machine that asks for one address and keeps it, or for options alone;
+//! and a [`Server`] without addresses, for the guests of a gateway.
 //!
-//! Called by: the owner of a socket on UDP port 546. After each call that passes something in, take
-//! [`Client::poll`]'s actions until there are none, and call again at [`Client::deadline`].
-//! Messages leave from a link-local address to [`SERVERS`], port 547. RFC 8415, RFC 3646 (DNS).
-//! Counters: the `dhcp_*` drops; limits: `dhcp_message_bytes`, `dhcp_list_entries`.
+//! Called by: the owner of a socket on UDP port 546 (the server: 547). After each call that passes
+//! something in, take [`Client::poll`]'s actions until there are none, and call again at
+//! [`Client::deadline`]. Messages leave from a link-local address to [`SERVERS`], port 547. RFC
+//! 8415, RFC 3646 (DNS). Counters: the `dhcp_*` drops; limits: `dhcp_message_bytes`,
+//! `dhcp_list_entries`.
 
 mod client;
 mod message;
 mod reply;
 mod retransmit;
+mod server;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +22,7 @@ use base::{Duration, KeyedHash, MacAddr};
 
 pub use crate::loss::LossReason;
 pub use client::Client;
+pub use server::{Server, ServerConfig, ServerConfigError};
 
 /// The UDP port of servers and relays (RFC 8415 section 7.2).
 pub const SERVER_PORT: u16 = 547;

@@ -91,6 +91,18 @@ pub(crate) fn from_text(text: &[u8]) -> Option<String> {
     text.split(|&byte| byte == b'.').try_fold(String::new(), joined)
 }
 
+/// A host name in wire format, with the root behind it; `None` if it is none.
+pub(crate) fn to_wire(name: &str) -> Option<Vec<u8>> {
+    let name = from_text(name.as_bytes())?;
+    let mut wire = Vec::with_capacity(name.len() + 2);
+    for label in name.split('.') {
+        wire.push(u8::try_from(label.len()).ok()?);
+        wire.extend(label.as_bytes());
+    }
+    wire.push(0);
+    Some(wire)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -133,6 +145,8 @@ mod tests {
         assert_eq!(from_text(&long), None);
         assert_eq!(from_text(&[&b"ab."[..]; 85].concat()), None, "254 bytes");
         assert_eq!(from_text(&[&b"ab."[..]; 84].concat()).map(|name| name.len()), Some(251));
+        assert_eq!(to_wire("a.example.").as_deref(), Some(&b"\x01a\x07example\0"[..]));
+        assert_eq!(to_wire("a b"), None);
     }
 
     proptest! {

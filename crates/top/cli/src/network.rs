@@ -30,8 +30,8 @@ use observe::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub(crate) use tasks::Tasks;
 use wirespeed::{
-    Address, Armed, Cidr, Device, Duration, Instant, IpVersion, MacAddr, MtuDiscovery, Origin,
-    PortConfig, PortId, Route, Stack, StackConfig, Switches,
+    Address, Armed, Awaited, Cidr, Device, Duration, Instant, IpVersion, MacAddr, MtuDiscovery,
+    Origin, PortConfig, PortId, Route, Stack, StackConfig, Switches,
 };
 
 use crate::Usage;
@@ -267,7 +267,7 @@ impl Network {
         let until = until.min(self.leases.deadline());
         let (gathers, look_at) = match self.stack.arm(Waker::noop()) {
             Armed::Ready => return Ok(false),
-            Armed::Until(at) => (true, at),
+            Armed::Until(at) => (!self.awaits_frames(), at),
             Armed::All | Armed::Descriptors => (false, Instant::NEVER),
             Armed::NotAll => (false, now + LOOK),
         };
@@ -295,6 +295,11 @@ impl Network {
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error).context("cannot wait for the device"),
         }
+    }
+
+    /// Is there a descriptor at which frames are awaited, although a time to poll is known too?
+    fn awaits_frames(&self) -> bool {
+        self.stack.descriptors().any(|(_, _, awaited)| awaited != Awaited::Nothing)
     }
 
     /// The largest IP packet of the device, in bytes.

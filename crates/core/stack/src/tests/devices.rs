@@ -38,13 +38,15 @@ struct Mute {
     socket: UnixDatagram,
     has_descriptor: bool,
     is_unfinished: bool,
+    wakes_at: Instant,
 }
 
 /// Such a device with a file descriptor, and the socket that sends to it.
 fn mute() -> (Mute, UnixDatagram) {
     let (socket, other) = UnixDatagram::pair().expect("a pair of sockets");
     socket.set_nonblocking(true).expect("it is open");
-    (Mute { socket, has_descriptor: true, is_unfinished: false }, other)
+    let wakes_at = Instant::NEVER;
+    (Mute { socket, has_descriptor: true, is_unfinished: false, wakes_at }, other)
 }
 
 impl Device for Mute {
@@ -87,6 +89,22 @@ impl Device for Mute {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.has_descriptor.then(|| self.socket.as_fd())
     }
+
+    fn wakes_at(&self) -> Instant {
+        self.wakes_at
+    }
+}
+
+/// A path in front of a TAP: the driver sleeps at the descriptor, and until the next arrival.
+#[test]
+fn a_device_with_a_descriptor_may_have_a_time_too() {
+    let mut stack = stack();
+    let (device, _other) = mute();
+    let at = NOW + Duration::from_millis(3);
+    let id = add(&mut stack, Mute { wakes_at: at, ..device });
+    stack.poll(NOW);
+    assert_eq!(stack.arm(Waker::noop()), Armed::Until(at));
+    assert_eq!(awaited(&stack), [(id, Awaited::Frames)]);
 }
 
 #[test]

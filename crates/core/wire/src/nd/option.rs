@@ -12,12 +12,12 @@ use core::net::Ipv6Addr;
 use super::{SOURCE_LINK_ADDR, TARGET_LINK_ADDR};
 use crate::bytes::{array, be32};
 
-const PREFIX: u8 = 3;
-const MTU: u8 = 5;
+pub(super) const PREFIX: u8 = 3;
+pub(super) const MTU: u8 = 5;
 pub(super) const NONCE: u8 = 14;
 const ROUTE: u8 = 24;
-const RDNSS: u8 = 25;
-const DNSSL: u8 = 31;
+pub(super) const RDNSS: u8 = 25;
+pub(super) const DNSSL: u8 = 31;
 
 /// A random number, by which our own solicitation, looped back, differs from another host's.
 pub type Nonce = [u8; 6];
@@ -35,6 +35,15 @@ pub enum Preference {
 }
 
 impl Preference {
+    /// The two bits in a packet.
+    pub(super) const fn bits(self) -> u8 {
+        match self {
+            Preference::Medium => 0,
+            Preference::High => 1,
+            Preference::Low => 3,
+        }
+    }
+
     /// The preference that two bits in a packet mean; `None` for the reserved value.
     pub(super) const fn of_bits(bits: u8) -> Option<Preference> {
         match bits & 3 {

@@ -1,7 +1,7 @@
 //! Router solicitations and advertisements.
 //!
-//! Called by: `inet::router`, which checks the hop limit and the source. RFC 4861 sections 4.1, 4.2
-//! and 6.1.2, RFC 4191 section 2.2 (preference).
+//! Called by: `inet::router` and `host::ra`, which check the hop limit and the source. RFC 4861
+//! sections 4.1, 4.2 and 6.1.2, RFC 4191 section 2.2 (preference).
 
 use base::{DropReason, MacAddr};
 use core::net::Ipv6Addr;
@@ -84,4 +84,13 @@ pub fn router_solicitation(
     put(message, 10, mac.0);
     set_checksum(message, src, dst);
     Some(message.len())
+}
+
+/// Is `message`, an ICMPv6 message whose checksum is right, a valid router solicitation from this
+/// source? RFC 4861 section 6.1.1; the caller checks the hop limit.
+pub fn is_router_solicitation(message: &[u8], src: Ipv6Addr) -> bool {
+    let Some((&[kind, code, ..], options)) = message.split_first_chunk::<8>() else { return false };
+    let Ok(options) = NdOptions::parse(options, OPTIONS_MAX) else { return false };
+    let has_link_addr = options.link_addr(SOURCE_LINK_ADDR).is_some();
+    (kind, code) == (ROUTER_SOLICITATION, 0) && !(src.is_unspecified() && has_link_addr)
 }

@@ -1,10 +1,10 @@
 //! DHCPv4 messages: sent ones are made, received ones are checked and their options found.
 //!
-//! Called by: `client.rs` and `lease.rs`. RFC 2131 section 2 (the fixed fields), RFC 2132 (options
-//! and their lengths), RFC 3396 (an option in several pieces). Options are read as ISC's dhclient
-//! reads them, because servers were tested with it: a value of fixed length is the first bytes of
-//! the option, and an end option may be missing. A message with an option that is longer than its
-//! field is no message: nothing of it is used.
+//! Called by: `client.rs`, `lease.rs`, and `server` for options. RFC 2131 section 2 (the fixed
+//! fields), RFC 2132 (options and their lengths), RFC 3396 (an option in several pieces). Options
+//! are read as ISC's dhclient reads them, because servers were tested with it: a value of fixed
+//! length is the first bytes of the option, and an end option may be missing. A message with an
+//! option that is longer than its field is no message: nothing of it is used.
 
 use core::net::Ipv4Addr;
 
@@ -13,19 +13,19 @@ use base::MacAddr;
 use super::{Config, Refusal};
 
 /// The fields before `sname` and `file`, those two, and the magic cookie.
-const FIXED_BYTES: usize = 44;
-const SNAME_BYTES: usize = 64;
-const FILE_BYTES: usize = 128;
-const OPTIONS_AT: usize = FIXED_BYTES + SNAME_BYTES + FILE_BYTES + COOKIE.len();
-const COOKIE: [u8; 4] = [99, 130, 83, 99];
+pub(super) const FIXED_BYTES: usize = 44;
+pub(super) const SNAME_BYTES: usize = 64;
+pub(super) const FILE_BYTES: usize = 128;
+pub(super) const OPTIONS_AT: usize = FIXED_BYTES + SNAME_BYTES + FILE_BYTES + COOKIE.len();
+pub(super) const COOKIE: [u8; 4] = [99, 130, 83, 99];
 /// BOOTP's 64 bytes of vendor data: relays and servers drop messages below that (RFC 1542 section
 /// 2.1).
-const SENT_BYTES_MIN: usize = 300;
+pub(super) const SENT_BYTES_MIN: usize = 300;
 
-const REQUEST: u8 = 1;
-const REPLY: u8 = 2;
-const ETHERNET: u8 = 1;
-const BROADCAST: u16 = 0x8000;
+pub(super) const REQUEST: u8 = 1;
+pub(super) const REPLY: u8 = 2;
+pub(super) const ETHERNET: u8 = 1;
+pub(super) const BROADCAST: u16 = 0x8000;
 
 /// Option codes (RFC 2132, RFC 3397, RFC 3442).
 pub(super) mod code {
@@ -186,7 +186,7 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn find(bytes: &'a [u8]) -> Option<Options<'a>> {
+    pub(super) fn find(bytes: &'a [u8]) -> Option<Options<'a>> {
         let sname = bytes.get(FIXED_BYTES..FIXED_BYTES + SNAME_BYTES)?;
         let file = bytes.get(FIXED_BYTES + SNAME_BYTES..OPTIONS_AT - COOKIE.len())?;
         let unused: &[u8] = &[code::END];

@@ -1,9 +1,10 @@
 //! DHCPv6 messages: sent ones are made, received ones are checked and their options found.
 //!
-//! Called by: `client.rs` and `reply.rs`. Options in options are read two levels deep and without
-//! recursion, because an identity association holds addresses and an address holds a status, and
-//! nothing deeper is of use. A message whose options do not fill it exactly is no message. RFC 8415
-//! sections 8 (the header), 16 (what makes a message valid) and 21 (options).
+//! Called by: `client.rs`, `reply.rs`, and `server.rs` for options. Options in options are read two
+//! levels deep and without recursion, because an identity association holds addresses and an
+//! address holds a status, and nothing deeper is of use. A message whose options do not fill it
+//! exactly is no message. RFC 8415 sections 8 (the header), 16 (what makes a message valid) and 21
+//! (options).
 
 use core::net::Ipv6Addr;
 
@@ -17,6 +18,7 @@ pub(super) mod code {
     pub(crate) const CLIENT_ID: u16 = 1;
     pub(crate) const SERVER_ID: u16 = 2;
     pub(crate) const IA_NA: u16 = 3;
+    pub(crate) const IA_TA: u16 = 4;
     pub(crate) const IA_ADDRESS: u16 = 5;
     pub(crate) const OPTION_REQUEST: u16 = 6;
     pub(crate) const PREFERENCE: u16 = 7;
@@ -25,6 +27,7 @@ pub(super) mod code {
     pub(crate) const RAPID_COMMIT: u16 = 14;
     pub(crate) const DNS_SERVERS: u16 = 23;
     pub(crate) const DOMAIN_LIST: u16 = 24;
+    pub(crate) const IA_PD: u16 = 25;
     pub(crate) const REFRESH_TIME: u16 = 32;
     pub(crate) const SOL_MAX_RT: u16 = 82;
     pub(crate) const INF_MAX_RT: u16 = 83;
@@ -119,9 +122,9 @@ impl Outgoing<'_> {
     }
 }
 
-fn option(bytes: &mut Vec<u8>, code: u16, value: &[u8]) {
-    // The longest value is a DUID of 130 bytes.
-    debug_assert!(value.len() < 256, "option {code} of {} bytes", value.len());
+pub(super) fn option(bytes: &mut Vec<u8>, code: u16, value: &[u8]) {
+    // The longest value is a server's list of 32 names.
+    debug_assert!(value.len() <= 32 * 256, "option {code} of {} bytes", value.len());
     bytes.extend(code.to_be_bytes());
     bytes.extend((value.len() as u16).to_be_bytes());
     bytes.extend(value);

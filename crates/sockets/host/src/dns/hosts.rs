@@ -1,7 +1,7 @@
 //! The hosts table: names with addresses that are known without asking, and the text of
 //! `/etc/hosts` (hosts(5)).
 //!
-//! Called by: programs, which read the file; `lookup.rs`.
+//! Called by: programs, which read the file; `lookup.rs`, `forwarder`.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -14,6 +14,8 @@ use super::name::DomainName;
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     names: BTreeMap<DomainName, Vec<IpAddr>>,
+    /// The first name of each address.
+    pointers: BTreeMap<IpAddr, DomainName>,
     /// Addresses of all names together.
     total: usize,
 }
@@ -51,12 +53,22 @@ impl Hosts {
         if self.total >= HOSTS_MAX {
             return Ok(());
         }
+        self.pointers.entry(address).or_insert_with(|| name.clone());
         let addresses = self.names.entry(name).or_default();
         if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
             addresses.push(address);
             self.total += 1;
         }
         Ok(())
+    }
+
+    /// The first name of an address.
+    pub(super) fn name_of(&self, address: IpAddr) -> Option<&DomainName> {
+        self.pointers.get(&address)
+    }
+
+    pub(super) fn has(&self, name: &DomainName) -> bool {
+        self.names.contains_key(name)
     }
 
     pub(super) fn of(&self, name: &DomainName) -> &[IpAddr] {
@@ -78,6 +90,7 @@ mod tests {
         assert_eq!(of("www"), [v4, "2001:db8::7".parse().expect("an address")]);
         assert_eq!(of("www.example"), [v4]);
         assert_eq!(of("ok").len(), 1);
+        assert_eq!(hosts.name_of(v4), DomainName::parse("www.example").ok().as_ref());
         assert!(of("zone").is_empty());
         let lines: Vec<_> = notes.iter().map(|note| note.line).collect();
         assert_eq!(lines, [5, 6, 7]);

@@ -1,4 +1,4 @@
-//! The limits of the resolver. No server, file or name can make it keep more.
+//! The limits of the resolver and the forwarder. No server, file or name can make it keep more.
 //!
 //! Called by: all files of `dns`.
 
@@ -39,3 +39,7 @@ pub const UDP_PAYLOAD_SIZE: u16 = 1_232;
 pub const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 /// When one address family has an answer, the other one has this much time left.
 pub const OTHER_FAMILY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes of a question that the forwarder passes on; a longer one is no question of a program.
+pub const QUESTION_BYTES_MAX: usize = 1_232;
+/// How long clients keep what the hosts table says: it may change at any time.
+pub const HOSTS_TTL: Duration = Duration::from_secs(10);

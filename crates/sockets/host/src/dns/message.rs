@@ -2,7 +2,7 @@
 //! `domain` reads answers, every name in bounded time: compression pointers lead backwards and are
 //! counted (RFC 9267).
 //!
-//! Called by: `exchange.rs`.
+//! Called by: `exchange.rs`; `forwarder` uses parts of it.
 
 use core::net::IpAddr;
 
@@ -163,7 +163,7 @@ fn labels_of(wire: &[u8]) -> Vec<&[u8]> {
     .collect()
 }
 
-fn domain_name<Octets: AsRef<[u8]> + ?Sized>(name: ParsedName<&Octets>) -> DomainName {
+pub(super) fn domain_name<Octets: AsRef<[u8]> + ?Sized>(name: ParsedName<&Octets>) -> DomainName {
     DomainName::from_labels(name.iter().map(|label| label.as_slice()))
 }
 
@@ -176,7 +176,7 @@ struct Records {
 }
 
 /// The lifetime of a record; a number with the highest bit set stands for 0 (RFC 2181 section 8).
-fn lifetime(seconds: u32) -> Duration {
+pub(super) fn lifetime(seconds: u32) -> Duration {
     let seconds = if seconds > i32::MAX as u32 { 0 } else { seconds };
     Duration::from_secs(seconds.into()).min(TTL_MAX)
 }

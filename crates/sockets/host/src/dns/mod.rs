@@ -1,5 +1,5 @@
 //! A DNS stub resolver (RFC 1035, RFC 1123 section 6.1): the addresses of hosts, asked from
-//! recursive servers.
+//! recursive servers. And a [`Forwarder`], by which a gateway answers the questions of its guests.
 //!
 //! Called by: code that has sockets. Nothing here does I/O or reads a clock. A [`Resolver`] is made
 //! once; [`Resolver::lookup`] begins a [`Lookup`], for which its owner
@@ -16,6 +16,7 @@ mod cache;
 mod config;
 mod error;
 mod exchange;
+mod forwarder;
 mod hosts;
 pub mod limits;
 mod lookup;
@@ -26,10 +27,14 @@ mod resolver;
 pub use config::{Config, Note, PORT};
 pub use error::LookupError;
 pub use exchange::Send;
+pub use forwarder::{
+    Answered, Asked, Forwarder, ForwarderAction, ForwarderConfig, ForwarderCounts, Framing,
+    Learned, Policy, QueryId, TooLong, Transport, Verdict, framed,
+};
 pub use hosts::Hosts;
 pub use lookup::{Action, Families, Lookup};
 pub use message::Kind;
-pub use name::NameError;
+pub use name::{DomainName, NameError};
 pub use resolver::{Counts, Resolver};
 
 #[cfg(test)]

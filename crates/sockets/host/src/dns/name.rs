@@ -1,7 +1,7 @@
 //! Domain names: from text, to text, and joined with the search list (RFC 1035 sections 2.3.1,
 //! 3.1; RFC 1123 section 2.1).
 //!
-//! Called by: `lookup.rs`, `config.rs`, `hosts.rs`, `message.rs`.
+//! Called by: `lookup.rs`, `config.rs`, `hosts.rs`, `message.rs`, `forwarder`.
 
 use core::fmt;
 
@@ -9,9 +9,11 @@ use core::fmt;
 const WIRE_MAX: usize = 255;
 const LABEL_MAX: usize = 63;
 
-/// A domain name in wire format and in lower case: names that differ only in case are equal.
+/// A domain name in wire format and in lower case: names that differ only in case are equal. As
+/// text it has no dot at its end, and what is no letter, digit, hyphen or underscore is escaped, a
+/// dot inside a label too: names that look alike are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DomainName(Vec<u8>);
+pub struct DomainName(Vec<u8>);
 
 /// Why a text is no host name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,10 @@ impl core::error::Error for NameError {}
 
 impl DomainName {
     /// Parse a host name; a dot at its end is allowed and changes nothing here.
-    pub(crate) fn parse(text: &str) -> Result<DomainName, NameError> {
+    ///
+    /// # Errors
+    /// What keeps the text from being a host name.
+    pub fn parse(text: &str) -> Result<DomainName, NameError> {
         let text = text.strip_suffix('.').unwrap_or(text);
         if text.is_empty() {
             return Err(NameError::Empty);
@@ -120,7 +125,7 @@ impl DomainName {
     }
 
     /// The labels from left to right, the root not among them.
-    pub(crate) fn labels(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.0.as_slice();
         core::iter::from_fn(move || {
             let (&len, behind) = rest.split_first()?;
@@ -131,7 +136,7 @@ impl DomainName {
     }
 
     /// Is it `suffix`, or a name below it?
-    pub(crate) fn is_within(&self, suffix: &DomainName) -> bool {
+    pub fn is_within(&self, suffix: &DomainName) -> bool {
         let (ours, theirs) = (self.labels().count(), suffix.labels().count());
         ours >= theirs && self.labels().skip(ours - theirs).eq(suffix.labels())
     }
@@ -147,13 +152,37 @@ impl DomainName {
     }
 }
 
+/// Put each letter of a name in wire format into upper or lower case at random: a forger has to
+/// guess about one bit more for each letter (draft-vixie-dnsext-dns0x20).
+pub(super) fn mix_case(wire: &mut [u8], mut draw: impl FnMut() -> u64) {
+    let (mut bits, mut left) = (0, 0);
+    // A length byte is 63 at most and so never a letter.
+    for byte in wire.iter_mut().filter(|byte| byte.is_ascii_alphabetic()) {
+        if left == 0 {
+            (bits, left) = (draw(), 64);
+        }
+        byte.make_ascii_lowercase();
+        if bits & 1 == 1 {
+            byte.make_ascii_uppercase();
+        }
+        (bits, left) = (bits >> 1, left - 1);
+    }
+}
+
 impl fmt::Display for DomainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, label) in self.labels().enumerate() {
             if at > 0 {
                 f.write_str(".")?;
             }
-            write!(f, "{}", label.escape_ascii())?;
+            for &byte in label {
+                match byte {
+                    b'-' | b'_' | b'*' => write!(f, "{}", char::from(byte))?,
+                    _ if byte.is_ascii_alphanumeric() => write!(f, "{}", char::from(byte))?,
+                    // RFC 1035 section 5.1.
+                    _ => write!(f, "\\{byte:03}")?,
+                }
+            }
         }
         Ok(())
     }
@@ -195,6 +224,8 @@ mod tests {
         assert_eq!(name("WWW.Example.").to_string(), "www.example");
         assert_eq!(name("a.b").wire(), b"\x01a\x01b\0");
         assert_eq!(name("_x-1.3com").dots(), 1);
+        let odd = DomainName::from_labels([&b"a.b"[..], b"\\\n"].into_iter());
+        assert_eq!(odd.to_string(), "a\\046b.\\092\\010");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::config::Config;
 use super::hosts::Hosts;
 use super::limits::{PLAIN_ANSWERS, SEARCH_MAX, SERVERS_MAX};
 use super::lookup::{Families, Lookup};
-use super::name::DomainName;
+use super::name::{DomainName, mix_case};
 
 /// How often each event happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,21 +141,10 @@ impl Resolver {
         self.secret.hash_2_4([self.drawn])
     }
 
-    /// `name` with each letter in upper or lower case at random: a forger has to guess about one
-    /// bit more for each letter (draft-vixie-dnsext-dns0x20).
+    /// `name` with each letter in upper or lower case at random.
     pub(super) fn mixed_case(&mut self, name: &DomainName) -> Vec<u8> {
         let mut wire = name.wire().to_vec();
-        let (mut bits, mut left) = (0, 0);
-        // A length byte is 63 at most and so never a letter.
-        for byte in wire.iter_mut().filter(|byte| byte.is_ascii_lowercase()) {
-            if left == 0 {
-                (bits, left) = (self.draw(), 64);
-            }
-            if bits & 1 == 1 {
-                byte.make_ascii_uppercase();
-            }
-            (bits, left) = (bits >> 1, left - 1);
-        }
+        mix_case(&mut wire, || self.draw());
         wire
     }
 }

@@ -1,0 +1,69 @@
+//! The hooks of a forwarder: which names may be asked, and what answers say.
+//!
+//! Called by: programs implement [`Policy`]; `forwarder.rs` calls it.
+
+use core::net::IpAddr;
+
+use base::Duration;
+
+use crate::dns::DomainName;
+
+/// A decision of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go on.
+    Pass,
+    /// The guest gets REFUSED, with extended error 15, "blocked" (RFC 8914), if it knows EDNS.
+    Refuse,
+}
+
+/// A question of a guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The name.
+    pub name: &'a DomainName,
+    /// The type of the records, by its number: 1 is A, 28 AAAA, 65 HTTPS.
+    pub rtype: u16,
+    /// The hosts table answers it: nothing is asked upstream.
+    pub is_local: bool,
+}
+
+/// An address that an answer has for the name that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// The address.
+    pub address: IpAddr,
+    /// How long it may be used: the least lifetime of its record and of the aliases before it.
+    pub ttl: Duration,
+    /// It is a hint of an HTTPS or SVCB record (RFC 9460 section 7.3), not an address record.
+    pub is_hint: bool,
+}
+
+/// An answer that is about to be passed to the guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    /// The question.
+    pub asked: Asked<'a>,
+    /// The names that the name is an alias of (CNAME), each of the one before it.
+    pub aliases: &'a [DomainName],
+    /// Addresses of the last of them. Addresses of other names in the answer are not among them.
+    pub addresses: &'a [Learned],
+}
+
+/// What a gateway decides about names. `()` lets everything pass.
+pub trait Policy {
+    /// May this be asked? Called for each question before anything else is done with it.
+    fn question(&mut self, asked: &Asked<'_>) -> Verdict {
+        let _ = asked;
+        Verdict::Pass
+    }
+
+    /// Called for each answer before the guest gets it, those of the hosts table included: the
+    /// place to remember which addresses a guest may have for a name.
+    fn answer(&mut self, answer: &Answered<'_>) -> Verdict {
+        let _ = answer;
+        Verdict::Pass
+    }
+}
+
+impl Policy for () {}
