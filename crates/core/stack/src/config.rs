@@ -120,6 +120,7 @@ pub enum MtuDiscovery {
 /// let config = PortConfig {
 ///     mac: MacAddr([2, 0, 0, 0, 0, 1]), // 2: administered locally
 ///     addresses: vec!["192.0.2.1/24".parse()?, "2001:db8::1/64".parse()?],
+///     ..PortConfig::default()
 /// };
 /// let port = stack.add_port(Box::new(device), config);
 /// assert_eq!(stack.addresses(port).len(), 2);
@@ -131,4 +132,20 @@ pub struct PortConfig {
     pub mac: MacAddr,
     /// Our addresses, each with its network.
     pub addresses: Vec<Cidr>,
+    /// Answer ARP requests and neighbour solicitations for every address that no neighbour is known
+    /// to have: proxy ARP (RFC 1027) and proxy neighbour discovery (RFC 4861 section 7.2.8), for a
+    /// private link with one guest, which needs no gateway then; its own addresses are never
+    /// answered for. On a link with other hosts it takes their packets away.
+    ///
+    /// ```
+    /// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+    /// use wirespeed::{MacAddr, PortConfig};
+    ///
+    /// let addresses = vec!["10.0.2.2/24".parse()?];
+    /// let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    /// let to_the_guest = PortConfig { mac, addresses, answer_all: true };
+    /// # assert!(to_the_guest.answer_all && !PortConfig::default().answer_all);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub answer_all: bool,
 }

@@ -41,6 +41,7 @@ mod pace;
 pub mod pair;
 mod poll;
 mod port;
+mod proxy;
 mod release;
 mod reroute;
 mod resolve;

@@ -36,6 +36,7 @@ mod policy;
 mod ports;
 mod predict;
 mod progress;
+mod proxy;
 mod rare_timers;
 mod redirect;
 mod requirements;

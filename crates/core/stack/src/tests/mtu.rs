@@ -52,7 +52,10 @@ impl Segment {
             // A frame that waits for its departure keeps the size that it was made with.
             stack.set_switch(Switch::Pacing, false);
             let addresses = pair::addresses(number).to_vec();
-            stack.add_port(Box::new(device), PortConfig { mac: pair::mac(number), addresses });
+            stack.add_port(
+                Box::new(device),
+                PortConfig { mac: pair::mac(number), addresses, ..PortConfig::default() },
+            );
             hosts.push(stack);
             wires.push(wire);
         }

@@ -43,7 +43,10 @@ fn net(tap: Tap) -> (Net, DriverThread) {
     let cidr = |ip: IpAddr, prefix_len| Cidr::new(ip, prefix_len).expect("a prefix");
     let addresses = vec![cidr(OURS_V4.into(), 24), cidr(OURS_V6.into(), 64)];
     // A bridge drops frames without a source.
-    stack.add_port(Box::new(tap), PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses });
+    stack.add_port(
+        Box::new(tap),
+        PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses, ..PortConfig::default() },
+    );
     Net::spawn_thread(stack).expect("a thread")
 }
 

@@ -50,7 +50,7 @@ fn stack(tap: Tap, addresses: Vec<Cidr>) -> Stack {
     let mut stack = Stack::new(config);
     // A bridge forwards nothing from a link address of zeros.
     let mac = MacAddr([2, 0, 0, 0, 0, 9]);
-    stack.add_port(Box::new(tap), PortConfig { mac, addresses });
+    stack.add_port(Box::new(tap), PortConfig { mac, addresses, ..PortConfig::default() });
     stack
 }
 
