@@ -67,12 +67,17 @@ pub enum Event {
     /// Events of a connection that was opened here or accepted; before it is accepted, its events
     /// are held back.
     Tcp(TcpHandle, Events),
+    /// The same of a connection that has a tag ([`crate::Stack::tcp_set_tag`]), which stands here
+    /// in place of its handle.
+    Tagged(u64, Events),
     /// A connection waits to be accepted.
     Accept(ListenerHandle),
     /// A datagram came, or an error about one that did not arrive.
     Udp(UdpHandle),
     /// An echo request was answered, or an error came about it.
     Ping(PingHandle),
+    /// A datagram for another host waits: [`crate::Stack::foreign_receive`].
+    Foreign,
     /// A neighbour at this port broadcasts to another address than the port does: see
     /// [`crate::Stack::other_broadcasters`]. Once a minute at most, for all ports.
     OtherBroadcast(PortId),
@@ -80,3 +85,6 @@ pub enum Event {
     /// another host has it. [`crate::Stack::addresses`] says what they are now.
     Address(PortId),
 }
+
+/// The queue of events is on the packet path: a tag takes the place of a handle.
+const _: () = assert!(size_of::<Event>() <= 16);

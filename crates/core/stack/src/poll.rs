@@ -111,7 +111,11 @@ impl Stack {
                 Event::Tcp(handle, _) => {
                     if let Some(pcb) = self.connections.get_mut(handle) {
                         pcb.ready = false;
-                        return Some(Event::Tcp(handle, pcb.tcb.events.take()));
+                        let events = pcb.tcb.events.take();
+                        return Some(match pcb.tag {
+                            None => Event::Tcp(handle, events),
+                            Some(tag) => Event::Tagged(tag, events),
+                        });
                     }
                 }
                 other => return Some(other),

@@ -44,6 +44,7 @@ mod reroute;
 mod resolve;
 mod shards;
 mod sources;
+mod tags;
 mod taps;
 mod transfer;
 mod udp;
