@@ -56,6 +56,7 @@ mod stack;
 mod stamp;
 mod taps;
 mod timers;
+mod trim;
 mod tx;
 
 pub use addresses::{AddressError, check_address, is_destination};

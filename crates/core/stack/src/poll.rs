@@ -66,10 +66,15 @@ impl Stack {
     }
 
     /// Prepare for a long sleep, as a poll without work does: return other pools' buffers, and fail
-    /// ports whose device is gone.
+    /// ports whose device is gone. Buffers that a bulk transfer has left unused go back to the
+    /// system from then on, half of them a second, by [`Stack::next_deadline`].
     pub fn settle(&mut self) {
         self.core.cx.pool.flush();
         self.fail_gone_ports();
+        if self.trim.is_wanted(&self.core) {
+            self.trim.set(&self.core);
+            self.rare_timers.note(self.trim.at);
+        }
     }
 
     /// Hand everything that is ready to leave to the devices now, without taking anything in.
@@ -256,6 +261,10 @@ fn expire(stack: &mut Stack) -> usize {
     if stack.forwarding.next_look() <= now {
         // This does not count as work: after a poll that does nothing else a driver may sleep.
         links::look(stack);
+    }
+    if stack.trim.at <= now {
+        // No work, either.
+        stack.trim.step(&mut stack.core);
     }
     stack.renew_rare_timers();
     due

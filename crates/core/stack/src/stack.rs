@@ -44,6 +44,7 @@ use crate::socket::orphans::Orphans;
 use crate::socket::ping::PingSockets;
 use crate::socket::udp::UdpSockets;
 use crate::timers::{RareTimers, Wheel};
+use crate::trim::Trim;
 
 /// A whole TCP/IP stack for one thread at a time.
 ///
@@ -102,6 +103,7 @@ pub struct Stack {
     pub(crate) pings: PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) rare_timers: RareTimers,
+    pub(crate) trim: Trim,
     pub(crate) release: Release,
     pub(crate) pace: Pace,
     pub(crate) ready: VecDeque<Event>,
@@ -179,6 +181,7 @@ impl Stack {
             pings: PingSockets::default(),
             wheel: Wheel::default(),
             rare_timers: RareTimers::default(),
+            trim: Trim::default(),
             release: Release::default(),
             pace: Pace::default(),
             ready: VecDeque::new(),
@@ -333,6 +336,7 @@ impl Stack {
         let waits = self.connections.next_time_wait().min(self.neighbours.next_deadline());
         let rest = self.frags.next_deadline().min(self.rare_timers.lifetimes);
         let rest = rest.min(self.groups.next_deadline()).min(self.forwarding.next_look());
+        let rest = rest.min(self.trim.at);
         // Outcomes that look-ups have left are for the next poll.
         let left = match self.resolving.outcomes.is_empty() {
             true => Instant::NEVER,

@@ -47,4 +47,5 @@ mod sources;
 mod tags;
 mod taps;
 mod transfer;
+mod trim;
 mod udp;
