@@ -21,6 +21,7 @@ mod flow_cache;
 mod flows;
 mod follow;
 mod for_us;
+mod foreign;
 mod forward;
 mod frag;
 mod groups;
@@ -61,7 +62,8 @@ mod tx;
 
 pub use addresses::{AddressError, check_address, is_destination};
 pub use autoconf::{AutoConfig, AutoconfError, AutoconfStatus, Progress};
-pub use config::{IpSettings, MtuDiscovery, PortConfig, StackConfig};
+pub use config::{Foreign, IpSettings, MtuDiscovery, PortConfig, StackConfig};
+pub use foreign::{ForeignDatagram, ForeignFlow, ForeignKind};
 pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};
 pub use handles::{Event, ListenerHandle, PingHandle, PortId, RequestHandle, TcpHandle, UdpHandle};
 pub use inet::address::{Address, AddressState, Origin};

@@ -24,6 +24,7 @@ use crate::config::StackConfig;
 use crate::connections::Connections;
 use crate::flows::Flows;
 use crate::follow::Leader;
+use crate::foreign::ForeignQueue;
 use crate::forward::Forwarding;
 use crate::groups::Groups;
 use crate::handles::{Event, PortId};
@@ -42,7 +43,7 @@ use crate::socket::half_open::Repeated;
 use crate::socket::listener::{Listeners, Requests};
 use crate::socket::orphans::Orphans;
 use crate::socket::ping::PingSockets;
-use crate::socket::udp::UdpSockets;
+use crate::socket::udp::{Between, UdpSockets};
 use crate::timers::{RareTimers, Wheel};
 use crate::trim::Trim;
 
@@ -81,6 +82,8 @@ pub struct Stack {
     pub(crate) listeners: Listeners,
     pub(crate) requests: Requests,
     pub(crate) udp: UdpSockets,
+    /// How datagrams from any source leave.
+    pub(crate) between: Between,
     pub(crate) orphans: Orphans,
     pub(crate) routes: Routes,
     pub(crate) autoconf: Autoconf,
@@ -101,6 +104,7 @@ pub struct Stack {
     /// Fragments of the datagram that is being sent; kept for its memory.
     pub(crate) fragments_out: Vec<Mbuf>,
     pub(crate) pings: PingSockets,
+    pub(crate) foreign: ForeignQueue,
     pub(crate) wheel: Wheel,
     pub(crate) rare_timers: RareTimers,
     pub(crate) trim: Trim,
@@ -162,6 +166,7 @@ impl Stack {
             listeners: Listeners::default(),
             requests: Requests::default(),
             udp: UdpSockets::default(),
+            between: Between::default(),
             orphans: Orphans::default(),
             routes: Routes::default(),
             autoconf: Autoconf::default(),
@@ -179,6 +184,7 @@ impl Stack {
             ids: Identifications::default(),
             fragments_out: Vec::new(),
             pings: PingSockets::default(),
+            foreign: ForeignQueue::new(config.foreign),
             wheel: Wheel::default(),
             rare_timers: RareTimers::default(),
             trim: Trim::default(),

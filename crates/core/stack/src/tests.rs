@@ -14,6 +14,7 @@ mod devices;
 mod firewall;
 mod flows;
 mod follow;
+mod foreign;
 mod forward;
 mod forward_burst;
 mod forward_links;

@@ -23,7 +23,7 @@ use crate::frag::Whole;
 use crate::port::LOOPBACK;
 use crate::socket::udp;
 use crate::stack::Stack;
-use crate::{arp, extension, frag, groups, icmp, nd};
+use crate::{arp, extension, foreign, frag, groups, icmp, nd};
 
 /// RFC 9293 MUST-50.
 #[inline(never)]
@@ -130,8 +130,10 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
         // Each version of IP has its own ICMP: the other's protocol number means nothing in it.
         protocol::ICMP if ip.src().is_ipv4() => {
             m.keep(from, len);
-            icmp::for_us(stack, &ip, &m)?;
-            icmp::input(stack, &ip, m)
+            match icmp::for_us(stack, &ip, &m) {
+                Ok(()) => icmp::input(stack, &ip, m),
+                Err(reason) => foreign::input::echo(stack, &ip, m, reason),
+            }
         }
         protocol::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
         protocol::ICMPV6 if ip.src().is_ipv6() => {
@@ -143,8 +145,10 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {
                 return nd::input(stack, &ip, &m);
             }
-            icmp::for_us(stack, &ip, &m)?;
-            icmp::input(stack, &ip, m)
+            match icmp::for_us(stack, &ip, &m) {
+                Ok(()) => icmp::input(stack, &ip, m),
+                Err(reason) => foreign::input::echo(stack, &ip, m, reason),
+            }
         }
         // RFC 8200 4.7-a.
         protocol::NO_NEXT if ip.src().is_ipv6() => {

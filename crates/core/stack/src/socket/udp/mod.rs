@@ -4,6 +4,7 @@
 //! of a datagram. RFC 768, RFC 1122 section 4.1, RFC 6056. Limits: `sockets`, `udp_queue_bytes`,
 //! `udp_errors`.
 
+mod between;
 mod bind;
 mod demux;
 pub(crate) mod errors;
@@ -18,6 +19,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 use base::{DropReason, Instant, Mtu, Owner};
+pub(crate) use between::Between;
 pub(crate) use demux::{Sender, UdpSockets};
 use inet::icmp::{ErrorKind, Unreachable};
 use mbuf::Mbuf;
@@ -158,6 +160,7 @@ pub struct UdpOptions {
 }
 
 /// How the datagrams of a socket leave for one destination.
+#[derive(Clone)]
 pub(super) struct Flow {
     remote: SocketAddr,
     /// The source that was asked for; `None`: that of the route.
@@ -202,6 +205,12 @@ impl Flow {
     #[inline(always)]
     pub(super) fn is_direct(&self) -> bool {
         self.egress.is_complete && !self.has_gap
+    }
+
+    /// Does a datagram leave at once and whole?
+    #[inline(always)]
+    pub(super) fn takes(&self, payload_len: usize) -> bool {
+        self.packet_len(payload_len) <= self.most.bytes() && self.is_direct()
     }
 
     /// The UDP header of a payload whose checksum the device finishes.
