@@ -111,7 +111,10 @@ impl Ours {
             let kernel_mac = tap.kernel_mac().context("the TAP has no hardware address")?;
             let own = format!("{}/24", address(side, 1));
             let addresses = vec![own.parse().map_err(|why| anyhow!("{why:?}"))?];
-            let port = stack.add_port(Box::new(tap), PortConfig { mac: MACS[side], addresses });
+            let port = stack.add_port(
+                Box::new(tap),
+                PortConfig { mac: MACS[side], addresses, ..PortConfig::default() },
+            );
             stack.add_neighbour(port, IpAddr::V4(address(side, 9)), kernel_mac);
         }
         stack.set_forwarding(true);

@@ -56,7 +56,8 @@ pub(crate) fn stack_over(tap: Tap) -> Result<Stack> {
     let kernel_mac = tap.kernel_mac().context("the TAP has no hardware address")?;
     let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
     let addresses = vec![format!("{OURS}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
-    let port = stack.add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses });
+    let port = stack
+        .add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses, ..PortConfig::default() });
     stack.add_neighbour(port, IpAddr::V4(KERNEL), kernel_mac);
     Ok(stack)
 }

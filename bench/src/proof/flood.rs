@@ -67,7 +67,10 @@ impl Fixture {
         let kernel_mac = tap.kernel_mac().context("the TAP has no hardware address")?;
         let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
         let addresses = vec![format!("{OURS}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
-        let port = stack.add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses });
+        let port = stack.add_port(
+            Box::new(tap),
+            PortConfig { mac: OUR_MAC, addresses, ..PortConfig::default() },
+        );
         stack.add_neighbour(port, KERNEL.into(), kernel_mac);
         let forged = format!("{}.{}.0.0/16", FORGED[0], FORGED[1]);
         let dest = forged.parse().map_err(|e| anyhow!("{e:?}"))?;

@@ -39,7 +39,8 @@ fn receive(kind: Kind, tap: Tap, span: Duration) -> Result<Live> {
     let kernel_mac = tap.kernel_mac().context("no link address")?;
     let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
     let addresses = vec![kind.ours()];
-    let port = stack.add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses });
+    let port = stack
+        .add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses, ..PortConfig::default() });
     stack.add_neighbour(port, kind.kernel().addr, kernel_mac);
     let at = SocketAddr::new(kind.ours().addr, PORT);
     let listener = stack

@@ -102,7 +102,10 @@ fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     let (inside, mut wire) = mem::pair(&mem::Config { depth_bytes: 4 << 20, ..Default::default() });
     let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
     let addresses = vec![kind.ours()];
-    let port = stack.add_port(Box::new(inside), PortConfig { mac: OUR_MAC, addresses });
+    let port = stack.add_port(
+        Box::new(inside),
+        PortConfig { mac: OUR_MAC, addresses, ..PortConfig::default() },
+    );
     let kernel_mac = tap.kernel_mac().context("no link address")?;
     stack.add_neighbour(port, kind.kernel().addr, kernel_mac);
     // The buffers are so small that the data in flight fits into the TAP's queue. Otherwise

@@ -139,7 +139,7 @@ pub(crate) fn end(
     }
     let mut stack = Stack::new(config.stack.clone());
     let (mac, addresses) = (pair::mac(number), pair::addresses(number).to_vec());
-    let id = stack.add_port(Box::new(near), PortConfig { mac, addresses });
+    let id = stack.add_port(Box::new(near), PortConfig { mac, addresses, ..PortConfig::default() });
     (stack, id)
 }
 
@@ -157,7 +157,7 @@ impl Bench {
         let bare = mem::Config { link: LinkKind::Ip, depth: 16, mtu, ..config.wire };
         let (near, second_far) = mem::pair(&bare);
         let cidr = Cidr { addr: second_address(), prefix_len: 24 };
-        let addresses = PortConfig { mac: Default::default(), addresses: vec![cidr] };
+        let addresses = PortConfig { addresses: vec![cidr], ..PortConfig::default() };
         let second = stack.add_port(Box::new(near), addresses);
         let any = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port);
         let listen = ListenConfig { backlog: 4, ..ListenConfig::default() };

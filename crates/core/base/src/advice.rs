@@ -237,7 +237,10 @@ const DROPS: &[(&[DropReason], &str)] = &[
     (&[D::IcmpErrorOutOfWindow, D::TcpBadRst, D::TcpSynInWindow, D::TcpBadAck], FORGED),
     (&[D::TcpAckTooOld, D::TcpAckUnsent, D::TcpChallengeLimited], FORGED),
     (&[D::IcmpEchoNoSocket], "Nothing: answers to a ping that has ended."),
-    (&[D::IcmpEchoQueueFull, D::UdpQueueFull, D::UdpErrorQueueFull], READ_FASTER),
+    (
+        &[D::IcmpEchoQueueFull, D::UdpQueueFull, D::UdpErrorQueueFull, D::ForeignQueueFull],
+        READ_FASTER,
+    ),
     (
         &[D::GroupFiltered, D::UdpNotPeer],
         "Nothing: the program receives from certain senders only.",
@@ -354,6 +357,8 @@ const COUNTERS: &[(&[Counter], &str)] = &[
             C::TcpAccepts,
             C::UdpIn,
             C::UdpOut,
+            C::ForeignIn,
+            C::ForeignEchoReplies,
             C::IcmpEchoReplies,
             C::IcmpEchoRequests,
             C::IcmpEchoRepliesIn,
@@ -439,7 +444,7 @@ const COUNTERS: &[(&[Counter], &str)] = &[
     (&[C::UdpErrorsQueued], "Have the program read the error queue of its socket."),
     (&[C::GroupQueriesIn, C::GroupReportsIn, C::GroupReportsOut], WORKS),
     (
-        &[C::IcmpErrorsIn, C::IcmpErrorsOut],
+        &[C::IcmpErrorsIn, C::IcmpErrorsOut, C::ForeignErrors],
         "Some are normal. `wirespeed dump icmp or icmp6` shows what they report and about which \
             host.",
     ),

@@ -57,6 +57,11 @@ limits! {
         "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
     UdpErrors "udp_errors" 64 "errors of the network waiting in one UDP socket with an error queue";
+    ForeignDatagrams "foreign_datagrams" 1_024
+        "datagrams for other hosts that wait for the program";
+    ForeignBytes "foreign_bytes" 4_194_304 "bytes of buffers that these datagrams hold";
+    ForeignErrorsPerSecond "foreign_errors_per_second" 1_000
+        "ICMP errors that the program sends in a second about packets to other hosts";
     FragmentBytes "fragment_bytes" 4_194_304
         "bytes of buffers that fragments of incomplete datagrams hold; the oldest datagram is \
          evicted";

@@ -91,6 +91,12 @@ counters! {
     UdpZeroChecksumOut "udp_zero_checksum_out"
         "UDP datagrams sent without a checksum, as their socket asked";
     UdpErrorsQueued "udp_errors_queued" "errors put into the error queue of a UDP socket";
+    ForeignIn "foreign_in"
+        "datagrams and echo requests for other hosts that the program takes";
+    ForeignErrors "foreign_errors"
+        "ICMP errors that the program sent about packets to other hosts";
+    ForeignEchoReplies "foreign_echo_replies"
+        "echo replies that the program sent in the name of other hosts";
     GroupQueriesIn "group_queries_in" "IGMP and MLD queries received and used";
     GroupReportsIn "group_reports_in" "IGMP and MLD reports of other hosts received and used";
     GroupReportsOut "group_reports_out" "IGMP and MLD messages sent";

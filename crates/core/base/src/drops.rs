@@ -159,6 +159,8 @@ drop_reasons! {
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
     UdpNotPeer "udp_not_peer" "datagram from an address that the UDP socket is not connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
+    ForeignQueueFull "foreign_queue_full"
+        "queue of datagrams for other hosts, which the program takes, is full";
     DhcpMalformed "dhcp_malformed"
         "DHCP message that is short or long, or whose options contradict its length";
     DhcpNotForUs "dhcp_not_for_us" "DHCP message for another client or of another transaction";

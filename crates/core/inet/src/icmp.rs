@@ -270,6 +270,83 @@ pub fn echo_request(message: &mut [u8], id: u16, seq: u16, src: IpAddr, dst: IpA
     };
 }
 
+/// The header of an echo reply whose `data_len` bytes of data have this sum.
+pub fn echo_reply(
+    (id, seq): (u16, u16),
+    (src, dst): (IpAddr, IpAddr),
+    data_len: usize,
+    data: Sum,
+) -> [u8; HEADER_LEN] {
+    let kind = if src.is_ipv4() { V4_ECHO_REPLY } else { V6_ECHO_REPLY };
+    let mut header = echo_header(kind, (id, seq));
+    let pseudo = match src.is_ipv4() {
+        true => Sum::ZERO,
+        false => crate::ip_input::pseudo_sum(src, dst, protocol::ICMPV6)
+            .plus(Sum::of_be16((HEADER_LEN + data_len) as u16)),
+    };
+    let sum = pseudo.plus(Sum::from_u64s([u64::from_ne_bytes(header)])).plus(data);
+    header[2..4].copy_from_slice(&sum.field());
+    header
+}
+
+/// The header of an echo request as an error quotes it, without its checksum, which depends on data
+/// that is gone. Hosts find the socket by the identifier.
+pub fn quoted_echo_request(id_and_seq: (u16, u16), ipv4: bool) -> [u8; HEADER_LEN] {
+    echo_header(if ipv4 { V4_ECHO_REQUEST } else { V6_ECHO_REQUEST }, id_and_seq)
+}
+
+fn echo_header(kind: u8, (id, seq): (u16, u16)) -> [u8; HEADER_LEN] {
+    let ([a, b], [c, d]) = (id.to_be_bytes(), seq.to_be_bytes());
+    [kind, 0, 0, 0, a, b, c, d]
+}
+
+/// The beginning of a packet that is gone, for an error to quote: an IP header, and `transport`
+/// behind it, the first bytes of `len` that the packet had there. Addresses of two versions give an
+/// empty quotation.
+pub fn quote(
+    (src, dst): (IpAddr, IpAddr),
+    (protocol, transport): (u8, &[u8]),
+    len: usize,
+) -> Vec<u8> {
+    let len = len.max(transport.len());
+    let mut packet = Vec::new();
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            packet.resize(ipv4::HEADER_LEN, 0);
+            let header = ipv4::Header {
+                header_len: ipv4::HEADER_LEN,
+                tos: 0,
+                total_len: (ipv4::HEADER_LEN + len).min(usize::from(u16::MAX)) as u16,
+                id: 0,
+                dont_fragment: true,
+                more_fragments: false,
+                fragment_offset: 0,
+                ttl: 1,
+                protocol,
+                src,
+                dst,
+            };
+            header.emit(&mut packet);
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            packet.resize(ipv6::HEADER_LEN, 0);
+            let header = ipv6::Header {
+                traffic_class: 0,
+                flow_label: 0,
+                payload_len: len.min(usize::from(u16::MAX)) as u16,
+                next_header: protocol,
+                hop_limit: 1,
+                src,
+                dst,
+            };
+            header.emit(&mut packet);
+        }
+        _ => return packet,
+    }
+    packet.extend_from_slice(transport);
+    packet
+}
+
 /// How many bytes of an undelivered packet an error quotes.
 /// RFC 4443 2.4-c.
 pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {

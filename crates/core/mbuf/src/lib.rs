@@ -23,6 +23,7 @@ mod frames;
 mod front;
 mod mbuf;
 mod memory;
+mod pages;
 mod pool;
 mod prefetch;
 mod queue;

@@ -24,7 +24,7 @@ const RETURN_FEW: usize = 4;
 ///
 /// A pool takes memory from the system in slabs as needed, within the limit. Slabs are freed after
 /// the pool and the last of its handles are dropped, or when they are unused and another class
-/// needs memory.
+/// needs memory, or [`Pool::shrink`] is called.
 ///
 /// ```
 /// # use wirespeed_mbuf as wirespeed;
@@ -301,6 +301,27 @@ impl Pool {
     /// Bytes taken from the system.
     pub fn held_bytes(&self) -> usize {
         self.store.held_bytes
+    }
+
+    /// Give memory back to the system: slabs without a buffer in use are freed until no more than
+    /// `keep_bytes` are held, or none is left; returns the bytes freed. It takes time for each free
+    /// buffer, so it is for the time after a bulk transfer, not for the packet path; the pool takes
+    /// memory again when it is needed.
+    ///
+    /// ```
+    /// # use wirespeed_mbuf as wirespeed;
+    /// use wirespeed::Pool;
+    ///
+    /// let mut pool = Pool::new(64 << 20);
+    /// let bulk: Vec<_> = (0..10_000).filter_map(|_| pool.alloc(1_500)).collect();
+    /// bulk.into_iter().for_each(|mbuf| pool.free(mbuf));
+    /// assert!(pool.held_bytes() > 20 << 20);
+    /// pool.shrink(1 << 20);
+    /// assert!(pool.held_bytes() <= 1 << 20);
+    /// ```
+    pub fn shrink(&mut self, keep_bytes: usize) -> usize {
+        self.collect();
+        self.store.reclaim(self.store.held_bytes.saturating_sub(keep_bytes))
     }
 
     /// Approximate number of bytes of the buffers in use: the number of handles in use times the

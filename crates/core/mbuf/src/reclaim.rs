@@ -1,14 +1,14 @@
 //! Moves memory between size classes: slabs that are entirely free are returned to the system, so
 //! that a slab of another class fits under the limit.
 //!
-//! Called by: `pool.rs`, when a free list is empty and the limit is reached. It walks all free
-//! lists, so the pool calls it rarely.
+//! Called by: `pool.rs`, when a free list is empty and the limit is reached, and when memory is
+//! given back after a bulk transfer. It walks all free lists, so the pool calls it rarely.
 #![allow(unsafe_code)]
 
 use core::ptr::NonNull;
-use std::alloc::dealloc;
 
 use crate::class::Class;
+use crate::pages;
 use crate::store::{Header, Store};
 
 /// Limits how often a pool looks for free slabs after a failed attempt.
@@ -42,6 +42,9 @@ impl Store {
     /// Free slabs without used objects, until `bytes` bytes are freed or no such slab is left;
     /// returns the bytes freed.
     pub(crate) fn reclaim(&mut self, bytes: usize) -> usize {
+        if bytes == 0 {
+            return 0;
+        }
         self.slabs.sort_unstable_by_key(|slab| slab.start);
         let mut free_objects = vec![0; self.slabs.len()];
         for list in self.free {
@@ -108,9 +111,9 @@ impl Store {
             }
             bytes += slab.layout.size();
             objects += slab.objects;
-            // SAFETY: allocated with this layout in `grow`. All its objects were on free lists, so
+            // SAFETY: taken with this layout in `grow`. All its objects were on free lists, so
             // no handle points into it, and `unlist` has removed them.
-            unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
+            unsafe { pages::give_back(slab.start, slab.layout) }
             false
         });
         self.held_bytes -= bytes;

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use core::ptr::{self, NonNull};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::Layout;
 use std::sync::Arc;
 
 #[cfg(loom)]
@@ -23,6 +23,7 @@ use std::sync::{
 use crate::class::{Class, LINE};
 use crate::field::Field;
 use crate::memory::Memory;
+use crate::pages;
 use crate::prefetch::prefetch_line;
 
 /// With `--cfg wirespeed_unpooled`, every buffer is an allocation of its own and is freed with its
@@ -240,7 +241,7 @@ impl Store {
             if UNPOOLED && self.brought.is_none() {
                 self.held_bytes -= class.stride();
                 self.objects -= 1;
-                dealloc(header.as_ptr().cast(), layout(class, 1));
+                pages::give_back(header.cast(), layout(class, 1));
                 return;
             }
             header.as_ref().next.set(self.free[class as usize]);
@@ -259,8 +260,7 @@ impl Store {
             return;
         }
         let layout = layout(class, objects);
-        // SAFETY: the layout does not have zero size.
-        let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { return };
+        let Some(start) = pages::take(layout) else { return };
         self.held_bytes += layout.size();
         if !UNPOOLED {
             self.slabs.push(Slab { start, layout, objects });
@@ -318,8 +318,8 @@ impl Drop for Store {
     fn drop(&mut self) {
         debug_assert_eq!(self.outstanding, 0, "a store is dropped while handles are in use");
         for slab in self.slabs.drain(..) {
-            // SAFETY: allocated with this layout in `grow`; no handle is in use.
-            unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
+            // SAFETY: taken with this layout in `grow`; no handle is in use.
+            unsafe { pages::give_back(slab.start, slab.layout) }
         }
         if UNPOOLED && self.brought.is_none() {
             for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
@@ -327,7 +327,7 @@ impl Drop for Store {
                     // SAFETY: a header on a free list is the store's, and was allocated alone.
                     unsafe {
                         self.free[class as usize] = header.as_ref().next.get();
-                        dealloc(header.as_ptr().cast(), layout(class, 1));
+                        pages::give_back(header.cast(), layout(class, 1));
                     }
                 }
             }

@@ -12,7 +12,7 @@ use tcp::Fate;
 use wire::{arp, ether};
 
 use crate::stack::Stack;
-use crate::{addresses, neighbours, resolve};
+use crate::{addresses, neighbours, proxy, resolve};
 
 /// Process an ARP packet, which follows the Ethernet header in `m`.
 /// RFC 826 2-c, 2-d, 2-e.
@@ -24,7 +24,10 @@ pub(crate) fn input(stack: &mut Stack, m: &Mbuf) -> Fate {
     }
     addresses::heard(stack, m.in_port(), packet)?;
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
-    let heard = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip))?;
+    let heard = match nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip)) {
+        Err(DropReason::ArpNotForUs) => proxy::arp_request(stack, m.in_port(), packet)?,
+        heard => heard?,
+    };
     if heard.conflict {
         addresses::in_use(stack, m.in_port(), arp::Header::parse(packet)?.sender_ip);
         return Err(DropReason::NeighbourConflict);

@@ -34,6 +34,55 @@ pub struct StackConfig {
     /// that read reports forward neighbour discovery only to the hosts that reported. Turn it off
     /// on a link with neither such a switch nor a router.
     pub solicited_node_reports: bool,
+    /// What the program takes of the datagrams for other hosts; nothing by default.
+    pub foreign: Foreign,
+}
+
+/// Which datagrams for addresses that are not ours the program takes, by
+/// [`crate::Stack::foreign_receive`]: of every port, unless the stack forwards them. With a
+/// listener at `0.0.0.0:0` for TCP (`inspect`), a program answers for every host: a gateway whose
+/// outer side is sockets of the system, for example.
+///
+/// ```
+/// # mod wirespeed { pub use {base::*, device, wirespeed_stack::*}; }
+/// use wirespeed::pair::{PairConfig, pair};
+/// use wirespeed::{Event, Foreign, ForeignKind, Instant, IpSettings, Owner, Route, StackConfig};
+///
+/// let foreign = Foreign { udp: true, echo: true };
+/// let stack = StackConfig { foreign, ..StackConfig::new([1, 2]) };
+/// let (mut guest, mut gateway) = pair(&PairConfig { stack, ..PairConfig::new([1, 2]) });
+/// guest.stack.add_route(Route::new("0.0.0.0/0".parse()?, Some(gateway.addr), guest.port.0));
+///
+/// // The guest asks 198.51.100.53, which is no address of the gateway.
+/// let now = Instant::from_nanos(1);
+/// let socket = guest.stack.udp_bind("0.0.0.0:0".parse()?, Owner::program())?;
+/// guest.stack.udp_send(socket, "198.51.100.53:53".parse()?, b"which?", now)?;
+/// guest.stack.poll(now);
+/// gateway.stack.poll(now);
+/// assert_eq!(gateway.stack.next_event(), Some(Event::Foreign));
+/// let mut datagrams = Vec::new();
+/// gateway.stack.foreign_receive(&mut datagrams, 64);
+/// for datagram in datagrams {
+///     assert_eq!(datagram.flow.kind, ForeignKind::Udp);
+///     assert_eq!(datagram.payload.as_slice(), b"which?");
+///     // The source of the answer is the address that was asked.
+///     let (from, to) = (datagram.flow.dst, datagram.flow.src);
+///     gateway.stack.udp_send_between(from, to, IpSettings::default(), b"this one", now)?;
+///     gateway.stack.give_back(datagram.payload);
+/// }
+/// gateway.stack.poll(now);
+/// guest.stack.poll(now);
+/// let answer = guest.stack.udp_receive(socket).expect("an answer");
+/// assert_eq!(answer.from, "198.51.100.53:53".parse()?);
+/// assert_eq!(answer.payload.as_slice(), b"this one");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// UDP datagrams.
+    pub udp: bool,
+    /// ICMP and ICMPv6 echo requests.
+    pub echo: bool,
 }
 
 impl StackConfig {
@@ -53,6 +102,7 @@ impl StackConfig {
             ladder: None,
             write_unit_bytes: StackConfig::WRITE_UNIT_BYTES,
             solicited_node_reports: true,
+            foreign: Foreign::default(),
         }
     }
 }
@@ -120,6 +170,7 @@ pub enum MtuDiscovery {
 /// let config = PortConfig {
 ///     mac: MacAddr([2, 0, 0, 0, 0, 1]), // 2: administered locally
 ///     addresses: vec!["192.0.2.1/24".parse()?, "2001:db8::1/64".parse()?],
+///     ..PortConfig::default()
 /// };
 /// let port = stack.add_port(Box::new(device), config);
 /// assert_eq!(stack.addresses(port).len(), 2);
@@ -131,4 +182,20 @@ pub struct PortConfig {
     pub mac: MacAddr,
     /// Our addresses, each with its network.
     pub addresses: Vec<Cidr>,
+    /// Answer ARP requests and neighbour solicitations for every address that no neighbour is known
+    /// to have: proxy ARP (RFC 1027) and proxy neighbour discovery (RFC 4861 section 7.2.8), for a
+    /// private link with one guest, which needs no gateway then; its own addresses are never
+    /// answered for. On a link with other hosts it takes their packets away.
+    ///
+    /// ```
+    /// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+    /// use wirespeed::{MacAddr, PortConfig};
+    ///
+    /// let addresses = vec!["10.0.2.2/24".parse()?];
+    /// let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    /// let to_the_guest = PortConfig { mac, addresses, answer_all: true };
+    /// # assert!(to_the_guest.answer_all && !PortConfig::default().answer_all);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub answer_all: bool,
 }

@@ -41,6 +41,8 @@ pub(crate) struct Pcb {
     pub(crate) mark: u32,
     /// When the connection was opened; only for statistics.
     pub(crate) opened_at: Instant,
+    /// What its events carry in place of its handle, if its user has set something.
+    pub(crate) tag: Option<u64>,
     /// The value of [`inet::Neighbours::changes`] when the template's link address was looked up.
     pub(crate) seen: u64,
     /// The template has, or once had, a link address.

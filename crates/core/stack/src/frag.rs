@@ -49,7 +49,7 @@ pub(crate) fn input<A: Addrs>(
     // If this is the newest datagram, its previous fragment has passed this check.
     if !stack.frags.is_newest(&key) {
         match for_us_or_group(stack, &ip, &m) {
-            Err(DropReason::IpNotForUs) if stack.listeners.takes_anything() => {
+            Err(DropReason::IpNotForUs) if takes_for_others(stack, ip.protocol) => {
                 for_any_host(stack, &ip, &m)?;
             }
             other => other?,
@@ -79,6 +79,17 @@ pub(crate) fn input<A: Addrs>(
             Err(reason)
         }
     }
+}
+
+/// May a datagram of this protocol be the program's although it is for another host?
+#[cold]
+fn takes_for_others(stack: &Stack, protocol: u8) -> bool {
+    let foreign = match protocol {
+        protocol::UDP => stack.foreign.takes.udp,
+        protocol::ICMP | protocol::ICMPV6 => stack.foreign.takes.echo,
+        _ => false,
+    };
+    foreign || stack.listeners.takes_anything()
 }
 
 fn own_copy(stack: &mut Stack, m: &Mbuf) -> Result<Mbuf, DropReason> {

@@ -68,12 +68,17 @@ pub enum Event {
     /// Events of a connection that was opened here or accepted. The events of a connection that is
     /// not accepted yet are held back.
     Tcp(TcpHandle, Events),
+    /// The same of a connection that has a tag ([`crate::Stack::tcp_set_tag`]), which stands here
+    /// in place of its handle.
+    Tagged(u64, Events),
     /// A connection waits to be accepted.
     Accept(ListenerHandle),
     /// A datagram arrived, or an error about one that did not reach its destination.
     Udp(UdpHandle),
     /// An echo request was answered, or an error came about it.
     Ping(PingHandle),
+    /// A datagram for another host waits: [`crate::Stack::foreign_receive`].
+    Foreign,
     /// A neighbour at this port broadcasts to another address than the port does: see
     /// [`crate::Stack::other_broadcasters`]. Once a minute at most, for all ports.
     OtherBroadcast(PortId),
@@ -81,3 +86,6 @@ pub enum Event {
     /// or another host has it. [`crate::Stack::addresses`] returns the current states.
     Address(PortId),
 }
+
+/// The queue of events is on the packet path: a tag takes the place of a handle.
+const _: () = assert!(size_of::<Event>() <= 16);

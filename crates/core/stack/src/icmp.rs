@@ -291,32 +291,39 @@ pub(crate) fn report_from(
     if !stack.icmp_errors.admits(dst, core) {
         return false;
     }
+    let remote = scoped(SocketAddr::new(dst, 0), in_port);
+    let sent = send_report(stack, packet, (src, remote), what);
+    if let Err(reason) = sent {
+        stack.core.drops.count(reason);
+    }
+    sent.is_ok()
+}
+
+/// Send an error about `packet` from `src`, which need not be ours; the caller has asked a rate
+/// limit.
+#[cold]
+pub(crate) fn send_report(
+    stack: &mut Stack,
+    packet: &[u8],
+    (src, remote): (IpAddr, SocketAddr),
+    what: Report,
+) -> Fate {
     let version = IpVersion::of(&src);
     let quote = &packet[..icmp::quote_len(version, packet.len())];
-    let Some(mut answer) = core.cx.pool.copy_of(quote) else {
-        core.drops.count(DropReason::MbufExhausted);
-        return false;
-    };
-    if answer.prepend(icmp::HEADER_LEN).is_none() {
-        core.drops.count(DropReason::MbufExhausted);
-        return false;
-    }
+    let mut answer = stack.core.cx.pool.copy_of(quote).ok_or(DropReason::MbufExhausted)?;
+    answer.prepend(icmp::HEADER_LEN).ok_or(DropReason::MbufExhausted)?;
     if let Some(message) = answer.as_mut_slice() {
-        icmp::report(message, what, src, dst);
+        icmp::report(message, what, src, remote.ip());
     }
     let (protocol, flow) = match version {
         IpVersion::V4 => (protocol::ICMP, transit::quoted_v4(packet)),
         IpVersion::V6 => (protocol::ICMPV6, transit::quoted_v6(packet)),
     };
-    let remote = scoped(SocketAddr::new(dst, 0), in_port);
     let ends = (SocketAddr::new(src, 0), remote);
-    let sent = resolve::route_of_error(stack, ends, protocol, flow.unwrap_or_default())
-        .and_then(|egress| resolve::send(stack, &egress, answer));
-    match sent {
-        Ok(()) => stack.core.cx.counters.add(Counter::IcmpErrorsOut, 1),
-        Err(reason) => stack.core.drops.count(reason),
-    }
-    sent.is_ok()
+    let egress = resolve::route_of_error(stack, ends, protocol, flow.unwrap_or_default())?;
+    resolve::send(stack, &egress, answer)?;
+    stack.core.cx.counters.add(Counter::IcmpErrorsOut, 1);
+    Ok(())
 }
 
 /// Answer an echo request, within a rate limit of its own. If echo replies shared the limit of ICMP

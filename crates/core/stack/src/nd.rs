@@ -19,7 +19,7 @@ use wire::{icmpv6, protocol};
 use crate::port::Port;
 use crate::resolving::Egress;
 use crate::stack::Stack;
-use crate::{autoconf, neighbours, resolve};
+use crate::{autoconf, neighbours, proxy, resolve};
 
 /// Process a neighbour discovery message; `m` holds only the message.
 #[cold]
@@ -33,7 +33,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     if port.limits.link != LinkKind::Ethernet {
         return Err(DropReason::NdNoLinkAddress);
     }
-    if !port.takes_nd(dst, stack.forwarding.on) {
+    let asks = message.first() == Some(&SOLICITATION);
+    if !(port.takes_nd(dst, stack.forwarding.on) || asks && port.answer_all) {
         return Err(DropReason::IpNotForUs);
     }
     if port.local.is_ours(ip.src()) {
@@ -71,7 +72,9 @@ fn neighbour<A: Addrs>(
         // The advertisement is from another router that has the same anycast address.
         return Err(DropReason::NdUnsolicited);
     }
-    let is_ours = |ip| port.local.is_ours(ip) || is_anycast && ip == key.1;
+    let is_proxied = matches!(header.kind, Kind::Solicitation)
+        && proxy::answers_for(stack, m.in_port(), src.into(), key.1);
+    let is_ours = |ip| port.local.is_ours(ip) || (is_anycast || is_proxied) && ip == key.1;
     let heard = nd::nd_input(message, (src, dst, ip.ttl), is_ours)?;
     let learnt = match (header.kind, header.link_addr) {
         // An answer to a unicast solicitation may leave the link address out.
@@ -123,7 +126,18 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
         Some(IpAddr::V6(near)) if port.local.is_anycast(ours.into()) => {
             (near, nd::anycast_advertisement(&mut bytes, own, (near, to), ours))
         }
-        _ => (ours, nd::advertisement(&mut bytes, own, to, ours)),
+        _ if port.local.is_ours(ours.into()) => {
+            (ours, nd::advertisement(&mut bytes, own, to, ours))
+        }
+        // In the name of another host, whose own advertisement is to count if there is one.
+        // RFC 4861 section 7.2.8.
+        _ => {
+            let src = match inet::select::source(port.addresses.iter(), dst, dst) {
+                Some(IpAddr::V6(src)) => src,
+                _ => ours,
+            };
+            (src, nd::anycast_advertisement(&mut bytes, own, (src, to), ours))
+        }
     };
     let len = len.unwrap_or(0);
     if let Some(mac) = known {

@@ -95,7 +95,11 @@ pub fn end(config: &PairConfig, device: impl device::Device + 'static, number: u
     let link = device.limits().link;
     let port = stack.add_port(
         Box::new(device),
-        PortConfig { mac: mac(number), addresses: addresses(number).to_vec() },
+        PortConfig {
+            mac: mac(number),
+            addresses: addresses(number).to_vec(),
+            ..PortConfig::default()
+        },
     );
     if link == LinkKind::Ethernet {
         for cidr in addresses(peer) {

@@ -67,10 +67,15 @@ impl Stack {
     }
 
     /// Prepare for a long sleep, as a poll without work does: return buffers to other pools, and
-    /// fail ports whose device is gone.
+    /// fail ports whose device is gone. From then on, buffers that a bulk transfer has left unused
+    /// go back to the system, half of them a second, by [`Stack::next_deadline`].
     pub fn settle(&mut self) {
         self.core.cx.pool.flush();
         self.fail_gone_ports();
+        if self.trim.is_wanted(&self.core) {
+            self.trim.set(&self.core);
+            self.rare_timers.note(self.trim.at);
+        }
     }
 
     /// Hand everything that is ready to leave to the devices now, without receiving anything.
@@ -112,7 +117,11 @@ impl Stack {
                 Event::Tcp(handle, _) => {
                     if let Some(pcb) = self.connections.get_mut(handle) {
                         pcb.ready = false;
-                        return Some(Event::Tcp(handle, pcb.tcb.events.take()));
+                        let events = pcb.tcb.events.take();
+                        return Some(match pcb.tag {
+                            None => Event::Tcp(handle, events),
+                            Some(tag) => Event::Tagged(tag, events),
+                        });
                     }
                 }
                 other => return Some(other),
@@ -255,6 +264,10 @@ fn expire(stack: &mut Stack) -> usize {
     if stack.forwarding.next_look() <= now {
         // This does not count as work: after a poll that does nothing else a driver may sleep.
         links::look(stack);
+    }
+    if stack.trim.at <= now {
+        // No work, either.
+        stack.trim.step(&mut stack.core);
     }
     stack.renew_rare_timers();
     due

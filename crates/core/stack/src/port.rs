@@ -51,6 +51,8 @@ pub(crate) struct Port {
     pub(crate) limits: Limits,
     pub(crate) mac: MacAddr,
     pub(crate) addresses: Vec<Address>,
+    /// [`PortConfig::answer_all`].
+    pub(crate) answer_all: bool,
     /// The addresses in the form in which packets are compared with them.
     pub(crate) local: LocalAddrs,
     /// The device's [`Device::own_tag`].
@@ -108,6 +110,7 @@ impl Port {
             limits,
             mac: config.mac,
             addresses: config.addresses.iter().copied().map(Address::fixed).collect(),
+            answer_all: config.answer_all,
             local: LocalAddrs::new(config.addresses.iter().copied()),
             own_tag,
             tx: Burst::new(),

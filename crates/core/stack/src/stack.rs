@@ -24,6 +24,7 @@ use crate::config::StackConfig;
 use crate::connections::Connections;
 use crate::flows::Flows;
 use crate::follow::Leader;
+use crate::foreign::ForeignQueue;
 use crate::forward::Forwarding;
 use crate::groups::Groups;
 use crate::handles::{Event, PortId};
@@ -42,8 +43,9 @@ use crate::socket::half_open::Repeated;
 use crate::socket::listener::{Listeners, Requests};
 use crate::socket::orphans::Orphans;
 use crate::socket::ping::PingSockets;
-use crate::socket::udp::UdpSockets;
+use crate::socket::udp::{Between, UdpSockets};
 use crate::timers::{RareTimers, Wheel};
+use crate::trim::Trim;
 
 /// A whole TCP/IP stack for one thread at a time.
 ///
@@ -81,6 +83,8 @@ pub struct Stack {
     pub(crate) listeners: Listeners,
     pub(crate) requests: Requests,
     pub(crate) udp: UdpSockets,
+    /// How datagrams from any source leave.
+    pub(crate) between: Between,
     pub(crate) orphans: Orphans,
     pub(crate) routes: Routes,
     pub(crate) autoconf: Autoconf,
@@ -101,8 +105,10 @@ pub struct Stack {
     /// Fragments of the datagram that is being sent. The vector is kept for its memory.
     pub(crate) fragments_out: Vec<Mbuf>,
     pub(crate) pings: PingSockets,
+    pub(crate) foreign: ForeignQueue,
     pub(crate) wheel: Wheel,
     pub(crate) rare_timers: RareTimers,
+    pub(crate) trim: Trim,
     pub(crate) release: Release,
     pub(crate) pace: Pace,
     pub(crate) ready: VecDeque<Event>,
@@ -161,6 +167,7 @@ impl Stack {
             listeners: Listeners::default(),
             requests: Requests::default(),
             udp: UdpSockets::default(),
+            between: Between::default(),
             orphans: Orphans::default(),
             routes: Routes::default(),
             autoconf: Autoconf::default(),
@@ -178,8 +185,10 @@ impl Stack {
             ids: Identifications::default(),
             fragments_out: Vec::new(),
             pings: PingSockets::default(),
+            foreign: ForeignQueue::new(config.foreign),
             wheel: Wheel::default(),
             rare_timers: RareTimers::default(),
+            trim: Trim::default(),
             release: Release::default(),
             pace: Pace::default(),
             ready: VecDeque::new(),
@@ -334,6 +343,7 @@ impl Stack {
         let waits = self.connections.next_time_wait().min(self.neighbours.next_deadline());
         let rest = self.frags.next_deadline().min(self.rare_timers.lifetimes);
         let rest = rest.min(self.groups.next_deadline()).min(self.forwarding.next_look());
+        let rest = rest.min(self.trim.at);
         // Outcomes that look-ups have queued are handled by the next poll.
         let left = match self.resolving.outcomes.is_empty() {
             true => Instant::NEVER,

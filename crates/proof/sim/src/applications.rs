@@ -25,7 +25,8 @@ impl World {
                     }
                 }
                 Event::Accept(listener) => self.accept(host, listener)?,
-                Event::Udp(_) | Event::Ping(_) | Event::OtherBroadcast(_) | Event::Address(_) => {}
+                Event::Udp(_) | Event::Ping(_) | Event::Tagged(..) | Event::Foreign => {}
+                Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
         }
         let mut acted = self.chat(host, local)?;

@@ -294,8 +294,8 @@ impl Inner {
                     let wait_queue = self.udp.get_mut(handle).unwrap_or(&mut self.lookups);
                     wait_queue.take_into(&mut self.wakers);
                 }
-                // Echo sockets belong to the polled API.
-                Event::Ping(_) => is_polled = true,
+                // Echo sockets, tags and datagrams for other hosts belong to the polled API.
+                Event::Ping(_) | Event::Tagged(..) | Event::Foreign => is_polled = true,
                 Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
         }

@@ -40,7 +40,8 @@ fn host(seed: u64, ip: [u8; 4], queues: Queues) -> (Shards, Vec<DriverThread>) {
     config.budget.set(Limit::MbufBytes, 64 << 20);
     let mut shards = Shard::group(&config, COUNT);
     let addresses = vec![base::Cidr { addr: ip.into(), prefix_len: 24 }];
-    let port = PortConfig { mac: MacAddr([2, 0, 0, 0, 0, ip[3]]), addresses };
+    let port =
+        PortConfig { mac: MacAddr([2, 0, 0, 0, 0, ip[3]]), addresses, ..PortConfig::default() };
     Shard::add_port(&mut shards, queues, &port);
     Shards::spawn_threads(shards, &[]).expect("threads")
 }
@@ -215,6 +216,7 @@ fn ports_come_and_go_while_the_shards_run() {
     let of = |ip: [u8; 4]| PortConfig {
         mac: MacAddr([2, 0, 0, 0, 1, ip[3]]),
         addresses: vec![base::Cidr { addr: ip.into(), prefix_len: 24 }],
+        ..PortConfig::default()
     };
     let (ours, theirs) = ([198, 51, 100, 1], [198, 51, 100, 2]);
     let id = world.server.add_port(near, &of(ours)).expect("the driver runs");

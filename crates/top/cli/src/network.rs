@@ -122,7 +122,10 @@ impl Network {
             Some(tags) => tags.port_of(device)?,
             None => device,
         };
-        let port = stack.add_port(device, PortConfig { mac, addresses: args.fixed().collect() });
+        let port = stack.add_port(
+            device,
+            PortConfig { mac, addresses: args.fixed().collect(), ..PortConfig::default() },
+        );
         stack.set_port_name(port, &dev.name);
         if !args.is_auto() {
             // It fails only at the limit of addresses, and a command line has fewer.

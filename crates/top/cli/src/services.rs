@@ -161,7 +161,9 @@ impl Server {
                 Event::Udp(handle) => {
                     self.datagrams.serve(handle, stack, self.network.clock.now(), moved);
                 }
-                Event::Ping(_) | Event::OtherBroadcast(_) | Event::Address(_) => {}
+                // Neither echo sockets, nor tags, nor datagrams of others are asked for here.
+                Event::Ping(_) | Event::Tagged(..) | Event::Foreign => {}
+                Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
         }
     }

@@ -406,7 +406,7 @@ fn config(shape: Shape) -> StackConfig {
 /// The port of a side.
 fn port_config(side: usize) -> PortConfig {
     let addresses = [false, true].map(|v6| network(v6, 2 + side as u8)).to_vec();
-    PortConfig { mac: MACS[1 + side], addresses }
+    PortConfig { mac: MACS[1 + side], addresses, ..PortConfig::default() }
 }
 
 /// A router with these two ports, and with a permanent neighbour at each.

@@ -44,7 +44,8 @@ mod linux {
         let half = || RandomState::new().build_hasher().finish();
         let mut stack = Stack::new(StackConfig::new([half(), half()]));
         let addresses = Vec::new(); // none before it is known to be free
-        let port = stack.add_port(Box::new(tap), PortConfig { mac, addresses });
+        let port =
+            stack.add_port(Box::new(tap), PortConfig { mac, addresses, ..PortConfig::default() });
         let (net, driver) = Net::spawn_thread(stack)?;
 
         let tentative = Address { state: AddressState::Tentative, ..Address::fixed(cidr) };

@@ -72,7 +72,8 @@
 //! let mac = tap.our_mac().unwrap_or_default();
 //! let mut stack = Stack::new(StackConfig::new([1, 2]));
 //! let addresses = Vec::new(); // a server gives one
-//! let port = stack.add_port(Box::new(tap), PortConfig { mac, addresses });
+//! let config = PortConfig { mac, addresses, ..PortConfig::default() };
+//! let port = stack.add_port(Box::new(tap), config);
 //! let (net, _driver) = Net::spawn_thread(stack)?;
 //!
 //! let config = Config::new(mac, KeyedHash::new(3, 4)); // 128 more random bits

@@ -104,6 +104,33 @@ fn memory_moves_between_sizes_of_buffers() {
     assert_all_home(&mut pool);
 }
 
+/// After a bulk transfer the memory goes back to the system, but for slabs with buffers in use.
+#[test]
+#[cfg_attr(miri, ignore = "an interpreter takes an hour for megabytes of buffers")]
+fn a_pool_gives_back_what_is_free() {
+    let mut pool = Pool::new(64 << 20);
+    let mut held: Vec<_> = (0..12_000).map(|_| pool.alloc(1_500).expect("room")).collect();
+    held.extend((0..100).map(|_| pool.alloc(60_000).expect("room")));
+    let most = pool.held_bytes();
+    assert!(most > 30 << 20, "{most}");
+    assert_eq!(pool.shrink(0), 0, "all of it is in use");
+    // A buffer in use here and there keeps its slab, and no other.
+    let kept: Vec<_> = [11_900, 6_000, 0].map(|n| held.swap_remove(n)).into_iter().collect();
+    held.into_iter().for_each(|m| pool.free(m));
+    assert_eq!(pool.held_bytes(), most, "nothing is given back by itself");
+    let freed = pool.shrink(20 << 20);
+    assert_eq!(pool.held_bytes(), most - freed);
+    assert!((19 << 20..=20 << 20).contains(&pool.held_bytes()), "{}", pool.held_bytes());
+    pool.shrink(0);
+    let slab = Class::K2.stride() * 256;
+    assert!(pool.held_bytes() <= 3 * slab, "{} is more than three slabs", pool.held_bytes());
+    kept.into_iter().for_each(|m| pool.free(m));
+    pool.shrink(0);
+    assert_eq!(pool.held_bytes(), 0);
+    assert!(pool.alloc(1_500).is_some(), "it takes memory again");
+    assert_all_home(&mut pool);
+}
+
 /// Each slab is partly in use, so none is freed. But small requests get large buffers.
 #[test]
 #[cfg_attr(miri, ignore = "an interpreter takes an hour for megabytes of buffers")]
@@ -129,4 +156,31 @@ fn whole_free_slabs_are_looked_for_rarely() {
     assert!((2..=100).contains(&walks), "{walks}");
     assert!(attempts.admit(400), "no walk although a hundred handles have come back");
     assert!(!attempts.admit(399));
+}
+
+/// Megabytes of this process in memory.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux 4.14");
+    let line = statm.lines().find(|line| line.starts_with("Rss:")).expect("a line");
+    let kilobytes = line.split_whitespace().nth(1).and_then(|n| n.parse::<usize>().ok());
+    kilobytes.expect("a number") >> 10
+}
+
+/// The system has the memory again, not the allocator, however often it is given back. Other tests
+/// of this process take and free a few megabytes at the same time.
+#[test]
+#[cfg(all(target_os = "linux", not(any(miri, loom, wirespeed_unpooled))))]
+fn memory_that_is_given_back_is_the_systems() {
+    let mut pool = Pool::new(512 << 20);
+    for _ in 0..3 {
+        let before = resident();
+        let held: Vec<_> = (0..100_000).map(|_| pool.alloc(1_500).expect("room")).collect();
+        let between = resident();
+        held.into_iter().for_each(|m| pool.free(m));
+        assert!(between > before + 150, "{before} and {between} MB");
+        pool.shrink(0);
+        let after = resident();
+        assert!(after < before + 50, "{before}, {between} and {after} MB");
+    }
 }

@@ -157,11 +157,14 @@ fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHea
     let headers = FragmentHeader::new(bytes.get(..at)?, link_len)?;
     let (src, dst) = (headers.src(), headers.dst());
     let link = mtu_of(stack, neighbour, src, dst);
-    let most = stack.path_mtus.mtu(dst, link, stack.core.cx.now);
-    // Forwarded packets fit their port. A router does not fragment them for a path MTU that it
-    // knows.
-    let is_ours = || stack.has_address(src);
-    (bytes.len() - link_len > most.bytes() && is_ours()).then_some((headers, most, at))
+    // Forwarded packets fit their port, alone or as a super-segment; a router does not cut them to
+    // a path MTU that it knows. What does not fit was sent here, from an address of other hosts.
+    let most = match stack.has_address(src) {
+        true => stack.path_mtus.mtu(dst, link, stack.core.cx.now),
+        false => link,
+    };
+    let is_large = bytes.len() - link_len > most.bytes() && frame.segment_size() == 0;
+    is_large.then_some((headers, most, at))
 }
 
 /// Send a datagram in fragments, each a packet of at most `most` bytes: all of them, or none.

@@ -25,7 +25,7 @@ use crate::frag::Whole;
 use crate::port::LOOPBACK;
 use crate::socket::udp;
 use crate::stack::Stack;
-use crate::{arp, extension, frag, groups, icmp, nd};
+use crate::{arp, extension, foreign, frag, groups, icmp, nd};
 
 /// Process an IPv4 packet that may have options or be a fragment; its header begins at `at`.
 /// Options that TCP does not know are ignored (RFC 9293 MUST-50).
@@ -134,8 +134,10 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
         // IPv4 and IPv6 have an ICMP each: the protocol number of one means nothing in the other.
         protocol::ICMP if ip.src().is_ipv4() => {
             m.keep(from, len);
-            icmp::for_us(stack, &ip, &m)?;
-            icmp::input(stack, &ip, m)
+            match icmp::for_us(stack, &ip, &m) {
+                Ok(()) => icmp::input(stack, &ip, m),
+                Err(reason) => foreign::input::echo(stack, &ip, m, reason),
+            }
         }
         protocol::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
         protocol::ICMPV6 if ip.src().is_ipv6() => {
@@ -147,8 +149,10 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {
                 return nd::input(stack, &ip, &m);
             }
-            icmp::for_us(stack, &ip, &m)?;
-            icmp::input(stack, &ip, m)
+            match icmp::for_us(stack, &ip, &m) {
+                Ok(()) => icmp::input(stack, &ip, m),
+                Err(reason) => foreign::input::echo(stack, &ip, m, reason),
+            }
         }
         // RFC 8200 4.7-a: a packet whose last next header is 59 is dropped silently.
         protocol::NO_NEXT if ip.src().is_ipv6() => {

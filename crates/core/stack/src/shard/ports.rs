@@ -28,7 +28,7 @@ pub fn add_port(
     let mut ids = Vec::with_capacity(stacks.len());
     for (stack, (queue, outbox)) in stacks.iter_mut().zip(queues) {
         let addresses = if stack.is_follower() { Vec::new() } else { config.addresses.clone() };
-        let id = stack.add_port(queue, PortConfig { mac: config.mac, addresses });
+        let id = stack.add_port(queue, PortConfig { addresses, ..config.clone() });
         if let Some(port) = stack.ports.get_mut(id.0) {
             port.outbox = outbox;
         }

@@ -33,6 +33,36 @@ impl Stack {
         self.connections.get(handle).map(|p| (p.tcb.state, p.tcb.error))
     }
 
+    /// Give a connection a tag, for example the place of its flow in a table of the program's: its
+    /// events are [`crate::Event::Tagged`] from now on, so that no map from handles is needed.
+    /// `None` removes the tag. `false` if the handle means nothing any more.
+    ///
+    /// ```
+    /// # mod wirespeed { pub use {base::*, wirespeed_stack::*, tcp}; }
+    /// use wirespeed::pair::{PairConfig, pair};
+    /// use wirespeed::{Event, Instant, Owner, tcp};
+    ///
+    /// let (mut end, mut other) = pair(&PairConfig::new([1, 2]));
+    /// let (to, now) = (std::net::SocketAddr::new(other.addr, 7), Instant::from_nanos(1));
+    /// let tcp = tcp::Config::default();
+    /// let connection = end.stack.tcp_connect(to, None, &tcp, Owner::program(), now)?;
+    /// let mut flows = vec![("first", connection)];
+    /// end.stack.tcp_set_tag(connection, Some(0));
+    /// for stack in [&mut end.stack, &mut other.stack, &mut end.stack] {
+    ///     stack.poll(now); // the SYN; nobody listens; the RST
+    /// }
+    /// let Some(Event::Tagged(tag, what)) = end.stack.next_event() else { panic!("an event") };
+    /// assert!(what.has(tcp::Events::CLOSED));
+    /// let (name, connection) = flows.remove(tag as usize);
+    /// # assert_eq!(name, "first");
+    /// end.stack.tcp_close(connection);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tcp_set_tag(&mut self, handle: TcpHandle, tag: Option<u64>) -> bool {
+        let pcb = self.connections.get_mut(handle);
+        pcb.map(|pcb| pcb.tag = tag).is_some()
+    }
+
     /// How many bytes a write would take now; never 0.
     ///
     /// # Errors

@@ -86,6 +86,7 @@ pub(crate) fn open(
         owner,
         mark: ip.mark,
         opened_at: stack.core.cx.now,
+        tag: None,
     };
     Ok(stack.connections.insert(pcb, &stack.core.secret))
 }

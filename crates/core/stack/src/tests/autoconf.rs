@@ -70,7 +70,10 @@ impl Link {
         let (left, wire) = device::mem::pair(&config.wire);
         let mut stack = Stack::new(config.stack.clone());
         stack.set_now(NOW);
-        stack.add_port(Box::new(left), PortConfig { mac: pair::mac(1), addresses: Vec::new() });
+        stack.add_port(
+            Box::new(left),
+            PortConfig { mac: pair::mac(1), addresses: Vec::new(), ..PortConfig::default() },
+        );
         let pool = mbuf::Pool::new(64 << 20);
         let (ours, theirs) = (v6("::").into(), v6("fe80::99").into());
         Link { bench: Bench { stack, wire, pool, ours, theirs }, now: NOW }

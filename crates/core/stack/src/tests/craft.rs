@@ -114,7 +114,10 @@ impl Bench {
         let (left, wire) = mem::pair(&config.wire);
         let mut stack = Stack::new(config.stack.clone());
         let addresses = pair::addresses(1).to_vec();
-        stack.add_port(Box::new(left), crate::PortConfig { mac: pair::mac(1), addresses });
+        stack.add_port(
+            Box::new(left),
+            crate::PortConfig { mac: pair::mac(1), addresses, ..crate::PortConfig::default() },
+        );
         let version = usize::from(config.version == IpVersion::V6);
         let [ours, theirs] = [1, 2].map(|end| pair::addresses(end)[version].addr);
         Bench { stack, wire, pool: Pool::new(256 << 20), ours, theirs }

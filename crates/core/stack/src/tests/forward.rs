@@ -57,7 +57,10 @@ impl Router {
                 mem::Config { mtu: mtus[n], offloads: offloads[n], ..mem::Config::default() };
             let (near, wire) = mem::pair(&config);
             let addresses = networks[n].iter().map(|a| a.parse().expect("a network")).collect();
-            stack.add_port(Box::new(near), PortConfig { mac: MACS[n], addresses });
+            stack.add_port(
+                Box::new(near),
+                PortConfig { mac: MACS[n], addresses, ..PortConfig::default() },
+            );
             wire
         });
         for (port, host, addrs) in [(0, HOSTS[0], [A, A6]), (1, HOSTS[1], [B, B6])] {

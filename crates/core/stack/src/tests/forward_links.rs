@@ -35,7 +35,7 @@ impl World {
             let (cable, end) = Cable::new(device);
             let mac = MacAddr([2, 0, 0, 0, 0, 1 + number as u8]);
             let addresses = vec![network.parse().expect("a network")];
-            stack.add_port(Box::new(cable), PortConfig { mac, addresses });
+            stack.add_port(Box::new(cable), PortConfig { mac, addresses, ..PortConfig::default() });
             wires.push(wire);
             ends.push(end);
         }

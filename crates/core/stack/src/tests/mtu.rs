@@ -53,7 +53,10 @@ impl Segment {
             // made with.
             stack.set_switch(Switch::Pacing, false);
             let addresses = pair::addresses(number).to_vec();
-            stack.add_port(Box::new(device), PortConfig { mac: pair::mac(number), addresses });
+            stack.add_port(
+                Box::new(device),
+                PortConfig { mac: pair::mac(number), addresses, ..PortConfig::default() },
+            );
             hosts.push(stack);
             wires.push(wire);
         }

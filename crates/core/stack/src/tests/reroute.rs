@@ -52,6 +52,7 @@ impl World {
                     .iter()
                     .map(|nets| nets[number][end].parse().expect("one"))
                     .collect(),
+                ..PortConfig::default()
             };
             ours.add_port(Box::new(cable), port(0));
             let mut other = port(1);

@@ -36,7 +36,10 @@ pub(super) fn strangers() -> [Stack; 2] {
         settings.seed[0] ^= u64::from(number);
         let mut stack = Stack::new(settings);
         let addresses = pair::addresses(number).to_vec();
-        stack.add_port(Box::new(device), PortConfig { mac: pair::mac(number), addresses });
+        stack.add_port(
+            Box::new(device),
+            PortConfig { mac: pair::mac(number), addresses, ..PortConfig::default() },
+        );
         stack
     };
     [make(left, 1), make(right, 2)]

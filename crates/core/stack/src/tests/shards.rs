@@ -54,7 +54,11 @@ impl World {
             let (near, far): (Vec<_>, Vec<_>) = (0..count).map(|_| mem::pair(&depth)).unzip();
             let devices = near.into_iter().map(|d| Box::new(d) as Box<dyn Device>).collect();
             let addresses = NETWORKS[n].iter().map(|a| a.parse().expect("a network")).collect();
-            let id = Shard::add_port(&mut shards, devices, &PortConfig { mac: MACS[n], addresses });
+            let id = Shard::add_port(
+                &mut shards,
+                devices,
+                &PortConfig { mac: MACS[n], addresses, ..PortConfig::default() },
+            );
             assert_eq!(id, PortId(n as u16));
             far
         });

@@ -36,7 +36,10 @@ impl Ours {
         let wires = [0, 1].map(|n| {
             let (near, wire) = mem::pair(&mem::Config::default());
             let addresses = ADDRESSES[n].iter().map(|a| a.parse().expect("an address")).collect();
-            stack.add_port(Box::new(near), PortConfig { mac: MACS[n], addresses });
+            stack.add_port(
+                Box::new(near),
+                PortConfig { mac: MACS[n], addresses, ..PortConfig::default() },
+            );
             for (route, gateway) in ROUTES[n].iter().zip(GATEWAYS[n]) {
                 let gateway = gateway.parse().expect("an address");
                 assert!(stack.add_neighbour(PortId(n as u16), gateway, OTHERS[n]));

@@ -119,6 +119,7 @@ impl World {
             addresses: [IpVersion::V4, IpVersion::V6]
                 .map(|version| address(network, host, version))
                 .to_vec(),
+            ..PortConfig::default()
         };
         let trace = self.trace.clone();
         let number = self.hosts[host].attachments.len();

@@ -263,7 +263,7 @@ impl State {
         stacks: Stacks<'_, '_>,
         (queues, mut port): (Vec<Box<dyn Device>>, AppliedPort),
     ) -> PortId {
-        let config = PortConfig { mac: port.mac, addresses: Vec::new() };
+        let config = PortConfig { mac: port.mac, addresses: Vec::new(), ..PortConfig::default() };
         let id = shard::add_port(stacks, queues, &config);
         port.id = id;
         for stack in stacks {

@@ -51,7 +51,8 @@ fn net(kernel: &[&str], ours: &[&str]) -> (Net, DriverThread) {
     let mut stack = Stack::new(StackConfig::new([3, 14]));
     let addresses = ours.iter().map(|a| a.parse().expect("a network")).collect();
     let mac = tap.our_mac().expect("Ethernet");
-    let port = stack.add_port(Box::new(tap), PortConfig { mac, addresses });
+    let port =
+        stack.add_port(Box::new(tap), PortConfig { mac, addresses, ..PortConfig::default() });
     assert_eq!(port, PORT);
     Net::spawn_thread(stack).expect("the thread starts")
 }

@@ -92,7 +92,8 @@ fn foreign_runtime() {
 fn side_by_side() {
     let (mut ours, _) = stack();
     let (left, right) = mem::pair(&mem::Config::default());
-    let memory = PortConfig { mac: mac(1), addresses: addresses(1).to_vec() };
+    let memory =
+        PortConfig { mac: mac(1), addresses: addresses(1).to_vec(), ..PortConfig::default() };
     let port = ours.add_port(Box::new(left), memory);
     ours.add_neighbour(port, addresses(2)[0].addr, mac(2));
     let other = end(&PairConfig::new([5, 5]), right, 2);

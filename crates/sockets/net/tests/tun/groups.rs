@@ -44,7 +44,8 @@ fn net(tap: Tap) -> (Net, DriverThread) {
     let cidr = |ip: IpAddr, prefix_len| Cidr::new(ip, prefix_len).expect("a prefix");
     let addresses = vec![cidr(OURS_V4.into(), 24), cidr(OURS_V6.into(), 64)];
     // The port has a MAC address because the kernel's bridge drops frames with a source of zeros.
-    stack.add_port(Box::new(tap), PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses });
+    let port = PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses, ..PortConfig::default() };
+    stack.add_port(Box::new(tap), port);
     Net::spawn_thread(stack).expect("the thread starts")
 }
 

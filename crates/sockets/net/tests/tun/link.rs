@@ -51,7 +51,7 @@ fn stack(tap: Tap, addresses: Vec<Cidr>) -> Stack {
     let mut stack = Stack::new(config);
     // The port has a MAC address because the kernel's bridge drops frames with a source of zeros.
     let mac = MacAddr([2, 0, 0, 0, 0, 9]);
-    stack.add_port(Box::new(tap), PortConfig { mac, addresses });
+    stack.add_port(Box::new(tap), PortConfig { mac, addresses, ..PortConfig::default() });
     stack
 }
 

@@ -342,7 +342,8 @@ impl State {
                 Event::Tcp(handle, _) => self.by_connection.get(&handle).copied(),
                 Event::Accept(listener) => self.find(Endpoint::Listening(listener)),
                 Event::Udp(socket) => self.find(Endpoint::Datagram(socket)),
-                Event::Ping(_) | Event::OtherBroadcast(_) | Event::Address(_) => None,
+                Event::Ping(_) | Event::Tagged(..) | Event::Foreign => None,
+                Event::OtherBroadcast(_) | Event::Address(_) => None,
             };
             if let Some(File::Socket(socket)) = fd.and_then(|fd| self.files.get_mut(&fd)) {
                 socket.edges += 1;

@@ -45,7 +45,7 @@ impl Host {
         let nets = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
         let addresses = nets.iter().map(|net| net.parse().expect("a network")).collect();
         let mut stack = Stack::new(StackConfig::new([7, 11]));
-        stack.add_port(Box::new(tap), PortConfig { mac, addresses });
+        stack.add_port(Box::new(tap), PortConfig { mac, addresses, ..PortConfig::default() });
         Host { stack, started: Monotone::now() }
     }
 

@@ -266,7 +266,11 @@ fn station(number: u8, count: u8, seed: u64) -> Station {
         solicited_node_reports: false,
         ..StackConfig::new([seed, u64::from(number)])
     });
-    let config = PortConfig { mac: mac(number), addresses: addresses(number)[..1].to_vec() };
+    let config = PortConfig {
+        mac: mac(number),
+        addresses: addresses(number)[..1].to_vec(),
+        ..PortConfig::default()
+    };
     let port = stack.add_port(Box::new(device), config);
     for other in (1..=count).filter(|&other| other != number) {
         stack.add_neighbour(port, addresses(other)[0].addr, mac(other));

@@ -53,7 +53,10 @@ impl Tapped {
         let mut stack = Stack::new(StackConfig::new([0x1989, 6]));
         let network = format!("{OURS}/24").parse();
         let addresses = vec![network.map_err(|_| failed("an address that is none"))?];
-        stack.add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses });
+        stack.add_port(
+            Box::new(tap),
+            PortConfig { mac: OUR_MAC, addresses, ..PortConfig::default() },
+        );
         let to = SocketAddr::new(IpAddr::V4(KERNEL), peer.port(transport));
         let now = Instant::from_nanos(1);
         let caller = Caller::new(&mut stack, transport, to, (19, 89), now)?;

@@ -199,7 +199,10 @@ fn our_host(number: u8, seed: u64) -> Result<(Kind, Box<dyn Device>), Error> {
     let network = format!("{}/24", address(number)).parse();
     let network = network.map_err(|_| failed("the host has no valid address"))?;
     let mac = MacAddr([2, 0, 0, 0x97, 0, number]);
-    stack.add_port(Box::new(inner), PortConfig { mac, addresses: vec![network] });
+    stack.add_port(
+        Box::new(inner),
+        PortConfig { mac, addresses: vec![network], ..PortConfig::default() },
+    );
     let (net, driver) =
         Net::spawn_thread(stack).map_err(|error| refused("start a thread", &error))?;
     Ok((Kind::Ours(net, Some(driver)), Box::new(outer)))

@@ -63,7 +63,8 @@ impl Ours {
             let (near, wire) = mem::pair(&mem::Config { depth: 64, ..mem::Config::default() });
             let network = base::Cidr::new(addr.into(), 24);
             let addresses = network.into_iter().collect();
-            let port = stack.add_port(Box::new(near), PortConfig { mac, addresses });
+            let port = stack
+                .add_port(Box::new(near), PortConfig { mac, addresses, ..PortConfig::default() });
             stack.set_broadcast(port, addr, form.address(addr));
             ports.push(Attachment { wire, queue: VecDeque::new() });
         }

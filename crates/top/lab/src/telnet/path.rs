@@ -77,7 +77,7 @@ impl Host {
         let addresses = base::Cidr::new(IpAddr::V4(address(last)), 24).into_iter().collect();
         stack.add_port(
             Box::new(near),
-            PortConfig { mac: MacAddr([2, 0, 0, 0, 0, last]), addresses },
+            PortConfig { mac: MacAddr([2, 0, 0, 0, 0, last]), addresses, ..PortConfig::default() },
         );
         Host {
             stack,

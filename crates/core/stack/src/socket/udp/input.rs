@@ -17,7 +17,7 @@ use super::{Datagram, supers};
 use crate::for_us::{for_us_or_group, offer};
 use crate::handles::UdpHandle;
 use crate::stack::Stack;
-use crate::{groups, icmp};
+use crate::{foreign, groups, icmp};
 
 /// Process a UDP datagram; its IP header begins at `at`.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
@@ -33,7 +33,10 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     if found.is_none() {
         match for_us_or_group(stack, ip, &m) {
             Ok(()) => {}
-            Err(reason) => found = Some(offer(stack, ip, m.in_port(), bytes).ok_or(reason)?),
+            Err(reason) => match offer(stack, ip, m.in_port(), bytes) {
+                Some(handle) => found = Some(handle),
+                None => return foreign::input::udp(stack, ip, m, (begin, len), reason),
+            },
         }
     }
     let cx = &stack.core.cx;

@@ -4,6 +4,7 @@
 //! of a datagram. RFC 768, RFC 1122 section 4.1, RFC 6056. Limits: `sockets`, `udp_queue_bytes`,
 //! `udp_errors`.
 
+mod between;
 mod bind;
 mod demux;
 pub(crate) mod errors;
@@ -18,6 +19,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 use base::{DropReason, Instant, Mtu, Owner};
+pub(crate) use between::Between;
 pub(crate) use demux::{Sender, UdpSockets};
 use inet::icmp::{ErrorKind, Unreachable};
 use mbuf::Mbuf;
@@ -161,6 +163,7 @@ pub struct UdpOptions {
 }
 
 /// How a socket's datagrams to one destination leave.
+#[derive(Clone)]
 pub(super) struct Flow {
     remote: SocketAddr,
     /// The source address that the caller requested; `None`: that of the route.
@@ -205,6 +208,12 @@ impl Flow {
     #[inline(always)]
     pub(super) fn is_direct(&self) -> bool {
         self.egress.is_complete && !self.has_gap
+    }
+
+    /// Does a datagram leave at once and whole?
+    #[inline(always)]
+    pub(super) fn takes(&self, payload_len: usize) -> bool {
+        self.packet_len(payload_len) <= self.most.bytes() && self.is_direct()
     }
 
     /// The UDP header of a payload, with a checksum field for the device to finish.

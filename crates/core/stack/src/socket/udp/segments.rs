@@ -10,8 +10,10 @@ use base::{Counter, DropReason, Instant, Switch};
 use wire::udp;
 
 use super::send::{NO_BUFFER, NO_PORT, copied, count, in_steps, room};
-use super::{SEGMENTS_MAX, UdpError, supers};
+use super::{Flow, SEGMENTS_MAX, UdpError, supers};
 use crate::handles::UdpHandle;
+use crate::port::Ports;
+use crate::shared::Core;
 use crate::stack::Stack;
 
 /// The most bytes that one call sends, as in Linux.
@@ -38,12 +40,7 @@ impl Stack {
         now: Instant,
     ) -> Result<usize, UdpError> {
         self.core.set_now(now);
-        let fits = payload.len() <= BYTES_MAX
-            && segment_size > 0
-            && payload.len().div_ceil(segment_size) <= SEGMENTS_MAX;
-        if !fits {
-            return Err(UdpError::InvalidSegments);
-        }
+        check(payload.len(), segment_size)?;
         if remote.ip().is_multicast() {
             return self.udp_send_parts(handle, remote, payload, segment_size, 0);
         }
@@ -86,6 +83,12 @@ impl Stack {
     }
 }
 
+/// May a call have so many bytes in segments of this size?
+pub(super) fn check(len: usize, segment_size: usize) -> Result<(), UdpError> {
+    let fits = len <= BYTES_MAX && segment_size > 0 && len.div_ceil(segment_size) <= SEGMENTS_MAX;
+    if fits { Ok(()) } else { Err(UdpError::InvalidSegments) }
+}
+
 /// Send a payload whose length is a multiple of `segment_size`; returns for how many bytes there
 /// was room.
 #[inline(never)]
@@ -98,7 +101,18 @@ fn stamped(
     let Stack { udp, ports, core, .. } = stack;
     let socket = udp.get(handle).ok_or(UdpError::Closed)?;
     let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
-    let without = socket.options.no_checksum;
+    stamped_by(flow, socket.options.no_checksum, (ports, core), payload, segment_size)
+}
+
+/// [`stamped`] by a flow.
+#[inline(always)]
+pub(super) fn stamped_by(
+    flow: &Flow,
+    without: bool,
+    (ports, core): (&mut Ports, &mut Core),
+    payload: &[u8],
+    segment_size: usize,
+) -> Result<usize, UdpError> {
     let summing = !without && core.cx.switches.on(Switch::ChecksumTx);
     let template = &flow.egress.template;
     let headers_len = template.len() + udp::HEADER_LEN;

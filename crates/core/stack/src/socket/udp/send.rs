@@ -18,14 +18,14 @@ use super::{Flow, UdpError};
 use crate::config::MtuDiscovery;
 use crate::handles::UdpHandle;
 use crate::next_hop::source;
-use crate::port::Port;
+use crate::port::{Port, Ports};
 use crate::shared::Core;
 use crate::stack::Stack;
 use crate::{frag, groups, neighbours, pace, resolve};
 
 /// How long a flow is used before it is looked up again: neighbours are verified while they are
 /// used (RFC 4861 section 7.3), and routes and path MTUs expire.
-const FLOW_LIFE: Duration = Duration::from_secs(1);
+pub(super) const FLOW_LIFE: Duration = Duration::from_secs(1);
 
 /// Returns a buffer with a copy of `payload`, and its sum if `summing`.
 #[inline(always)]
@@ -250,18 +250,29 @@ pub(super) fn send(
     let Stack { udp, ports, core, .. } = stack;
     let socket = udp.get(handle).ok_or(UdpError::Closed)?;
     let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
-    if flow.packet_len(payload.len()) > flow.most.bytes() || !flow.is_direct() {
+    if !flow.takes(payload.len()) {
         return send_unusual(stack, handle, payload, discovery);
     }
+    by_flow(flow, socket.options.no_checksum, (ports, core), payload)
+}
+
+/// Send a datagram by a flow that [`Flow::takes`] it.
+#[inline(always)]
+pub(super) fn by_flow(
+    flow: &Flow,
+    without_checksum: bool,
+    (ports, core): (&mut Ports, &mut Core),
+    payload: &[u8],
+) -> Result<(), UdpError> {
     room(ports.get_mut(flow.egress.port), core)?;
-    let summing = !socket.options.no_checksum && core.cx.switches.on(Switch::ChecksumTx);
+    let summing = !without_checksum && core.cx.switches.on(Switch::ChecksumTx);
     let (mut m, sum) = copied(core, payload, summing).ok_or(NO_BUFFER)?;
     let header = flow.header(payload.len(), sum);
     let too_big = UdpError::Unsendable(DropReason::IpTooBig);
     m.prepend(udp::HEADER_LEN).ok_or(too_big)?.copy_from_slice(&header);
     flow.egress.template.prepend(&mut m).map_err(UdpError::Unsendable)?;
     ports.get_mut(flow.egress.port).ok_or(NO_PORT)?.push(m);
-    count(core, 1, socket.options.no_checksum);
+    count(core, 1, without_checksum);
     Ok(())
 }
 
@@ -299,8 +310,7 @@ pub(super) fn count(core: &mut Core, datagrams: u64, without_checksum: bool) {
     }
 }
 
-/// Send a datagram that is larger than its path carries, whose next hop has no link address yet, or
-/// that leaves a gap after the previous one.
+/// [`by_unusual_flow`] for the flow of a socket.
 #[inline(never)]
 fn send_unusual(
     stack: &mut Stack,
@@ -309,12 +319,25 @@ fn send_unusual(
     discovery: Option<MtuDiscovery>,
 ) -> Result<(), UdpError> {
     let socket = stack.udp.get(handle).ok_or(UdpError::Closed)?;
-    let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
+    let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?.clone();
+    let (discovery, without) =
+        (discovery.unwrap_or(socket.options.mtu_discovery), socket.options.no_checksum);
+    by_unusual_flow(stack, &flow, (discovery, without), payload)
+}
+
+/// Send a datagram that is larger than its path, whose next hop has no link address yet, or that
+/// leaves a gap after the one before.
+#[inline(never)]
+pub(super) fn by_unusual_flow(
+    stack: &mut Stack,
+    flow: &Flow,
+    (discovery, without_checksum): (MtuDiscovery, bool),
+    payload: &[u8],
+) -> Result<(), UdpError> {
     let (len, most, remote) = (flow.packet_len(payload.len()), flow.most, flow.remote);
     if udp::HEADER_LEN + payload.len() > frag::output::transport_max(remote.ip()) {
         return Err(UdpError::Unsendable(DropReason::IpTooBig));
     }
-    let discovery = discovery.unwrap_or(socket.options.mtu_discovery);
     let limit = flow.limit(discovery);
     let is_large = len > most.bytes();
     let is_whole = match discovery {
@@ -327,18 +350,17 @@ fn send_unusual(
         }
         _ => true,
     };
-    let (ports, sum, egress) = ((flow.local_port, remote.port()), flow.sum, flow.egress.clone());
-    let without = socket.options.no_checksum;
+    let (ports, egress) = ((flow.local_port, remote.port()), &flow.egress);
     let port = stack.ports.get(egress.port).ok_or(NO_PORT)?;
     if port.gone {
         return Err(UdpError::Unsendable(DropReason::DeviceLinkDown));
     }
     pace::check_room(stack, egress.port, remote.ip())?;
-    let summing = !without && stack.core.cx.switches.on(Switch::ChecksumTx);
+    let summing = !without_checksum && stack.core.cx.switches.on(Switch::ChecksumTx);
     let ladder = summing.then_some(stack.core.cx.ladder);
     let most = if is_whole { limit } else { most };
-    frag::output::send_udp(stack, &egress, (ports, sum, ladder), payload, most)
+    frag::output::send_udp(stack, egress, (ports, flow.sum, ladder), payload, most)
         .map_err(UdpError::Unsendable)?;
-    count(&mut stack.core, 1, without);
+    count(&mut stack.core, 1, without_checksum);
     Ok(())
 }

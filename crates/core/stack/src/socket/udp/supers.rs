@@ -13,8 +13,10 @@ use tcp::Fate;
 use wire::udp;
 
 use super::send::{NO_BUFFER, NO_PORT, copied, count, in_steps, room};
-use super::{Datagram, SEGMENTS_MAX, UdpError, receive};
+use super::{Datagram, Flow, SEGMENTS_MAX, UdpError, receive};
 use crate::handles::UdpHandle;
+use crate::port::Ports;
+use crate::shared::Core;
 use crate::stack::Stack;
 
 /// The largest value of an IP packet's length field.
@@ -26,10 +28,20 @@ const PACKET_MAX: usize = 65_535;
 pub(super) fn segments_max(stack: &Stack, handle: UdpHandle, segment_size: usize) -> Option<usize> {
     let socket = stack.udp.get(handle)?;
     let flow = socket.flow.as_deref()?;
+    segments_max_of(stack, flow, socket.options.no_checksum, segment_size)
+}
+
+/// [`segments_max`] of a flow.
+pub(super) fn segments_max_of(
+    stack: &Stack,
+    flow: &Flow,
+    without_checksum: bool,
+    segment_size: usize,
+) -> Option<usize> {
     let limits = &stack.ports.get(flow.egress.port)?.limits;
     let offloads = limits.offloads;
     let switches = stack.core.cx.switches;
-    let makes_checksums = !socket.options.no_checksum && switches.on(Switch::ChecksumTx);
+    let makes_checksums = !without_checksum && switches.on(Switch::ChecksumTx);
     if offloads.uso_max_bytes == 0 || !offloads.tx_checksum || !makes_checksums {
         return None;
     }
@@ -64,13 +76,26 @@ fn frame(
     let socket = udp.get(handle).ok_or(UdpError::Closed)?;
     let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
     room(ports.get_mut(flow.egress.port), core)?;
-    let (mut m, _) = copied(core, payload, false).ok_or(NO_BUFFER)?;
+    let (m, _) = copied(core, payload, false).ok_or(NO_BUFFER)?;
+    unfinished(flow, (ports, core), m, segment_size)
+}
+
+/// Send the datagrams in `m`, of `segment_size` bytes each, as one frame whose checksum the device
+/// finishes; the caller has asked for room.
+#[inline(always)]
+pub(super) fn unfinished(
+    flow: &Flow,
+    (ports, core): (&mut Ports, &mut Core),
+    mut m: Mbuf,
+    segment_size: usize,
+) -> Result<(), UdpError> {
+    let len = m.len();
     let too_big = UdpError::Unsendable(DropReason::IpTooBig);
-    let header = flow.unfinished_header(payload.len());
+    let header = flow.unfinished_header(len);
     m.prepend(udp::HEADER_LEN).ok_or(too_big)?.copy_from_slice(&header);
     m.set(Flags::CSUM_PARTIAL);
     m.set_csum(0);
-    let segments = payload.len().div_ceil(segment_size).max(1) as u64;
+    let segments = len.div_ceil(segment_size.max(1)).max(1) as u64;
     if segments > 1 {
         // The payload is less than a frame's maximum, so the size fits the field.
         m.set_segment_size(u16::try_from(segment_size).map_err(|_| too_big)?);

@@ -281,7 +281,10 @@ fn packets_cross_from_one_vlan_of_a_trunk_to_another() {
         let ports = device::vlan::split(Box::new(near), device::vlan::TAG, &ids).expect("Ethernet");
         for (n, port) in ports.into_iter().enumerate() {
             let network = ["192.0.2.1/24", "198.51.100.1/24"][n].parse().expect("a network");
-            stack.add_port(Box::new(port), PortConfig { mac: MACS[n], addresses: vec![network] });
+            stack.add_port(
+                Box::new(port),
+                PortConfig { mac: MACS[n], addresses: vec![network], ..PortConfig::default() },
+            );
         }
         stack.add_neighbour(PortId(1), ip(B), HOSTS[1]);
         stack.set_forwarding(true);

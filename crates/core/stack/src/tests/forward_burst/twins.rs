@@ -122,7 +122,10 @@ impl Router {
             let (devices, far) = devices(wire, 1_500);
             for (device, port) in devices.into_iter().zip(wire..) {
                 let addresses = networks(port).map(|a| a.parse().expect("a network")).to_vec();
-                router.stack.add_port(device, PortConfig { mac: mac(port), addresses });
+                router.stack.add_port(
+                    device,
+                    PortConfig { mac: mac(port), addresses, ..PortConfig::default() },
+                );
             }
             router.wires.push(Some(far));
         }

@@ -81,7 +81,9 @@ fn the_port_is_that_of_the_option_the_scope_the_address_or_the_route() {
     let addresses: Vec<Cidr> =
         ["198.51.100.1/24", "2001:db8:2::1/64"].map(|a| a.parse().expect("a network")).to_vec();
     let mac = pair::mac(9);
-    let other = bench.stack.add_port(Box::new(second), PortConfig { mac, addresses });
+    let other = bench
+        .stack
+        .add_port(Box::new(second), PortConfig { mac, addresses, ..PortConfig::default() });
     let socket = bind(&mut bench, any(9));
     let scoped =
         |scope| SocketAddr::V6(SocketAddrV6::new("ff02::fb".parse().expect("v6"), 5353, 0, scope));

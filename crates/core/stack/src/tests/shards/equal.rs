@@ -23,7 +23,10 @@ impl Single {
         let wires = [0, 1].map(|n| {
             let (near, far) = mem::pair(&depth);
             let addresses = NETWORKS[n].iter().map(|a| a.parse().expect("a network")).collect();
-            stack.add_port(Box::new(near), PortConfig { mac: MACS[n], addresses });
+            stack.add_port(
+                Box::new(near),
+                PortConfig { mac: MACS[n], addresses, ..PortConfig::default() },
+            );
             far
         });
         stack.set_forwarding(true);

@@ -15,7 +15,10 @@ fn stack_with(config: StackConfig) -> Stack {
     let mut stack = Stack::new(config);
     let (device, _) = mem::pair(&mem::Config::default());
     let addresses = vec!["192.0.2.1/24".parse().expect("a network")];
-    stack.add_port(Box::new(device), PortConfig { mac: MacAddr([2; 6]), addresses });
+    stack.add_port(
+        Box::new(device),
+        PortConfig { mac: MacAddr([2; 6]), addresses, ..PortConfig::default() },
+    );
     stack
 }
 

@@ -22,7 +22,10 @@ fn router() -> Stack {
         // If the other end of a wire is dropped, the link goes down; so it is kept for ever.
         core::mem::forget(end);
         let addresses = vec![address.parse().expect("a network")];
-        let id = stack.add_port(Box::new(device), PortConfig { mac: MacAddr([2; 6]), addresses });
+        let id = stack.add_port(
+            Box::new(device),
+            PortConfig { mac: MacAddr([2; 6]), addresses, ..PortConfig::default() },
+        );
         assert!(stack.set_port_name(id, name));
         // There is no default route.
         assert!(stack.set_source_check(id, SourceCheck::Off));

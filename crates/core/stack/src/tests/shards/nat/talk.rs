@@ -70,7 +70,7 @@ impl World {
             let (near, far): (Vec<_>, Vec<_>) = (0..count).map(|_| mem::pair(&depth)).unzip();
             let devices = near.into_iter().map(|d| Box::new(d) as Box<dyn Device>).collect();
             let addresses = NETWORKS[n].iter().map(|a| a.parse().expect("a network")).collect();
-            let config = PortConfig { mac: mac(n, false), addresses };
+            let config = PortConfig { mac: mac(n, false), addresses, ..PortConfig::default() };
             Shard::add_port(&mut shards, devices, &config);
             far
         });

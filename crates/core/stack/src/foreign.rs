@@ -1,0 +1,117 @@
+//! Datagrams and echo requests for addresses that are not ours, kept for the program: a gateway or
+//! a proxy that answers in the name of every host. What listeners at `0.0.0.0:0` are for TCP, this
+//! is for UDP and echo.
+//!
+//! Called by: `input.rs` for what arrives; `answers.rs` and `socket/udp/between.rs` send answers.
+//! Off unless [`crate::StackConfig::foreign`] says otherwise. Packets for us do not come here, and
+//! packets that a router forwards do not either.
+//! Limits: `foreign_datagrams`, `foreign_bytes`, `foreign_errors_per_second`. Counters:
+//! `foreign_in`, `foreign_echo_replies`, `foreign_errors`; drop reason: `foreign_queue_full`.
+
+mod answers;
+pub(crate) mod input;
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+
+use base::{DropReason, Limit, PerSecond};
+use mbuf::Mbuf;
+use tcp::Cx;
+
+use crate::config::Foreign;
+use crate::handles::{Event, PortId};
+
+/// What a datagram for another host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ForeignKind {
+    /// A UDP datagram; its ports are in the addresses.
+    Udp,
+    /// An ICMP or ICMPv6 echo request; the ports of its addresses are 0.
+    Echo {
+        /// Its identifier.
+        id: u16,
+        /// Its sequence number.
+        seq: u16,
+    },
+}
+
+/// Source, destination and kind of a datagram for another host: the key of a session, and what an
+/// ICMP error about the datagram quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ForeignFlow {
+    /// The sender; a link-local IPv6 address has the scope of the port.
+    pub src: SocketAddr,
+    /// The destination: no address of ours, no group and no broadcast address.
+    pub dst: SocketAddr,
+    /// UDP or echo.
+    pub kind: ForeignKind,
+}
+
+/// A datagram for another host, as [`crate::Stack::foreign_receive`] returns it.
+pub struct ForeignDatagram {
+    /// From where, to where, and what it is.
+    pub flow: ForeignFlow,
+    /// The port that it came by.
+    pub port: PortId,
+    /// TTL or hop limit that it arrived with.
+    pub ttl: u8,
+    /// Type of service or traffic class; two low bits for ECN.
+    pub tos: u8,
+    /// Bytes of each datagram in `payload`, except for the last, which may be shorter, if a device
+    /// delivered several at once (UDP_GRO); 0 for one datagram.
+    pub segment_size: u16,
+    /// The payload, behind the header of UDP or of the echo; the buffer in which it arrived.
+    pub payload: Mbuf,
+}
+
+/// The datagrams that wait for the program, and the rate of its errors.
+pub(crate) struct ForeignQueue {
+    pub(crate) takes: Foreign,
+    /// Each with the bytes of the buffer that it held when it came.
+    queue: VecDeque<(usize, ForeignDatagram)>,
+    /// Those bytes, of all of them.
+    bytes: usize,
+    pub(crate) errors: PerSecond,
+}
+
+impl ForeignQueue {
+    pub(crate) fn new(takes: Foreign) -> ForeignQueue {
+        ForeignQueue { takes, queue: VecDeque::new(), bytes: 0, errors: PerSecond::default() }
+    }
+
+    /// Keep a datagram; the first one causes an event.
+    ///
+    /// # Errors
+    /// [`DropReason::ForeignQueueFull`].
+    fn push(
+        &mut self,
+        datagram: ForeignDatagram,
+        cx: &mut Cx,
+    ) -> Result<Option<Event>, DropReason> {
+        let held = datagram.payload.held_bytes();
+        let bytes = self.bytes + held;
+        let has_room = cx.budget.admits(Limit::ForeignDatagrams, self.queue.len());
+        // `admits` counts a hit if the last byte has no room.
+        if !has_room || !cx.budget.admits(Limit::ForeignBytes, bytes.saturating_sub(1)) {
+            cx.pool.free(datagram.payload);
+            return Err(DropReason::ForeignQueueFull);
+        }
+        self.bytes = bytes;
+        self.queue.push_back((held, datagram));
+        Ok((self.queue.len() == 1).then_some(Event::Foreign))
+    }
+
+    /// Move the oldest, at most `most`, to the end of `into`; returns how many.
+    fn take(&mut self, into: &mut Vec<ForeignDatagram>, most: usize) -> usize {
+        let count = self.queue.len().min(most);
+        for (held, datagram) in self.queue.drain(..count) {
+            self.bytes -= held;
+            into.push(datagram);
+        }
+        if self.queue.is_empty() && self.queue.capacity() > 64 {
+            // After a flood the queue gives its memory back.
+            self.queue = VecDeque::new();
+        }
+        count
+    }
+}
