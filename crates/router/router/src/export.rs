@@ -16,7 +16,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::{Duration, Instant, Owner};
-use filter::firewall::{Event, Exported};
+use filter::firewall::Event;
 use ipfix::{Clock, Interface};
 use stack::{MtuDiscovery, Stack, UdpError, UdpHandle, UdpOptions};
 

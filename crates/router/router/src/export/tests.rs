@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::{DropReason, Mtu};
 use filter::Published;
 use filter::firewall::Event;
+use filter::firewall::Exported;
 use filter::states::Timeouts;
 use filter::text;
 use stack::pair::{End, PairConfig, pair};
