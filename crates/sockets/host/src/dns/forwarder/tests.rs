@@ -116,7 +116,8 @@ fn messages_that_are_no_questions_are_counted() {
         world.ask(1, message);
         assert!(world.idle(), "{message:?}");
     }
-    let answered: [(&dyn Fn(&mut Vec<u8>), u8); 9] = [
+    type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let answered: [(Change<'_>, u8); 9] = [
         (&|b| b[2] |= 0x28, 4),
         (&|b| b[5] = 2, 1),
         (&|b| b[5] = 0, 1),

@@ -97,10 +97,9 @@ fn another_case_is_looked_at_by_tcp_which_shows_who_it_was() {
     let mut world = World::new(1);
     let other_case = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
-        bytes[12..25].iter_mut().for_each(|b| match b.is_ascii_alphabetic() {
-            true => *b ^= 0x20,
-            false => {}
-        });
+        for letter in bytes[12..25].iter_mut().filter(|b| b.is_ascii_alphabetic()) {
+            *letter ^= 0x20;
+        }
         bytes
     };
     // Somebody forges: the server keeps the case.
