@@ -76,7 +76,8 @@ impl Script {
             128..=159 => {
                 let mut message = vec![u.int_in_range(0..=13)?, 1, 2, 3];
                 for _ in 0..u.int_in_range(0..=4)? {
-                    let value = u.bytes(usize::from(u.arbitrary::<u8>()? % 40).min(u.len()))?;
+                    let len = usize::from(u.arbitrary::<u8>()? % 40).min(u.len());
+                    let value = u.bytes(len)?;
                     message.extend([0, *u.choose(&[1, 2, 3, 4, 6, 13, 25])?]);
                     message.extend([0, value.len() as u8]);
                     message.extend(value);
@@ -90,7 +91,8 @@ impl Script {
                 let source =
                     Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, u16::from(u.arbitrary::<u8>()?));
                 let mut message = vec![133, 0, 0, 0, 0, 0, 0, 0];
-                message.extend(u.bytes(usize::from(u.arbitrary::<u8>()? % 24).min(u.len()))?);
+                let len = usize::from(u.arbitrary::<u8>()? % 24).min(u.len());
+                message.extend(u.bytes(len)?);
                 let _ = self.router.receive(self.now, source, 255, &message);
             }
             208..=239 => self.now += Duration::from_millis(u.arbitrary::<u16>()?.into()),
@@ -151,7 +153,8 @@ fn message_v4(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     }
     for _ in 0..u.int_in_range(0..=3)? {
         let code = *u.choose(&[52, 55, 57, 61, 61, 12, 255])?;
-        let value = u.bytes(usize::from(u.arbitrary::<u8>()? % 32).min(u.len()))?;
+        let len = usize::from(u.arbitrary::<u8>()? % 32).min(u.len());
+        let value = u.bytes(len)?;
         message.extend([code, value.len() as u8]);
         message.extend(value);
     }
