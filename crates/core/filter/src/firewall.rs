@@ -32,10 +32,10 @@ pub use decide::{Passed, Refusal, Route};
 pub use elsewhere::Directed;
 pub use export::{Event, Exported, RefusedFlow, Shortage};
 pub use log::Line;
-pub use quick::{Flow, Tally};
+pub use quick::Tally;
 
 pub use crate::exchange::redirected;
-pub use crate::states::Guess;
+pub use crate::states::{Flow, Guess, Place};
 
 use crate::homes::Homes;
 use crate::nat::{Mappings, PoolUse, Shards};

@@ -86,6 +86,37 @@ impl Segment {
     }
 }
 
+/// What tracking needs of a segment as nearly all are: an ACK without SYN, FIN and RST, and with no
+/// options but timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Usual {
+    /// The sequence number behind it.
+    pub(super) end: SeqNumber,
+    pub(super) ack: SeqNumber,
+    pub(super) window: u16,
+}
+
+impl Usual {
+    /// `None` for any other segment, of which [`Segment::parse`] has the rest.
+    #[inline(always)]
+    pub(super) fn of(bytes: &[u8]) -> Option<Usual> {
+        const CONTROLS: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
+        let b = bytes.first_chunk::<HEADER_LEN>()?;
+        let header_len = match b[12] & 0xf0 {
+            0x50 => HEADER_LEN,
+            0x80 if bytes.get(HEADER_LEN..32).is_some_and(has_timestamps_alone) => 32,
+            _ => return None,
+        };
+        let word = |at: usize| u32::from_be_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+        let segment = Usual {
+            end: SeqNumber(word(4)) + (bytes.len() - header_len) as u32,
+            ack: SeqNumber(word(8)),
+            window: u16::from_be_bytes([b[14], b[15]]),
+        };
+        (b[13] & CONTROLS == Flags::ACK.0).then_some(segment)
+    }
+}
+
 /// The window scale of a SYN, and the highest edge of SACK blocks.
 #[cold]
 fn read(flags: Flags, ack: SeqNumber, options: &[u8]) -> (Option<u8>, SeqNumber) {

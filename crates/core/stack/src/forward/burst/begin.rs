@@ -36,7 +36,7 @@ pub(super) enum Said {
     Drops(DropReason, SourceReport),
 }
 
-const _: () = assert!(size_of::<Said>() == 12);
+const _: () = assert!(size_of::<Said>() == 8);
 
 /// What the firewall says of the frames of a burst.
 pub(super) struct Verdicts {
