@@ -7,6 +7,7 @@
 //! state is judged again when rules were published after it ([`Firewall::publish`]).
 //! docs/filter.md. Counters: every `filter_*` and `nat_*` drop.
 
+mod alone;
 mod arrive;
 mod change;
 mod counts;
@@ -125,6 +126,13 @@ impl Firewall {
     #[must_use]
     pub fn translates(&self) -> bool {
         self.nats.has_pools()
+    }
+
+    /// May a packet of no known flow be translated?
+    #[inline]
+    #[must_use]
+    pub fn may_translate(&self) -> bool {
+        !self.published.rules.nat.is_empty() || !self.mappings.is_empty()
     }
 
     /// The states, for tools.

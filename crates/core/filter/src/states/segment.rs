@@ -70,6 +70,16 @@ impl Segment {
         Ok(segment)
     }
 
+    /// The flags of a segment of which all is here; `None` where [`Segment::parse`] fails.
+    #[inline(always)]
+    #[must_use]
+    pub fn flags(bytes: &[u8]) -> Option<Flags> {
+        let b = bytes.first_chunk::<HEADER_LEN>()?;
+        let (header_len, flags) = (usize::from(b[12] >> 4) * 4, Flags(b[13]));
+        let fits = (HEADER_LEN..=bytes.len()).contains(&header_len);
+        (fits && are_possible(flags)).then_some(flags)
+    }
+
     /// The sequence number behind the segment: SYN and FIN take one each.
     #[inline(always)]
     #[must_use]
@@ -146,4 +156,38 @@ fn are_possible(flags: Flags) -> bool {
 #[inline(always)]
 fn has_timestamps_alone(options: &[u8]) -> bool {
     options.len() == 12 && options.first_chunk::<4>() == Some(&[1, 1, 8, 10])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Headers of which most are well-formed: the short forms say what the whole one says.
+        #[test]
+        fn short_forms_say_what_the_whole_one_says(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..60),
+            offset in 4_u8..10,
+            flags in prop::sample::select(vec![0x10, 0x18, 0x02, 0x12, 0x11, 0x04, 0x00, 0x03]),
+            has_timestamps: bool,
+        ) {
+            if let Some([.., a, b, _, _, _, _, _, _]) = bytes.first_chunk_mut::<20>() {
+                (*a, *b) = (offset << 4, flags);
+            }
+            if has_timestamps && let Some(options) = bytes.get_mut(20..24) {
+                options.copy_from_slice(&[1, 1, 8, 10]);
+            }
+            let whole = Segment::parse(&bytes, bytes.len() as u32).ok();
+            prop_assert_eq!(Segment::flags(&bytes), whole.map(|segment| segment.flags));
+            if let Some(Usual { end, ack, window }) = Usual::of(&bytes) {
+                let whole = whole.expect("a usual segment is a segment");
+                prop_assert_eq!((end, ack, window), (whole.end(), whole.ack, whole.window));
+                prop_assert_eq!(whole.sack, whole.ack);
+                let is_plain = whole.flags.0 & 0x17 == 0x10;
+                prop_assert!(is_plain, "{:?}", whole.flags);
+            }
+        }
+    }
 }
