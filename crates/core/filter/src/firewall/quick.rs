@@ -61,6 +61,10 @@ impl Firewall {
         };
         let Some(key) = key else { return };
         self.states.fetch_source(&key);
+        if self.nats.has_pools() {
+            let (protocol, [src_port, _]) = (key.protocol(), key.ports());
+            self.mappings.prefetch(protocol, key.tuple().src, src_port);
+        }
     }
 
     /// Does the state of a flow live?
