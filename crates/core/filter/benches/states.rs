@@ -132,7 +132,7 @@ fn burst(states: &mut States, keys: &[KeyV4], mut each: impl FnMut(&mut States, 
     let mut places = [None; BURST];
     for (place, key) in places.iter_mut().zip(keys) {
         let hash = hasher.of_v4(key);
-        *place = Some((hash, states.place(hash)));
+        *place = Some((hash, states.first_bucket(hash)));
     }
     let mut guesses = [Guess::NONE; BURST];
     for (guess, (hash, place)) in guesses.iter_mut().zip(places.into_iter().flatten()) {

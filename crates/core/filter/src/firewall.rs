@@ -36,7 +36,7 @@ pub use log::Line;
 pub use quick::Tally;
 
 pub use crate::exchange::redirected;
-pub use crate::states::{Flow, Guess, Place};
+pub use crate::states::{FirstBucket, Flow, Guess};
 
 use crate::homes::Homes;
 use crate::nat::{Mappings, PoolUse, Shards};

@@ -13,7 +13,7 @@ use super::arrive::Known;
 use super::{Change, Firewall};
 use crate::nat::{Checksum, Delta, PlainV4, PlainV6};
 use crate::states::{
-    Flow, Guess, Key, PassedPlain, Place, Terms, key_v4, key_v6, plain_v4, plain_v6,
+    FirstBucket, Flow, Guess, Key, PassedPlain, Terms, key_v4, key_v6, plain_v4, plain_v6,
 };
 
 /// Rows of a rule's counters that were not added yet: a burst's packets are mostly of one rule.
@@ -35,19 +35,19 @@ impl Firewall {
     /// for other packets.
     #[inline(always)]
     #[must_use]
-    pub fn look<const V6: bool>(&self, packet: &[u8]) -> Option<(u64, Place<'_>)> {
+    pub fn look<const V6: bool>(&self, packet: &[u8]) -> Option<(u64, FirstBucket<'_>)> {
         let hasher = self.states.hasher();
         let hash = match V6 {
             false => hasher.of_v4(&plain_v4(packet)?),
             true => hasher.of_v6(&plain_v6(packet)?),
         };
-        Some((hash, self.states.place(hash)))
+        Some((hash, self.states.first_bucket(hash)))
     }
 
     /// The state that the index has for a hash; its record is fetched.
     #[inline(always)]
     #[must_use]
-    pub fn fetch(&self, hash: u64, place: Place<'_>) -> Guess {
+    pub fn fetch(&self, hash: u64, place: FirstBucket<'_>) -> Guess {
         self.states.guess(hash, place)
     }
 

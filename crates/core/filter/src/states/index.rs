@@ -47,8 +47,8 @@ impl Entry {
     }
 }
 
-/// Ten tags, four a word, and an entry for each. The last two lanes of the tags are always 0; another
-/// tag of 0 is a free place.
+/// Ten tags, four a word, and an entry for each. The last two lanes of the tags are always 0;
+/// another tag of 0 is a free place.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {

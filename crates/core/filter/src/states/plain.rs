@@ -34,7 +34,7 @@ impl Guess {
 
 /// Where the index has a hash, most likely.
 #[derive(Clone, Copy)]
-pub struct Place<'a>(&'a index::Bucket);
+pub struct FirstBucket<'a>(&'a index::Bucket);
 
 /// What all packets of a burst are judged by.
 #[derive(Clone, Copy, Debug)]
@@ -92,16 +92,16 @@ impl States {
     /// Where the index has this hash, most likely; the line is fetched.
     #[inline(always)]
     #[must_use]
-    pub fn place(&self, hash: u64) -> Place<'_> {
+    pub fn first_bucket(&self, hash: u64) -> FirstBucket<'_> {
         let bucket = self.index.first(hash);
         mbuf::prefetch(bucket);
-        Place(bucket)
+        FirstBucket(bucket)
     }
 
     /// Fetch the record that the index has for this hash, whose place is `place`.
     #[inline(always)]
     #[must_use]
-    pub fn guess(&self, hash: u64, Place(bucket): Place<'_>) -> Guess {
+    pub fn guess(&self, hash: u64, FirstBucket(bucket): FirstBucket<'_>) -> Guess {
         match self.index.candidate(hash, bucket) {
             Some(entry) => {
                 self.records.prefetch(entry.slot());

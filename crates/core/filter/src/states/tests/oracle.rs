@@ -104,10 +104,10 @@ fn prefetching_changes_nothing() {
     let mut world = World::new();
     let key = udp(1);
     let hash = world.states.hasher().of(&key);
-    let _ = world.states.guess(hash, world.states.place(hash));
+    let _ = world.states.guess(hash, world.states.first_bucket(hash));
     assert_eq!(world.states.find(&key), None);
     let id = world.udp(key).expect("room");
-    let _ = world.states.guess(hash, world.states.place(hash));
+    let _ = world.states.guess(hash, world.states.first_bucket(hash));
     assert_eq!(world.states.find(&key), Some((id, Direction::Original)));
 }
 
