@@ -7,8 +7,8 @@
 //! `filter_no_state`, `filter_window`, `filter_tcp_state`, `filter_state_limit`,
 //! `filter_source_limit`, `filter_rate`, `filter_fragment`.
 //!
-//! A burst is looked up in three steps, so that lines are fetched together: [`States::first_bucket`]
-//! for each hash, [`States::guess`] for each, [`States::pass_v4`] for each.
+//! A burst is looked up in three steps, so that lines are fetched together:
+//! [`States::first_bucket`] for each hash, [`States::guess`] for each, [`States::pass_v4`] for each.
 
 mod advance;
 mod events;
