@@ -8,7 +8,8 @@
 //! `filter_source_limit`, `filter_rate`, `filter_fragment`.
 //!
 //! A burst is looked up in three steps, so that lines are fetched together:
-//! [`States::first_bucket`] for each hash, [`States::guess`] for each, [`States::pass_v4`] for each.
+//! [`States::first_bucket`] for each hash, [`States::guess`] for each, [`States::pass_v4`] for
+//! each.
 
 mod advance;
 mod events;
