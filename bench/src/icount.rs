@@ -40,6 +40,7 @@ const FORWARDED: &[Case] = &[
     ("forwarded-64-tagged", |n| forwarded::packets(Shape { tagged: true, ..Shape::default() }, n)),
     ("filtered-64", |n| forwarded::by(filter::counted(false)?, n)),
     ("translated-64", |n| forwarded::by(filter::counted(true)?, n)),
+    ("stateless-64", |n| forwarded::by(filter::stateless()?, n)),
 ];
 
 const V4: &[u8] = include_bytes!("../recordings/linux-v4.rec");

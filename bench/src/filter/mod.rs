@@ -177,6 +177,18 @@ fn without_filter(_: &Bench) -> Result<Figure> {
 /// # Errors
 /// The handshake does not pass the router.
 pub fn counted(is_masqueraded: bool) -> Result<Rig> {
-    let shape = Shape { transport: Transport::Tcp, ..Shape::default() };
-    memory::router(shape, Some(Rules { is_masqueraded, ..rules::stateful(100) }))
+    memory::router(one(), Some(Rules { is_masqueraded, ..rules::stateful(100) }))
+}
+
+/// The same with rules that keep no state.
+///
+/// # Errors
+/// If the rules are wrong.
+pub fn stateless() -> Result<Rig> {
+    memory::router(one(), Some(Rules { has_states: false, ..rules::stateful(100) }))
+}
+
+/// One connection.
+fn one() -> Shape {
+    Shape { transport: Transport::Tcp, ..Shape::default() }
 }

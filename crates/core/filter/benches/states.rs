@@ -15,7 +15,7 @@ use wire::protocol::{TCP, UDP};
 use wire::tcp::Flags;
 use wirespeed_filter::Tuple;
 use wirespeed_filter::states::{
-    Direction, Guess, Key, KeyV4, NewState, Plain, Segment, SourceLimits, StateId, States,
+    Direction, Guess, Key, KeyV4, NewState, Segment, SourceLimits, StateId, States, Terms,
     Timeouts, Transport,
 };
 
@@ -57,6 +57,19 @@ fn now() -> base::Instant {
 fn segment(flags: Flags, seq: u32, ack: u32) -> Segment {
     let ack = SeqNumber(ack);
     Segment { seq: SeqNumber(seq), ack, len: 0, window: 60_000, flags, scale: None, sack: ack }
+}
+
+/// A segment in a packet of a flow, as far as it is read.
+fn packet(key: &KeyV4, segment: &Segment) -> [u8; 40] {
+    let mut bytes = [0; 40];
+    bytes[9] = key.protocol;
+    bytes[12..20].copy_from_slice(&key.addrs.to_ne_bytes());
+    bytes[20..24].copy_from_slice(&key.ports.to_ne_bytes());
+    bytes[24..28].copy_from_slice(&segment.seq.0.to_be_bytes());
+    bytes[28..32].copy_from_slice(&segment.ack.0.to_be_bytes());
+    (bytes[32], bytes[33]) = (5 << 4, segment.flags.0);
+    bytes[34..36].copy_from_slice(&segment.window.to_be_bytes());
+    bytes
 }
 
 struct Table {
@@ -117,14 +130,14 @@ fn time(count: usize, mut work: impl FnMut() -> u64) -> f64 {
 #[inline(always)]
 fn burst(states: &mut States, keys: &[KeyV4], mut each: impl FnMut(&mut States, &KeyV4, Guess)) {
     let hasher = states.hasher();
-    let mut hashes = [0; BURST];
-    for (hash, key) in hashes.iter_mut().zip(keys) {
-        *hash = hasher.of_v4(key);
-        states.prefetch(*hash);
+    let mut places = [None; BURST];
+    for (place, key) in places.iter_mut().zip(keys) {
+        let hash = hasher.of_v4(key);
+        *place = Some((hash, states.first_bucket(hash)));
     }
     let mut guesses = [Guess::NONE; BURST];
-    for (guess, &hash) in guesses.iter_mut().zip(&hashes).take(keys.len()) {
-        *guess = states.guess(hash);
+    for (guess, (hash, place)) in guesses.iter_mut().zip(places.into_iter().flatten()) {
+        *guess = states.guess(hash, place);
     }
     for (key, &guess) in keys.iter().zip(&guesses) {
         each(states, key, guess);
@@ -150,14 +163,14 @@ fn look_up(count: usize) {
         assert_eq!(found, LOOKUPS as u64);
         found
     });
-    let (at, segment) = (now() + base::Duration::from_secs(1), segment(Flags::ACK, 100, 300));
+    let at = now() + base::Duration::from_secs(1);
+    let segment = segment(Flags::ACK, 100, 300);
     let passed = time(LOOKUPS, || {
         let mut passed = 0;
         for keys in packets.chunks(BURST) {
             burst(&mut table.states, keys, |states, key, guess| {
-                let transport = Transport::Tcp(&segment);
-                let packet = Plain { transport, len: 60, now: at, generation: 1 };
-                passed += u64::from(states.pass_v4(key, guess, &packet, |_| true).is_some());
+                let (packet, terms) = (packet(key, &segment), Terms { now: at, generation: 1 });
+                passed += u64::from(states.pass_v4(&packet, guess, terms, |_| true).is_some());
             });
         }
         assert_eq!(passed, LOOKUPS as u64);

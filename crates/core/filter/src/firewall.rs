@@ -7,6 +7,7 @@
 //! state is judged again when rules were published after it ([`Firewall::publish`]).
 //! docs/filter.md. Counters: every `filter_*` and `nat_*` drop.
 
+mod alone;
 mod arrive;
 mod change;
 mod counts;
@@ -32,10 +33,10 @@ pub use decide::{Passed, Refusal, Route};
 pub use elsewhere::Directed;
 pub use export::{Event, Exported, RefusedFlow, Shortage};
 pub use log::Line;
-pub use quick::{Flow, Tally};
+pub use quick::Tally;
 
 pub use crate::exchange::redirected;
-pub use crate::states::Guess;
+pub use crate::states::{FirstBucket, Flow, Guess};
 
 use crate::homes::Homes;
 use crate::nat::{Mappings, PoolUse, Shards};
@@ -125,6 +126,13 @@ impl Firewall {
     #[must_use]
     pub fn translates(&self) -> bool {
         self.nats.has_pools()
+    }
+
+    /// May a packet of no known flow be translated?
+    #[inline]
+    #[must_use]
+    pub fn may_translate(&self) -> bool {
+        !self.published.rules.nat.is_empty() || !self.mappings.is_empty()
     }
 
     /// The states, for tools.

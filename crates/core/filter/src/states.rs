@@ -7,8 +7,9 @@
 //! `filter_no_state`, `filter_window`, `filter_tcp_state`, `filter_state_limit`,
 //! `filter_source_limit`, `filter_rate`, `filter_fragment`.
 //!
-//! A burst is looked up in three steps, so that lines are fetched together: [`States::prefetch`]
-//! for each hash, [`States::guess`] for each, [`States::pass_v4`] for each.
+//! A burst is looked up in three steps, so that lines are fetched together:
+//! [`States::first_bucket`] for each hash, [`States::guess`] for each, [`States::pass_v4`] for
+//! each.
 
 mod advance;
 mod events;
@@ -37,7 +38,7 @@ pub use insert::{NewState, SourceLimits};
 pub use key::{Key, KeyHash, KeyV4, KeyV6};
 pub use parse::{Kind, Parsed, Piece, key_v4, key_v6, parse, plain_v4, plain_v6};
 pub use pass::{Pass, Transport};
-pub use plain::{Guess, PassedPlain, Plain};
+pub use plain::{FirstBucket, Flow, Guess, PassedPlain, Terms, is_whole_udp};
 pub use segment::Segment;
 pub use sources::Rate;
 pub use timeouts::{Phase, Timeouts};
@@ -190,12 +191,6 @@ impl States {
     #[must_use]
     pub fn memory(&self) -> usize {
         self.index.bytes() + self.records.bytes()
-    }
-
-    /// Prefetch the line of the index for this hash.
-    #[inline(always)]
-    pub fn prefetch(&self, hash: u64) {
-        self.index.prefetch(hash);
     }
 
     /// The state of a packet with this key, and the packet's direction. An ICMP error has the

@@ -266,7 +266,7 @@ impl Firewall {
             reflects_at: None,
             is_closed: false,
         };
-        if in_port == ROUTER || new.is_error() {
+        if in_port == ROUTER || new.is_error() || !self.may_translate() {
             return new;
         }
         // The mapping of an identifier is for answers alone: a query from outside has an identifier

@@ -8,16 +8,12 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use base::Instant;
-use wire::protocol::TCP;
-use wire::tcp::HEADER_LEN;
-use wire::{ipv4, ipv6};
 
 use super::arrive::Known;
 use super::{Change, Firewall};
 use crate::nat::{Checksum, Delta, PlainV4, PlainV6};
 use crate::states::{
-    Direction, Guess, Key, PassedPlain, Plain, Segment, StateId, Transport, key_v4, key_v6,
-    plain_v4, plain_v6,
+    FirstBucket, Flow, Guess, Key, PassedPlain, Terms, key_v4, key_v6, plain_v4, plain_v6,
 };
 
 /// Rows of a rule's counters that were not added yet: a burst's packets are mostly of one rule.
@@ -28,56 +24,31 @@ pub struct Tally {
     bytes: u64,
 }
 
-/// A packet of a known flow, by its state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
-    id: StateId,
-    direction: Direction,
-    /// Its packets leave with another tuple.
-    pub is_translated: bool,
-}
-
-impl Flow {
-    #[inline(always)]
-    fn of(passed: &PassedPlain) -> Flow {
-        let PassedPlain { id, direction, is_translated, .. } = *passed;
-        Flow { id, direction, is_translated }
-    }
-}
-
 impl From<&Known> for Flow {
     fn from(known: &Known) -> Flow {
-        let Known { id, direction, change } = *known;
-        Flow { id, direction, is_translated: change != Change::None }
+        Flow::new(known.id, known.direction, known.change != Change::None)
     }
-}
-
-/// A segment of TCP in a plain packet.
-#[inline(always)]
-fn segment(bytes: &[u8]) -> Option<Segment> {
-    Segment::parse(bytes, bytes.len() as u32).ok()
 }
 
 impl Firewall {
-    /// The hash of a plain packet's key, whose line of the index is fetched; `None` for other
-    /// packets.
+    /// The hash of a plain packet's key, and its place in the index, whose line is fetched; `None`
+    /// for other packets.
     #[inline(always)]
     #[must_use]
-    pub fn look<const V6: bool>(&self, packet: &[u8]) -> Option<u64> {
+    pub fn look<const V6: bool>(&self, packet: &[u8]) -> Option<(u64, FirstBucket<'_>)> {
         let hasher = self.states.hasher();
         let hash = match V6 {
             false => hasher.of_v4(&plain_v4(packet)?),
             true => hasher.of_v6(&plain_v6(packet)?),
         };
-        self.states.prefetch(hash);
-        Some(hash)
+        Some((hash, self.states.first_bucket(hash)))
     }
 
     /// The state that the index has for a hash; its record is fetched.
     #[inline(always)]
     #[must_use]
-    pub fn fetch(&self, hash: u64) -> Guess {
-        self.states.guess(hash)
+    pub fn fetch(&self, hash: u64, place: FirstBucket<'_>) -> Guess {
+        self.states.guess(hash, place)
     }
 
     /// Fetch what a flow will need that begins with a plain packet.
@@ -88,8 +59,11 @@ impl Firewall {
             false => packet.first_chunk().map(|head| Key::V4(key_v4(head))),
             true => packet.first_chunk().map(|head| Key::V6(key_v6(head))),
         };
-        if let Some(key) = key {
-            self.states.fetch_source(&key);
+        let Some(key) = key else { return };
+        self.states.fetch_source(&key);
+        if self.nats.has_pools() {
+            let (protocol, [src_port, _]) = (key.protocol(), key.ports());
+            self.mappings.prefetch(protocol, key.tuple().src, src_port);
         }
     }
 
@@ -97,7 +71,7 @@ impl Firewall {
     #[inline]
     #[must_use]
     pub fn lives(&self, flow: &Flow) -> bool {
-        self.states.is_alive(flow.id)
+        self.states.is_alive(flow.id())
     }
 
     /// How many states have ended so far.
@@ -107,7 +81,7 @@ impl Firewall {
         self.states.ended()
     }
 
-    /// Pass an IPv4 packet of `len` bytes, which [`Firewall::look`] found plain, if the present
+    /// Pass an IPv4 packet without padding, which [`Firewall::look`] found plain, if the present
     /// rules have judged its flow and `accepts` takes the destination that it leaves with. `None`,
     /// with nothing changed, if it does not pass as a packet of a known flow.
     #[inline(always)]
@@ -115,17 +89,14 @@ impl Firewall {
         &mut self,
         packet: &[u8],
         found: Guess,
-        (len, now): (u16, Instant),
+        now: Instant,
         tally: &mut Tally,
         accepts: impl FnOnce(Ipv4Addr) -> bool,
     ) -> Option<Flow> {
-        let key = key_v4(packet.first_chunk()?);
-        let bytes = packet.get(ipv4::HEADER_LEN..usize::from(len))?;
-        let segment = if key.protocol == TCP { Some(segment(bytes)?) } else { None };
-        let plain = self.plain(segment.as_ref(), bytes, (len, now))?;
-        let passed = self.states.pass_v4(&key, found, &plain, accepts)?;
-        self.tally(&passed, len, now, tally);
-        Some(Flow::of(&passed))
+        let terms = Terms { now, generation: self.generation };
+        let passed = self.states.pass_v4(packet, found, terms, accepts)?;
+        self.tally(&passed, packet.len(), now, tally);
+        Some(passed.flow)
     }
 
     /// The same for a plain IPv6 packet.
@@ -134,45 +105,28 @@ impl Firewall {
         &mut self,
         packet: &[u8],
         found: Guess,
-        (len, now): (u16, Instant),
+        now: Instant,
         tally: &mut Tally,
         accepts: impl FnOnce(Ipv6Addr) -> bool,
     ) -> Option<Flow> {
-        let key = key_v6(packet.first_chunk()?);
-        let bytes = packet.get(ipv6::HEADER_LEN..usize::from(len))?;
-        let segment = if key.protocol == TCP { Some(segment(bytes)?) } else { None };
-        let plain = self.plain(segment.as_ref(), bytes, (len, now))?;
-        let passed = self.states.pass_v6(&key, found, &plain, accepts)?;
-        self.tally(&passed, len, now, tally);
-        Some(Flow::of(&passed))
+        let terms = Terms { now, generation: self.generation };
+        let passed = self.states.pass_v6(packet, found, terms, accepts)?;
+        self.tally(&passed, packet.len(), now, tally);
+        Some(passed.flow)
     }
 
     #[inline(always)]
-    fn plain<'a>(
-        &self,
-        segment: Option<&'a Segment>,
-        bytes: &[u8],
-        (len, now): (u16, Instant),
-    ) -> Option<Plain<'a>> {
-        let transport = match segment {
-            Some(segment) => Transport::Tcp(segment),
-            None if !is_whole_udp(bytes) => return None,
-            None => Transport::Other,
-        };
-        Some(Plain { transport, len: u32::from(len), now, generation: self.generation })
-    }
-
-    #[inline(always)]
-    fn tally(&mut self, passed: &PassedPlain, len: u16, now: Instant, tally: &mut Tally) {
+    fn tally(&mut self, passed: &PassedPlain, len: usize, now: Instant, tally: &mut Tally) {
         if passed.rule != tally.rule {
             self.settle(tally, now);
             tally.rule = passed.rule;
         }
         tally.packets += 1;
-        tally.bytes += u64::from(len);
+        tally.bytes += len as u64;
     }
 
     /// Add what a burst counted.
+    #[inline(never)]
     pub fn settle(&mut self, tally: &mut Tally, now: Instant) {
         let Tally { rule, packets, bytes } = core::mem::take(tally);
         if packets > 0 {
@@ -184,14 +138,14 @@ impl Firewall {
     /// A packet of this flow for the long way, which does not judge it again.
     #[must_use]
     pub fn known_flow(&self, flow: &Flow) -> Known {
-        self.known(flow.id, flow.direction, false)
+        self.known(flow.id(), flow.direction(), false)
     }
 
     /// Translate a plain packet that [`Firewall::pass_v4`] or [`Firewall::pass_v6`] has passed.
     #[inline(always)]
     pub fn translate(&self, flow: &Flow, packet: &mut [u8]) {
         if let Some((key, [addresses, transport])) =
-            self.states.translation_v4(flow.id, flow.direction)
+            self.states.translation_v4(flow.id(), flow.direction())
             && !may_be_cut(packet)
             && PlainV4::of(&key, Delta { addresses, transport }).apply(packet, Checksum::Whole)
         {
@@ -203,7 +157,7 @@ impl Firewall {
     /// The same for IPv6, and for IPv4 packets whose identification changes.
     #[inline(never)]
     fn translate_other(&self, flow: &Flow, packet: &mut [u8]) {
-        let Some(found) = self.states.translation(flow.id, flow.direction) else { return };
+        let Some(found) = self.states.translation(flow.id(), flow.direction()) else { return };
         let delta = Delta { addresses: found.ip, transport: found.transport };
         let is_done = match found.key {
             Key::V4(_) => false,
@@ -215,18 +169,6 @@ impl Firewall {
         }
     }
 }
-
-const UDP_HEADER_LEN: usize = 8;
-
-/// Is the length of a UDP datagram one that the packet has room for? Others take the long way.
-#[inline(always)]
-fn is_whole_udp(bytes: &[u8]) -> bool {
-    let Some(header) = bytes.first_chunk::<UDP_HEADER_LEN>() else { return false };
-    let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    UDP_HEADER_LEN <= len && len <= bytes.len()
-}
-
-const _: () = assert!(UDP_HEADER_LEN < HEADER_LEN);
 
 /// May an IPv4 packet be cut into fragments further on? Then its identification is another one.
 #[inline(always)]

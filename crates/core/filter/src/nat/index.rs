@@ -2,11 +2,11 @@
 //!
 //! Called by: `mappings.rs` and the files below it. An index holds no keys: a slot is 8 bytes, of
 //! which half are the hash, so that a search reads a record only where 32 bits agree. Keys come
-//! from the network, so that the caller hashes them with `base::KeyedHash`.
+//! from the network, so that the caller hashes them with `states::KeyHash`, under a secret.
 
 use core::net::IpAddr;
 
-use base::KeyedHash;
+use crate::states::KeyHash;
 
 /// Records that keep their number until they are removed.
 #[derive(Clone, Debug)]
@@ -116,6 +116,12 @@ impl Index {
         self.slots.len().wrapping_sub(1)
     }
 
+    /// Fetch the slot of a key with this hash.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.slots.get(hash as usize & self.mask()).map(mbuf::prefetch);
+    }
+
     /// The record whose key has this hash and for which `is_it` holds.
     #[inline]
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
@@ -198,9 +204,10 @@ pub(super) fn words(addr: IpAddr) -> [u64; 2] {
 }
 
 /// The hash of an address with a number.
-pub(super) fn hash_addr(key: &KeyedHash, number: u64, addr: IpAddr) -> u64 {
+#[inline]
+pub(super) fn hash_addr(key: &KeyHash, number: u64, addr: IpAddr) -> u64 {
     let [high, low] = words(addr);
-    key.hash([high, low, number])
+    key.of_four([high, low, number, 0])
 }
 
 #[cfg(test)]

@@ -11,11 +11,12 @@ use core::net::IpAddr;
 
 use base::{Budget, KeyedHash, Limit};
 
-use super::index::{Index, Slab, hash_addr};
+use super::index::{Index, Slab, words};
 use super::pool::{
     Addresses, BlockEvent, Mapped, MappingId, NatCounters, Pool, PoolId, Refused, Request,
 };
 use super::ports::{Shards, has_ports};
+use crate::states::KeyHash;
 use blocks::{Blocks, Sources};
 use filtering::Remotes;
 use find::Part;
@@ -30,6 +31,9 @@ mod outsides;
 mod pools;
 
 pub use pools::InvalidPool;
+
+/// Tells the key of the indexes from the one that other hosts may see results of.
+const INDEXES: u64 = 0x243f_6a88_85a3_08d3;
 
 /// A mapping.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +67,10 @@ impl Linked for Mapping {
 #[derive(Clone, Debug)]
 pub struct Mappings {
     shards: Shards,
-    key: KeyedHash,
+    /// Keys the indexes.
+    key: KeyHash,
+    /// Keys what other hosts see: the choice of addresses and ports.
+    random: KeyedHash,
     /// Random numbers drawn so far.
     draws: u64,
     generation: u32,
@@ -82,6 +89,8 @@ pub struct Mappings {
     remotes: Remotes,
     /// The outside address where the next sweep begins.
     sweep_at: u32,
+    /// The pool of the last new flow.
+    last_pool: u16,
     counters: NatCounters,
 }
 
@@ -108,7 +117,8 @@ impl Mappings {
         let [k0, k1] = secret;
         Mappings {
             shards,
-            key: KeyedHash::new(k0, k1),
+            key: KeyHash::new([k0.rotate_left(32) ^ k1, k1 ^ INDEXES]),
+            random: KeyedHash::new(k0, k1),
             draws: 0,
             generation: 0,
             mappings_max: capacity,
@@ -123,6 +133,7 @@ impl Mappings {
             blocks: Blocks::default(),
             remotes: Remotes::default(),
             sweep_at: 0,
+            last_pool: 0,
             counters: NatCounters::default(),
         }
     }
@@ -161,6 +172,7 @@ impl Mappings {
     pub fn acquire(&mut self, request: &Request, budget: &mut Budget) -> Result<Mapped, Refused> {
         let tuple = request.tuple;
         let pool = *self.open_pool(request.pool).ok_or(Refused::Address)?;
+        self.last_pool = request.pool.0;
         let find = |table: &Mappings| table.sources.find(&table.key, request.pool.0, tuple.src);
         let mut source = find(self);
         let part = Part::of(tuple.protocol, tuple.src_port, tuple.dst);
@@ -205,9 +217,28 @@ impl Mappings {
         }
         let source = self.sources.find(&self.key, pool.0, src);
         let paired = source.and_then(|at| self.outsides.get(self.sources.get(at)?.outside));
-        let first = hash_addr(&self.key, u64::MAX, src);
+        let first = self.first_of(src);
         let index = first.checked_rem(u64::from(addresses.len()))?;
         paired.map_or_else(|| addresses.nth(index as u32), |outside| Some(outside.addr))
+    }
+
+    /// The number that chooses the address of a source without mappings: the same one after a
+    /// pause.
+    fn first_of(&self, src: IpAddr) -> u64 {
+        let [high, low] = words(src);
+        self.random.hash([high, low, u64::MAX])
+    }
+
+    /// Fetch what a new flow of this source endpoint needs, as the last new flow did: the slots of
+    /// both indexes, if its port is kept.
+    #[inline]
+    pub fn prefetch(&self, protocol: u8, src: IpAddr, port: u16) {
+        let Some(source) = self.sources.find(&self.key, self.last_pool, src) else { return };
+        let part = Part::Port(port);
+        self.by_inside.prefetch(self.hash_endpoint(source, protocol, part));
+        if let Some(source) = self.sources.get(source) {
+            self.by_outside.prefetch(self.hash_endpoint(source.outside, protocol, part));
+        }
     }
 
     /// Is a port of an outside address in use by flows?

@@ -25,6 +25,7 @@ pub struct Program {
     filter: Matcher,
     verdicts: Vec<Verdict>,
     default: Verdict,
+    has_stateless: bool,
     limits: Vec<Limits>,
     nat: Vec<Nat>,
     source: Nats,
@@ -137,7 +138,9 @@ impl Program {
     pub fn compile(rules: &Rules) -> Result<Program, TooLarge> {
         let matches: Vec<&Match> = rules.filter.iter().map(|rule| &rule.matches).collect();
         let numbered = (0u16..).zip(&rules.filter);
+        let is_stateless = |rule: &Rule| rule.action == Action::Pass && rule.stateless;
         Ok(Program {
+            has_stateless: rules.filter.iter().any(is_stateless),
             filter: Matcher::compile(&matches, &rules.sets)?,
             verdicts: numbered.map(|(number, rule)| Verdict::of(number, rule)).collect(),
             default: Verdict::default_of(rules.default),
@@ -155,6 +158,13 @@ impl Program {
         let rule = self.filter.first(packet);
         let verdict = rule.and_then(|rule| self.verdicts.get(usize::from(rule)));
         verdict.copied().unwrap_or(self.default)
+    }
+
+    /// Does a rule pass packets without a state?
+    #[must_use]
+    #[inline]
+    pub fn has_stateless(&self) -> bool {
+        self.has_stateless
     }
 
     /// The limits of a rule of the filter, for verdicts that are

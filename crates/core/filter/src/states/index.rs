@@ -9,10 +9,14 @@
 //! packet ever waits for the whole table. Entries have no hash, so a split asks for the keys of a
 //! bucket's records. Buckets are in chunks of 32 KB, which never move.
 
+use mbuf::equal_lanes;
+
 use super::record::Slot;
 
 /// Entries of a bucket.
 const WAYS: usize = 10;
+/// A bit for each of them.
+const PLACES: u32 = (1 << WAYS) - 1;
 /// Buckets of a chunk.
 const CHUNK: usize = 512;
 /// Buckets of an empty index.
@@ -23,9 +27,6 @@ const COUNT_MAX: u32 = 1 << 24;
 /// split holds up to twice as many entries as one that is, so this is far below 100. At 45 some 5 %
 /// of a million random keys are in their second bucket, and 0.3 % of insertions move an entry.
 const LOAD: u64 = 45;
-
-const LANES: u64 = 0x0001_0001_0001_0001;
-const LOW_BITS: u64 = 0x7fff * LANES;
 
 /// A record and which of its keys the entry stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +47,11 @@ impl Entry {
     }
 }
 
-/// Four tags a word; the last two of the third word are always 0. A tag of 0 is a free place.
+/// Ten tags, four a word, and an entry for each. The last two lanes of the tags are always 0;
+/// another tag of 0 is a free place.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Bucket {
+pub(super) struct Bucket {
     tags: [u64; 3],
     entries: [u32; WAYS],
 }
@@ -58,58 +60,25 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
     const EMPTY: Bucket = Bucket { tags: [0; 3], entries: [0; WAYS] };
-    /// The places that exist, as [`Bucket::matching`] names them.
-    const PLACES: u64 = LANES | LANES << 1 | 0x0001_0001 << 2;
 
-    /// The places with this tag, bit `16 * lane + word` for each, and perhaps a few others, also
-    /// some that do not exist: a borrow runs on into lanes that differ from the tag in bit 0 alone.
+    /// The entry at a place.
     #[inline(always)]
-    fn likely(&self, tag: u16) -> u64 {
-        let wanted = u64::from(tag) * LANES;
-        let equal = |word: u64| {
-            let x = word ^ wanted;
-            (x.wrapping_sub(LANES) & !x) >> 15 & LANES
-        };
-        equal(self.tags[0]) | equal(self.tags[1]) << 1 | equal(self.tags[2]) << 2
+    fn entry(&self, place: u32) -> Entry {
+        Entry(self.entries.get(place as usize).copied().unwrap_or_default())
     }
 
-    /// The places with this tag: bit `16 * lane + word` for each.
-    #[inline(always)]
-    fn matching(&self, tag: u16) -> u64 {
-        let wanted = u64::from(tag) * LANES;
-        let equal = |word: u64| {
-            let x = word ^ wanted;
-            // The top bit of a lane stays 0 only if the lane is 0.
-            !((x & LOW_BITS).wrapping_add(LOW_BITS) | x | LOW_BITS) >> 15
-        };
-        equal(self.tags[0]) | equal(self.tags[1]) << 1 | equal(self.tags[2]) << 2
-    }
-
-    #[inline(always)]
-    fn place(bit: u32) -> (usize, u32) {
-        ((bit & 15) as usize, bit >> 4)
-    }
-
-    #[inline(always)]
-    fn entry(&self, bit: u32) -> Entry {
-        let (word, lane) = Bucket::place(bit);
-        Entry(self.entries.get(word * 4 + lane as usize).copied().unwrap_or_default())
-    }
-
-    fn set(&mut self, bit: u32, tag: u16, entry: Entry) {
-        let (word, lane) = Bucket::place(bit);
-        let shift = lane * 16;
+    fn set(&mut self, place: u32, tag: u16, entry: Entry) {
+        let (word, shift) = (place as usize / 4, place % 4 * 16);
         self.tags[word] = self.tags[word] & !(0xffff << shift) | u64::from(tag) << shift;
-        self.entries[word * 4 + lane as usize] = entry.0;
+        self.entries[place as usize] = entry.0;
     }
 
-    fn tag(&self, bit: u32) -> u16 {
-        let (word, lane) = Bucket::place(bit);
-        (self.tags[word] >> (lane * 16)) as u16
+    fn tag(&self, place: u32) -> u16 {
+        (self.tags[place as usize / 4] >> (place % 4 * 16)) as u16
     }
 
-    fn free(&self) -> u64 {
-        self.matching(0) & Bucket::PLACES
+    fn free(&self) -> u32 {
+        equal_lanes(&self.tags, 0) & PLACES
     }
 
     fn insert(&mut self, tag: u16, entry: Entry) -> bool {
@@ -179,24 +148,24 @@ impl Index {
         &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }
 
-    /// Prefetch the bucket that has the entries of this hash, most likely.
+    /// The bucket that has the entries of this hash, most likely.
     #[inline(always)]
-    pub(super) fn prefetch(&self, hash: u64) {
-        mbuf::prefetch(self.bucket(self.address(hash as u32)));
+    pub(super) fn first(&self, hash: u64) -> &Bucket {
+        self.bucket(self.address(hash as u32))
     }
 
-    /// The first entry whose tag fits, most likely the one that is meant.
+    /// The first entry whose tag fits, most likely the one that is meant; `first` is the bucket of
+    /// [`Index::first`].
     #[inline(always)]
-    pub(super) fn candidate(&self, hash: u64) -> Option<Entry> {
+    pub(super) fn candidate(&self, hash: u64, first: &Bucket) -> Option<Entry> {
         let tag = tag_of(hash);
-        let bucket = self.bucket(self.address(hash as u32));
-        let found = bucket.likely(tag);
+        let found = equal_lanes(&first.tags, tag);
         if found != 0 {
-            return Some(bucket.entry(found.trailing_zeros()));
+            return Some(first.entry(found.trailing_zeros()));
         }
-        let bucket = self.bucket(self.address((hash >> 32) as u32));
-        let found = bucket.likely(tag);
-        (found != 0).then(|| bucket.entry(found.trailing_zeros()))
+        let second = self.bucket(self.address((hash >> 32) as u32));
+        let found = equal_lanes(&second.tags, tag);
+        (found != 0).then(|| second.entry(found.trailing_zeros()))
     }
 
     /// The first answer of `check` to the entries whose tags fit.
@@ -209,7 +178,7 @@ impl Index {
         let tag = tag_of(hash);
         for at in self.addresses(hash) {
             let bucket = self.bucket(at);
-            let mut found = bucket.likely(tag);
+            let mut found = equal_lanes(&bucket.tags, tag);
             while found != 0 {
                 let answer = check(bucket.entry(found.trailing_zeros()));
                 if answer.is_some() {
@@ -253,15 +222,15 @@ impl Index {
     /// Move one entry of a full bucket to its other bucket, if one of them has room there.
     #[cold]
     fn relocate(&mut self, from: u32, hash_of: &impl Fn(Entry) -> u64) -> bool {
-        let mut rest = Bucket::PLACES;
+        let mut rest = PLACES;
         while rest != 0 {
-            let bit = rest.trailing_zeros();
+            let place = rest.trailing_zeros();
             rest &= rest - 1;
-            let (entry, tag) = (self.bucket(from).entry(bit), self.bucket(from).tag(bit));
+            let (entry, tag) = (self.bucket(from).entry(place), self.bucket(from).tag(place));
             let [first, second] = self.addresses(hash_of(entry));
             let to = if first == from { second } else { first };
             if to != from && self.bucket_mut(to).insert(tag, entry) {
-                self.bucket_mut(from).set(bit, 0, Entry(0));
+                self.bucket_mut(from).set(place, 0, Entry(0));
                 return true;
             }
         }
@@ -273,11 +242,11 @@ impl Index {
         let tag = tag_of(hash);
         for at in self.addresses(hash) {
             let bucket = self.bucket_mut(at);
-            let mut found = bucket.matching(tag);
+            let mut found = equal_lanes(&bucket.tags, tag);
             while found != 0 {
-                let bit = found.trailing_zeros();
-                if bucket.entry(bit) == entry {
-                    bucket.set(bit, 0, Entry(0));
+                let place = found.trailing_zeros();
+                if bucket.entry(place) == entry {
+                    bucket.set(place, 0, Entry(0));
                     self.entries -= 1;
                     return;
                 }
@@ -296,17 +265,17 @@ impl Index {
         let size = self.mask + 1;
         let (from, to) = (self.count - size, self.count);
         self.count += 1;
-        let mut rest = !self.bucket(from).free() & Bucket::PLACES;
+        let mut rest = !self.bucket(from).free() & PLACES;
         while rest != 0 {
-            let bit = rest.trailing_zeros();
+            let place = rest.trailing_zeros();
             rest &= rest - 1;
-            let (entry, tag) = (self.bucket(from).entry(bit), self.bucket(from).tag(bit));
+            let (entry, tag) = (self.bucket(from).entry(place), self.bucket(from).tag(place));
             let hash = hash_of(entry);
             // Half of the entries move, those that are here as their first choice by its next bit.
             let here = |bits: u32| bits & self.mask == from;
             let bits = if here(hash as u32) { hash as u32 } else { (hash >> 32) as u32 };
             if bits & size != 0 && self.bucket_mut(to).insert(tag, entry) {
-                self.bucket_mut(from).set(bit, 0, Entry(0));
+                self.bucket_mut(from).set(place, 0, Entry(0));
             }
         }
         if self.count == size * 2 {

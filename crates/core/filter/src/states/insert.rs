@@ -201,7 +201,8 @@ impl States {
     fn fetch_victims(&self) {
         let next = self.over.oldest().or_else(|| self.waiting.oldest());
         let Some(next) = next else { return };
-        self.index.prefetch(States::hash_of(self.hash, &self.records, Entry::new(next, 0)));
+        let hash = States::hash_of(self.hash, &self.records, Entry::new(next, 0));
+        mbuf::prefetch(self.index.first(hash));
         let [source, _] = self.owners(next);
         self.sources.prefetch(source);
         let common = self.records.at(next);

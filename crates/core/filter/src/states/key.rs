@@ -204,11 +204,19 @@ impl KeyHash {
         }
     }
 
-    /// The hash of two words that have an order, for the small tables of sources and fragments.
+    /// The hash of two words that have an order, for tables other than the one of states.
     #[inline(always)]
-    pub(super) const fn of_words(&self, one: u64, other: u64) -> u64 {
+    pub(crate) const fn of_words(&self, one: u64, other: u64) -> u64 {
         let [a, b] = self.secret;
         fold(fold(one ^ a, other ^ b) ^ b, a ^ SPREAD)
+    }
+
+    /// The hash of four words that have an order.
+    #[inline(always)]
+    pub(crate) const fn of_four(&self, [one, two, three, four]: [u64; 4]) -> u64 {
+        let [a, b] = self.secret;
+        let (first, second) = (fold(one ^ b, two ^ a), fold(three ^ a, four ^ b ^ SPREAD));
+        self.of_words(first, second)
     }
 
     #[inline(always)]

@@ -72,12 +72,20 @@ pub(super) fn judge(
         _ if direction == Direction::Reply => common.phase = common.phase.replied(),
         _ => {}
     }
-    common.packets[from] += 1;
-    common.bytes[from] += u64::from(len);
-    // RFC 4787 REQ-6: packets from inside prolong a mapping. Packets from outside do as well,
-    // because rules have allowed the flow.
-    common.seen = seen;
+    common.count(from, len, seen);
     Ok(Pass::Known)
+}
+
+impl Common {
+    /// Count a packet of `len` bytes in the direction `from`, which has come at the tick `seen`.
+    #[inline(always)]
+    pub(super) fn count(&mut self, from: usize, len: u32, seen: u32) {
+        self.packets[from & 1] += 1;
+        self.bytes[from & 1] += u64::from(len);
+        // RFC 4787 REQ-6: packets from inside prolong a mapping; those from outside do as well,
+        // because rules have allowed the flow.
+        self.seen = seen;
+    }
 }
 
 impl States {

@@ -70,6 +70,16 @@ impl Segment {
         Ok(segment)
     }
 
+    /// The flags of a segment of which all is here; `None` where [`Segment::parse`] fails.
+    #[inline(always)]
+    #[must_use]
+    pub fn flags(bytes: &[u8]) -> Option<Flags> {
+        let b = bytes.first_chunk::<HEADER_LEN>()?;
+        let (header_len, flags) = (usize::from(b[12] >> 4) * 4, Flags(b[13]));
+        let fits = (HEADER_LEN..=bytes.len()).contains(&header_len);
+        (fits && are_possible(flags)).then_some(flags)
+    }
+
     /// The sequence number behind the segment: SYN and FIN take one each.
     #[inline(always)]
     #[must_use]
@@ -83,6 +93,37 @@ impl Segment {
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.flags.contains(Flags::SYN) && !self.flags.contains(Flags::ACK)
+    }
+}
+
+/// What tracking needs of a segment as nearly all are: an ACK without SYN, FIN and RST, and with no
+/// options but timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Usual {
+    /// The sequence number behind it.
+    pub(super) end: SeqNumber,
+    pub(super) ack: SeqNumber,
+    pub(super) window: u16,
+}
+
+impl Usual {
+    /// `None` for any other segment, of which [`Segment::parse`] has the rest.
+    #[inline(always)]
+    pub(super) fn of(bytes: &[u8]) -> Option<Usual> {
+        const CONTROLS: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
+        let b = bytes.first_chunk::<HEADER_LEN>()?;
+        let header_len = match b[12] & 0xf0 {
+            0x50 => HEADER_LEN,
+            0x80 if bytes.get(HEADER_LEN..32).is_some_and(has_timestamps_alone) => 32,
+            _ => return None,
+        };
+        let word = |at: usize| u32::from_be_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+        let segment = Usual {
+            end: SeqNumber(word(4)) + (bytes.len() - header_len) as u32,
+            ack: SeqNumber(word(8)),
+            window: u16::from_be_bytes([b[14], b[15]]),
+        };
+        (b[13] & CONTROLS == Flags::ACK.0).then_some(segment)
     }
 }
 
@@ -115,4 +156,38 @@ fn are_possible(flags: Flags) -> bool {
 #[inline(always)]
 fn has_timestamps_alone(options: &[u8]) -> bool {
     options.len() == 12 && options.first_chunk::<4>() == Some(&[1, 1, 8, 10])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Headers of which most are well-formed: the short forms say what the whole one says.
+        #[test]
+        fn short_forms_say_what_the_whole_one_says(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..60),
+            offset in 4_u8..10,
+            flags in prop::sample::select(vec![0x10, 0x18, 0x02, 0x12, 0x11, 0x04, 0x00, 0x03]),
+            has_timestamps: bool,
+        ) {
+            if let Some([.., a, b, _, _, _, _, _, _]) = bytes.first_chunk_mut::<20>() {
+                (*a, *b) = (offset << 4, flags);
+            }
+            if has_timestamps && let Some(options) = bytes.get_mut(20..24) {
+                options.copy_from_slice(&[1, 1, 8, 10]);
+            }
+            let whole = Segment::parse(&bytes, bytes.len() as u32).ok();
+            prop_assert_eq!(Segment::flags(&bytes), whole.map(|segment| segment.flags));
+            if let Some(Usual { end, ack, window }) = Usual::of(&bytes) {
+                let whole = whole.expect("a usual segment is a segment");
+                prop_assert_eq!((end, ack, window), (whole.end(), whole.ack, whole.window));
+                prop_assert_eq!(whole.sack, whole.ack);
+                let is_plain = whole.flags.0 & 0x17 == 0x10;
+                prop_assert!(is_plain, "{:?}", whole.flags);
+            }
+        }
+    }
 }

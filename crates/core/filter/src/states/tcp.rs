@@ -13,7 +13,7 @@ use base::SeqNumber;
 use wire::tcp::Flags;
 
 use super::record::{Common, Side, flag};
-use super::segment::{NO_SCALE, Segment};
+use super::segment::{NO_SCALE, Segment, Usual};
 use super::timeouts::Phase;
 
 pub(super) use handshake::{Opening, begin};
@@ -79,16 +79,33 @@ fn rare(c: &mut Common, from: usize, seg: &Segment) -> Result<Effect, DropReason
     Ok(Effect::Counts)
 }
 
-/// The four bounds of the paper, and what the segment says of windows.
+/// Judge a segment as nearly all are, of an established connection whose windows are checked.
+#[inline(always)]
+pub(super) fn usual(c: &mut Common, from: usize, seg: &Usual) -> Result<(), DropReason> {
+    let advertised = u32::from(seg.window) << c.scale(from);
+    bounds(c, from, seg.end, (seg.ack, seg.ack), advertised)
+}
+
+/// The four bounds of the paper for any segment.
 #[inline(always)]
 fn window(c: &mut Common, from: usize, seg: &Segment) -> Result<(), DropReason> {
     // The window of a SYN is never scaled, RFC 7323 section 2.2.
     let is_syn = seg.flags.contains(Flags::SYN);
     let scale = if is_syn { 0 } else { c.scale(from) };
-    let advertised = u32::from(seg.window) << scale;
+    bounds(c, from, seg.end(), (seg.ack, seg.sack), u32::from(seg.window) << scale)
+}
+
+/// The four bounds of the paper, and what the segment says of windows.
+#[inline(always)]
+fn bounds(
+    c: &mut Common,
+    from: usize,
+    end: SeqNumber,
+    (ack, sack): (SeqNumber, SeqNumber),
+    advertised: u32,
+) -> Result<(), DropReason> {
     let [a, b] = &mut c.sides;
     let (me, other) = if from == 0 { (a, b) } else { (b, a) };
-    let end = seg.end();
     let ack_distance = me.max_window.max(ACK_DISTANCE_MIN);
     // Data up to the right edge of the other side's window. A FIN may be right behind a full
     // window, and a probe of a closed window is one byte behind it.
@@ -99,15 +116,15 @@ fn window(c: &mut Common, from: usize, seg: &Segment) -> Result<(), DropReason> 
         // longer. A keep-alive is one byte older than the next data.
         & end.ge(me.end - other.max_window.max(1) - 1)
         // No ACK for data that was not sent.
-        & seg.ack.le(other.end)
+        & ack.le(other.end)
         // An ACK lags behind the data by a window. With a hole, the edge of SACK blocks is nearer.
-        & seg.sack.ge(other.end - ack_distance);
+        & sack.ge(other.end - ack_distance);
     if !fits {
         return Err(FilterWindow);
     }
     me.end = me.end.max(end);
     me.max_window = me.max_window.max(advertised);
-    other.max_end = other.max_end.max(seg.ack + advertised.max(1));
+    other.max_end = other.max_end.max(ack + advertised.max(1));
     Ok(())
 }
 

@@ -13,6 +13,7 @@ mod sockets;
 use core::net::{IpAddr, SocketAddr};
 
 use base::{DropReason, IpVersion, Owner};
+use filter::Firewall;
 use filter::firewall::{Arrival, Beginning, Change, Local, Passed, Refusal, Route};
 use filter::nat::{Sockets, SourceReport};
 use filter::packet::{ROUTER, Tuple};
@@ -136,9 +137,10 @@ pub(super) fn asked(stack: &mut Stack, new: &Beginning, out_port: u16) -> Result
     let secret = &core.secret;
     let own = sockets::Own { ports, connections, listeners, udp, pings, secret };
     let is_bound = |tuple: &Tuple| own.has(tuple);
+    let translates = firewall.as_deref().is_some_and(Firewall::may_translate);
     let route = Route {
         out_port,
-        port_address: address_of(ports, out_port, tuple.src),
+        port_address: translates.then(|| address_of(ports, out_port, tuple.src)).flatten(),
         outside_address: new.reflects_at().and_then(|port| address_of(ports, port, tuple.src)),
         sockets: Sockets(&is_bound),
         is_own_flow,

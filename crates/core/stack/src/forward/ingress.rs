@@ -91,11 +91,15 @@ fn filtered(
     }
     homes::steer(stack, port_id, frames, handed_over);
     let port = stack.ports.get_mut(port_id)?;
-    // Taps have seen those that come a second time.
-    let (again, new): (Burst, Burst) =
-        core::mem::take(frames).into_iter().partition(|m| homes::step(m) != Step::First);
-    stack.is_overrun = port.received(count, &new, stack.core.cx.now);
-    frames.extend(again.into_iter().chain(new));
+    // Taps have seen those that come a second time, all of them by rings.
+    if handed_over > 0 {
+        let (again, new): (Burst, Burst) =
+            core::mem::take(frames).into_iter().partition(|m| homes::step(m) != Step::First);
+        stack.is_overrun = port.received(count, &new, stack.core.cx.now);
+        frames.extend(again.into_iter().chain(new));
+    } else {
+        stack.is_overrun = port.received(count, frames, stack.core.cx.now);
+    }
     let link = (port.limits.link, port.mac);
     let ingress = Ingress { port: port_id, link, in_bursts, tag: None, check: port.source_check };
     let count = frames.len();

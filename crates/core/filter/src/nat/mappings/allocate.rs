@@ -9,7 +9,7 @@
 
 use base::Instant;
 
-use super::super::index::{NONE, hash_addr};
+use super::super::index::NONE;
 use super::super::pool::{Addresses, Mapped, Pool, Refused, Request};
 use super::super::ports::has_word;
 use super::blocks::{Around, BLOCKS_PER_SOURCE};
@@ -49,7 +49,6 @@ impl Mappings {
         let is_given = paired.is_some() || pool.addresses == Addresses::OfPort;
         let tries = if is_given { 1 } else { TRIES };
         let tries = tries.min(pool.addresses.len().max(1));
-        let first = hash_addr(&self.key, u64::MAX, tuple.src);
         let source = match source {
             Some(source) => source,
             None => self.add_source(request).ok_or(Refused::Mappings)?,
@@ -63,6 +62,7 @@ impl Mappings {
                 Addresses::OfPort => request.port_address,
                 Addresses::Network(_) => paired.or_else(|| {
                     let count = u64::from(pool.addresses.len());
+                    let first = self.first_of(tuple.src);
                     let index = first.wrapping_add(u64::from(turn)).checked_rem(count)?;
                     pool.addresses.nth(index as u32)
                 }),
@@ -298,6 +298,6 @@ impl Mappings {
     /// A number that nobody outside can predict. RFC 6888 REQ-15, RFC 7857 9-a.
     fn random(&mut self) -> u64 {
         self.draws = self.draws.wrapping_add(1);
-        self.key.hash([self.draws, u64::MAX])
+        self.random.hash([self.draws, u64::MAX])
     }
 }

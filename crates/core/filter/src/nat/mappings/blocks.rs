@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 
 use core::net::IpAddr;
 
-use base::{Instant, KeyedHash};
+use base::Instant;
 
 use super::super::index::{Index, NONE, Slab, hash_addr};
 use super::super::pool::{BlockEvent, HOLD};
 use super::super::ports::{Shards, find_run, set_word};
 use super::outsides::{Held, Linked, List, Outsides};
+use crate::states::KeyHash;
 
 /// Blocks that a source may have at once.
 pub(super) const BLOCKS_PER_SOURCE: u16 = 16;
@@ -43,13 +44,13 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub(super) fn find(&self, key: &KeyedHash, pool: u16, addr: IpAddr) -> Option<u32> {
+    pub(super) fn find(&self, key: &KeyHash, pool: u16, addr: IpAddr) -> Option<u32> {
         self.by_addr.find(hash_addr(key, 1 + u64::from(pool), addr), |at| {
             self.slab.get(at).is_some_and(|source| source.addr == addr && source.pool == pool)
         })
     }
 
-    pub(super) fn add(&mut self, key: &KeyedHash, pool: u16, addr: IpAddr) -> Option<u32> {
+    pub(super) fn add(&mut self, key: &KeyHash, pool: u16, addr: IpAddr) -> Option<u32> {
         let at = self.slab.insert(Source {
             addr,
             pool,
@@ -64,7 +65,7 @@ impl Sources {
     }
 
     /// Forget a source that has nothing; returns its pool.
-    pub(super) fn drop_unused(&mut self, key: &KeyedHash, at: u32) -> Option<u16> {
+    pub(super) fn drop_unused(&mut self, key: &KeyHash, at: u32) -> Option<u16> {
         let source = *self.slab.get(at)?;
         if source.mappings != 0 || source.blocks != 0 {
             return None;

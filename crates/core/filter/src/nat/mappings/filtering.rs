@@ -7,12 +7,11 @@
 
 use core::net::IpAddr;
 
-use base::KeyedHash;
-
 use super::super::index::{Index, Slab, words};
 use super::super::pool::{Filtering, Inside, MappingId, PoolId};
 use super::Mappings;
 use super::find::Part;
+use crate::states::KeyHash;
 
 impl Mappings {
     /// The inside endpoint of a packet to an outside one, if the filtering of its pool lets a
@@ -101,9 +100,9 @@ pub(super) struct Remotes {
     index: Index,
 }
 
-fn hash(key: &KeyedHash, id: MappingId, addr: IpAddr) -> u64 {
+fn hash(key: &KeyHash, id: MappingId, addr: IpAddr) -> u64 {
     let [high, low] = words(addr);
-    key.hash([u64::from(id.index) << 32 | u64::from(id.generation), high, low, 0])
+    key.of_four([u64::from(id.index) << 32 | u64::from(id.generation), high, low, 0])
 }
 
 impl Remotes {
@@ -112,13 +111,13 @@ impl Remotes {
     }
 
     /// How many flows the mapping has with this address.
-    pub(super) fn flows(&self, key: &KeyedHash, id: MappingId, addr: IpAddr) -> u32 {
+    pub(super) fn flows(&self, key: &KeyHash, id: MappingId, addr: IpAddr) -> u32 {
         let at = self.find(hash(key, id, addr), id, addr);
         at.and_then(|at| self.slab.get(at)).map_or(0, |remote| remote.flows)
     }
 
     /// A flow begins.
-    pub(super) fn add(&mut self, key: &KeyedHash, id: MappingId, addr: IpAddr) {
+    pub(super) fn add(&mut self, key: &KeyHash, id: MappingId, addr: IpAddr) {
         let hash = hash(key, id, addr);
         if let Some(at) = self.find(hash, id, addr) {
             if let Some(remote) = self.slab.get_mut(at) {
@@ -130,7 +129,7 @@ impl Remotes {
     }
 
     /// A flow ends.
-    pub(super) fn remove(&mut self, key: &KeyedHash, id: MappingId, addr: IpAddr) {
+    pub(super) fn remove(&mut self, key: &KeyHash, id: MappingId, addr: IpAddr) {
         if self.slab.len() == 0 {
             return;
         }

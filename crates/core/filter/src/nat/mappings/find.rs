@@ -51,10 +51,10 @@ impl Mappings {
     pub(super) fn hash_endpoint(&self, record: u32, protocol: u8, part: Part) -> u64 {
         let first = u64::from(record) << 32 | u64::from(protocol) << 16;
         match part {
-            Part::Port(port) => self.key.hash([first | u64::from(port)]),
+            Part::Port(port) => self.key.of_words(first | u64::from(port), 0),
             Part::Remote(addr) => {
                 let [high, low] = words(addr);
-                self.key.hash([first, high, low, 1])
+                self.key.of_four([first, high, low, 1])
             }
         }
     }

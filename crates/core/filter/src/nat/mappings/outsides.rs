@@ -6,11 +6,11 @@
 
 use core::net::IpAddr;
 
-use base::KeyedHash;
 use wire::protocol;
 
 use super::super::index::{Index, NONE, Slab, hash_addr};
 use super::super::ports::{Bitmap, Shards, Words};
+use crate::states::KeyHash;
 
 /// A list of records that are linked by their numbers, oldest first.
 #[derive(Clone, Copy, Debug)]
@@ -135,17 +135,12 @@ impl Outsides {
         self.by_addr.find(hash, |at| self.slab.get(at).is_some_and(|o| o.addr == addr))
     }
 
-    pub(super) fn find(&self, key: &KeyedHash, addr: IpAddr) -> Option<u32> {
+    pub(super) fn find(&self, key: &KeyHash, addr: IpAddr) -> Option<u32> {
         self.find_hashed(hash_addr(key, 0, addr), addr)
     }
 
     /// `None` if there are `most` others.
-    pub(super) fn find_or_add(
-        &mut self,
-        key: &KeyedHash,
-        addr: IpAddr,
-        most: usize,
-    ) -> Option<u32> {
+    pub(super) fn find_or_add(&mut self, key: &KeyHash, addr: IpAddr, most: usize) -> Option<u32> {
         let hash = hash_addr(key, 0, addr);
         if let Some(at) = self.find_hashed(hash, addr) {
             return Some(at);
@@ -166,7 +161,7 @@ impl Outsides {
     }
 
     /// Forget an address that nothing uses.
-    pub(super) fn drop_unused(&mut self, key: &KeyedHash, at: u32) {
+    pub(super) fn drop_unused(&mut self, key: &KeyHash, at: u32) {
         let Some(outside) = self.slab.get(at) else { return };
         if outside.mappings == 0 && outside.pins == 0 {
             self.by_addr.remove(hash_addr(key, 0, outside.addr), at);

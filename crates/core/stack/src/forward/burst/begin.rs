@@ -36,7 +36,7 @@ pub(super) enum Said {
     Drops(DropReason, SourceReport),
 }
 
-const _: () = assert!(size_of::<Said>() == 12);
+const _: () = assert!(size_of::<Said>() == 8);
 
 /// What the firewall says of the frames of a burst.
 pub(super) struct Verdicts {
@@ -70,7 +70,6 @@ impl Verdicts {
 
     /// Ask the rules about the packets whose route was looked up meanwhile; `out_port` has the port
     /// of each flow.
-    #[cold]
     #[inline(never)]
     pub(super) fn ask<const AT: usize>(
         &mut self,
@@ -83,7 +82,12 @@ impl Verdicts {
         for ((m, seen), said) in frames.iter().zip(&mut seens.frames).zip(&mut self.said) {
             let Said::Asks = said else { continue };
             let out_port = out_port(seen.number).filter(|_| is_in_order);
-            let asked = out_port.and_then(|out| asked(stack, m, AT, (in_port, out)));
+            let packet = m.as_slice().get(AT..AT + usize::from(seen.len));
+            let alone = |out| alone(stack, packet.unwrap_or_default(), (in_port, out));
+            let asked = match out_port.and_then(alone) {
+                None => out_port.and_then(|out| asked(stack, m, AT, (in_port, out))),
+                alone => alone,
+            };
             is_in_order &= asked.is_some();
             let (answer, leaves) = asked.unwrap_or((Said::Nothing, false));
             *said = answer;
@@ -92,6 +96,18 @@ impl Verdicts {
             }
         }
     }
+}
+
+/// What rules say of a packet that they judge without a state, and whether it leaves with its
+/// burst.
+#[inline]
+fn alone(stack: &mut Stack, packet: &[u8], ports: (u16, u16)) -> Option<(Said, bool)> {
+    let now = stack.core.cx.now;
+    let firewall = stack.firewall.as_deref_mut().filter(|firewall| firewall.homes().is_none())?;
+    Some(match firewall.judge_alone(packet, ports, now)? {
+        Ok(()) => (Said::PassesAlone, true),
+        Err(reason) => (Said::Drops(reason, SourceReport::Nothing), false),
+    })
 }
 
 /// Ask the rules about a packet that begins at `at` in `m`: what they say, and whether it leaves

@@ -8,14 +8,17 @@
 //! judged again.
 //! docs/decisions/0134.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
+
 use arrayvec::ArrayVec;
 use base::{Instant, MacAddr};
 use device::{BURST, Burst};
 use filter::Firewall;
-use filter::firewall::{Guess, Tally};
+use filter::firewall::{Flow, Guess, Tally};
 use inet::forward::{plain_v4, plain_v6};
 use inet::route::{View, flow_v4, flow_v6};
 use mbuf::Flags;
+use wire::{ipv4, ipv6};
 
 use super::begin::{Said, Verdicts};
 use super::look::{FIRST_V6, REFUSED, Seen, Seens, framed};
@@ -31,6 +34,44 @@ pub(super) struct Context<'a, 'v> {
     pub(super) keeps_sources: bool,
 }
 
+/// The first look at a frame.
+#[derive(Clone, Copy)]
+struct Looked<'a> {
+    /// The packet without padding, if it is plain, not from an address of ours and not to itself;
+    /// else empty.
+    packet: &'a [u8],
+    /// The hash of its flow; 0 if that needs a closer look. No other packet has this hash but by
+    /// chance, and then it takes the long way.
+    hash: u64,
+    guess: Guess,
+    is_v6: bool,
+}
+
+impl Looked<'_> {
+    const UNUSUAL: Looked<'static> =
+        Looked { packet: &[], hash: 0, guess: Guess::NONE, is_v6: false };
+
+    /// One of 64 bits for the flow.
+    #[inline(always)]
+    fn bit(&self) -> u64 {
+        1 << (self.hash & 63)
+    }
+}
+
+/// Tracking sees the packets of a flow in order: behind one that asks those of its flow ask, and
+/// behind one that takes the long way they take it too. Flows begin in order: behind a packet that
+/// takes the long way none asks.
+#[derive(Default)]
+struct Order {
+    /// A bit for the hash of each packet that did not pass at once.
+    held: u64,
+    /// Of these, the packets that take the long way.
+    refused: u64,
+    asks: bool,
+    /// A packet takes the long way, perhaps one without a hash.
+    is_broken: bool,
+}
+
 impl Seens {
     /// [`Seens::look`] for a router with rules.
     pub(super) fn look_filtered<const AT: usize>(
@@ -39,84 +80,78 @@ impl Seens {
         firewall: &mut Firewall,
         context: &Context<'_, '_>,
     ) -> Verdicts {
-        // No plain packet has this hash but by chance, and then it takes the long way.
-        let mut hashes = [0; BURST];
-        for (m, hash) in frames.iter().zip(&mut hashes) {
-            let asks_for_offloads = m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0;
-            if m.is_exclusive()
-                && !asks_for_offloads
-                && let Some((is_v6, packet)) = framed::<AT>(m, context.mac)
-            {
-                let found = match is_v6 {
-                    false => firewall.look::<false>(packet),
-                    true => firewall.look::<true>(packet),
-                };
-                *hash = found.unwrap_or(0);
-            }
-        }
-        let mut guesses = [Guess::NONE; BURST];
-        for (&hash, guess) in hashes.iter().zip(&mut guesses).filter(|(hash, _)| **hash != 0) {
-            *guess = firewall.fetch(hash);
-        }
+        let mut looked = [Looked::UNUSUAL; BURST];
+        find::<AT>(frames, &mut looked, firewall, context);
         let (mut said, mut tally) = ([Said::Nothing; BURST], Tally::default());
-        // Tracking sees the packets of a flow in order: behind one that asks those of its flow ask,
-        // and behind one that takes the long way they take it too. Flows begin in order: behind a
-        // packet that takes the long way none asks.
-        let (mut asked, mut refused, mut is_in_order) = (0_u64, 0_u64, true);
-        let found = hashes.into_iter().zip(guesses).zip(&mut said);
-        for (m, ((hash, guess), said)) in frames.iter().zip(found) {
-            let packet = m.as_slice().get(AT..).unwrap_or_default();
-            let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
-            let bit = 1 << (hash & 63);
-            let mut found = if guess == Guess::NONE || (asked | refused) & bit != 0 {
+        let mut order = Order::default();
+        for (looked, said) in looked.iter().take(frames.len()).zip(&mut said) {
+            let Looked { packet, guess, is_v6, .. } = *looked;
+            let found = if guess == Guess::NONE || order.held & looked.bit() != 0 {
                 None
             } else if is_v6 {
                 self.filtered_v6(packet, guess, firewall, context, &mut tally)
             } else {
                 self.filtered_v4(packet, guess, firewall, context, &mut tally)
             };
-            if found.is_none() && hash != 0 && refused & bit == 0 && is_in_order {
-                found = self.asking(packet, is_v6, context).map(|seen| (seen, Said::Asks));
-                asked |= if found.is_some() { bit } else { 0 };
-                firewall.fetch_beginning(packet);
-            }
-            if found.is_none() {
-                refused |= if hash != 0 { bit } else { 0 };
-                is_in_order = false;
-            }
-            self.frames.push(found.map_or(REFUSED, |(seen, _)| seen));
-            *said = found.map_or(Said::Nothing, |(_, said)| said);
+            let (seen, passes) = match found {
+                Some((seen, flow)) => (seen, Said::Passes(flow)),
+                None => self.other(looked, &mut order, firewall, context),
+            };
+            self.frames.push(seen);
+            *said = passes;
         }
         firewall.settle(&mut tally, context.now);
         let mut said = ArrayVec::from(said);
         said.truncate(frames.len());
-        Verdicts { said, asks: asked != 0, ended: firewall.ended() }
+        Verdicts { said, asks: order.asks, ended: firewall.ended() }
+    }
+
+    /// A packet that does not pass at once: the firewall is asked when its destination is looked
+    /// up, or it takes the long way.
+    #[inline(never)]
+    fn other(
+        &mut self,
+        looked: &Looked<'_>,
+        order: &mut Order,
+        firewall: &Firewall,
+        context: &Context<'_, '_>,
+    ) -> (Seen, Said) {
+        let bit = if looked.hash == 0 { 0 } else { looked.bit() };
+        let may_ask = bit != 0 && order.refused & bit == 0 && !order.is_broken;
+        order.held |= bit;
+        if may_ask {
+            firewall.fetch_beginning(looked.packet);
+            if let Some(seen) = self.asking(looked.packet, looked.is_v6, context) {
+                order.asks = true;
+                return (seen, Said::Asks);
+            }
+        }
+        order.refused |= bit;
+        order.is_broken = true;
+        (REFUSED, Said::Nothing)
     }
 
     /// A plain packet that does not pass at once: it has no state, or a state that other rules have
     /// judged: its destination is looked up, and then the firewall is asked.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn asking(&mut self, packet: &[u8], is_v6: bool, context: &Context<'_, '_>) -> Option<Seen> {
         let keeps = context.keeps_sources;
-        let (number, len) = if is_v6 {
-            let ip = plain_v6(packet)?;
-            let has = |addr| context.locals.has_v6(addr);
-            if ip.src == ip.dst || has(ip.src) || has(ip.dst) {
+        let number = if is_v6 {
+            let (src, dst) = addresses_v6(packet)?;
+            if context.locals.has_v6(dst) {
                 return None;
             }
-            let (hash, fetch) = (flow_v6(ip.src, ip.dst), |dst| context.view.prefetch_v6(dst));
-            (FIRST_V6 + self.v6.number_filtered((ip.src, ip.dst), hash, keeps, fetch), ip.len)
+            let (hash, fetch) = (flow_v6(src, dst), |dst| context.view.prefetch_v6(dst));
+            FIRST_V6 + self.v6.number_filtered((src, dst), hash, keeps, fetch)
         } else {
-            let ip = plain_v4(packet)?;
-            let has = |addr| context.locals.has_v4(addr);
-            if ip.src == ip.dst || has(ip.src) || has(ip.dst) {
+            let (src, dst) = addresses_v4(packet)?;
+            if context.locals.has_v4(dst) {
                 return None;
             }
-            let (hash, fetch) = (flow_v4(ip.src, ip.dst), |dst| context.view.prefetch_v4(dst));
-            (self.v4.number_filtered((ip.src, ip.dst), hash, keeps, fetch), ip.len)
+            let (hash, fetch) = (flow_v4(src, dst), |dst| context.view.prefetch_v4(dst));
+            self.v4.number_filtered((src, dst), hash, keeps, fetch)
         };
-        Some(Seen { number: number as u8, len: u16::try_from(len).ok()? })
+        Some(Seen { number: number as u8, len: packet.len() as u16 })
     }
 
     #[inline(always)]
@@ -127,25 +162,22 @@ impl Seens {
         firewall: &mut Firewall,
         context: &Context<'_, '_>,
         tally: &mut Tally,
-    ) -> Option<(Seen, Said)> {
-        let ip = plain_v4(packet)?;
-        let len = u16::try_from(ip.len).ok()?;
-        if ip.src == ip.dst || context.locals.has_v4(ip.src) {
-            return None;
-        }
-        let mut dst = ip.dst;
-        let flow = firewall.pass_v4(packet, guess, (len, context.now), tally, |leaves_to| {
+    ) -> Option<(Seen, Flow)> {
+        let (src, came_to) = addresses_v4(packet)?;
+        let mut dst = came_to;
+        let flow = firewall.pass_v4(packet, guess, context.now, tally, |leaves_to| {
             dst = leaves_to;
             !context.locals.has_v4(dst)
         })?;
-        let chosen = flow_v4(ip.src, ip.dst);
-        let number = self.v4.number_filtered((ip.src, dst), chosen, context.keeps_sources, |dst| {
+        let chosen = flow_v4(src, came_to);
+        let number = self.v4.number_filtered((src, dst), chosen, context.keeps_sources, |dst| {
             context.view.prefetch_v4(dst);
         });
-        Some((Seen { number: number as u8, len }, Said::Passes(flow)))
+        Some((Seen { number: number as u8, len: packet.len() as u16 }, flow))
     }
 
-    #[inline(always)]
+    /// Its own function, so that registers suffice.
+    #[inline(never)]
     fn filtered_v6(
         &mut self,
         packet: &[u8],
@@ -153,21 +185,88 @@ impl Seens {
         firewall: &mut Firewall,
         context: &Context<'_, '_>,
         tally: &mut Tally,
-    ) -> Option<(Seen, Said)> {
-        let ip = plain_v6(packet)?;
-        let len = u16::try_from(ip.len).ok()?;
-        if ip.src == ip.dst || context.locals.has_v6(ip.src) {
-            return None;
-        }
-        let mut dst = ip.dst;
-        let flow = firewall.pass_v6(packet, guess, (len, context.now), tally, |leaves_to| {
+    ) -> Option<(Seen, Flow)> {
+        let (src, came_to) = addresses_v6(packet)?;
+        let mut dst = came_to;
+        let flow = firewall.pass_v6(packet, guess, context.now, tally, |leaves_to| {
             dst = leaves_to;
             !context.locals.has_v6(dst)
         })?;
-        let chosen = flow_v6(ip.src, ip.dst);
-        let number = self.v6.number_filtered((ip.src, dst), chosen, context.keeps_sources, |dst| {
+        let chosen = flow_v6(src, came_to);
+        let number = self.v6.number_filtered((src, dst), chosen, context.keeps_sources, |dst| {
             context.view.prefetch_v6(dst);
         });
-        Some((Seen { number: (FIRST_V6 + number) as u8, len }, Said::Passes(flow)))
+        let number = (FIRST_V6 + number) as u8;
+        Some((Seen { number, len: packet.len() as u16 }, flow))
     }
+}
+
+/// The first two steps for all frames of a burst: the headers are checked, and the flow is looked
+/// up. Whether it passes is asked in the third step, when its memory is there.
+#[inline(never)]
+fn find<'a, const AT: usize>(
+    frames: &'a Burst,
+    looked: &mut [Looked<'a>; BURST],
+    firewall: &Firewall,
+    context: &Context<'_, '_>,
+) {
+    let mut places = [None; BURST];
+    for ((m, looked), place) in frames.iter().zip(&mut *looked).zip(&mut places) {
+        let asks_for_offloads = m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0;
+        if m.is_exclusive()
+            && !asks_for_offloads
+            && let Some((is_v6, packet)) = framed::<AT>(m, context.mac)
+        {
+            let found = match is_v6 {
+                false => firewall.look::<false>(packet),
+                true => firewall.look::<true>(packet),
+            };
+            let Some((hash, at)) = found else { continue };
+            let packet = match is_v6 {
+                false => crossing_v4(packet, context.locals),
+                true => crossing_v6(packet, context.locals),
+            };
+            let packet = packet.unwrap_or_default();
+            *looked = Looked { packet, hash, guess: Guess::NONE, is_v6 };
+            *place = Some(at);
+        }
+    }
+    for (looked, place) in looked.iter_mut().zip(places).take(frames.len()) {
+        if let Some(place) = place {
+            looked.guess = firewall.fetch(looked.hash, place);
+        }
+    }
+}
+
+/// The packet without padding, if it is plain, not from an address of ours and not to itself.
+#[inline(always)]
+fn crossing_v4<'a>(packet: &'a [u8], locals: &Locals) -> Option<&'a [u8]> {
+    let ip = plain_v4(packet)?;
+    if ip.src == ip.dst || locals.has_v4(ip.src) {
+        return None;
+    }
+    packet.get(..ip.len)
+}
+
+#[inline(always)]
+fn crossing_v6<'a>(packet: &'a [u8], locals: &Locals) -> Option<&'a [u8]> {
+    let ip = plain_v6(packet)?;
+    if ip.src == ip.dst || locals.has_v6(ip.src) || ip.len > usize::from(u16::MAX) {
+        return None;
+    }
+    packet.get(..ip.len)
+}
+
+/// Source and destination.
+#[inline(always)]
+fn addresses_v4(packet: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    let b: &[u8; ipv4::HEADER_LEN] = packet.first_chunk()?;
+    let addr = |at: usize| Ipv4Addr::new(b[at], b[at + 1], b[at + 2], b[at + 3]);
+    Some((addr(12), addr(16)))
+}
+
+#[inline(always)]
+fn addresses_v6(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
+    let b: &[u8; ipv6::HEADER_LEN] = packet.first_chunk()?;
+    Some((Ipv6Addr::from(*b[8..].first_chunk()?), Ipv6Addr::from(*b[24..].first_chunk()?)))
 }
