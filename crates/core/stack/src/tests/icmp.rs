@@ -363,7 +363,7 @@ fn a_udp_socket_is_told_that_nobody_is_there() {
         assert_eq!(bench.stack.next_event(), Some(Event::Udp(socket)));
         let told = bench.stack.udp_take_error(socket);
         assert_eq!(told, Some((remote, Unreachable::Port)));
-        // The socket is told of no error about a host that is not its peer.
+        // The socket gets no report of an error about a host that is not its peer.
         let mut packet = sent[0][14..].to_vec();
         let ip = if version == IpVersion::V4 { 20 } else { 40 };
         packet[ip + 3] ^= 1;
