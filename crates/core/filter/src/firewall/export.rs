@@ -224,7 +224,7 @@ impl Firewall {
         }
     }
 
-    /// NAT gave a flow no mapping.
+    /// NAT gave a flow no mapping. RFC 6888 REQ-11C.
     #[cold]
     pub(super) fn note_unmapped(
         &mut self,

@@ -52,7 +52,7 @@ impl Firewall {
     }
 
     /// Where a packet goes by a rule that exchanges networks at another port than the one that it
-    /// came by. RFC 6296 4.3-a, RFC 5508 REQ-7.
+    /// came by. RFC 6296 4.3-a, 4.3-b, RFC 5508 REQ-7.
     pub(super) fn by_exchange(&self, new: &mut Beginning, local: &Local<'_>) {
         let found = self.nats.exchanges().iter().filter(|port| **port != new.in_port);
         let found = found.copied().find_map(|port| {

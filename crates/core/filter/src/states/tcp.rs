@@ -193,7 +193,7 @@ fn is_in_window(c: &Common, from: usize, seq: SeqNumber) -> bool {
 
 /// A RST once both SYNs were seen. It passes if it is in the window, and shortens the timeout. The
 /// endpoint accepts it at the next sequence number alone, and answers others with a challenge ACK
-/// (RFC 5961 section 3.2), which contradicts it here too: `after_reset`.
+/// (RFC 5961 section 3.2), which contradicts it here too: `after_reset`. RFC 5382 9-a.
 fn reset(c: &mut Common, from: usize, seg: &Segment) -> Result<Effect, DropReason> {
     let answers_syn = from == 1
         && c.has(flag::PENDING_SYN)

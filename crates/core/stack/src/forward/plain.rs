@@ -271,7 +271,7 @@ fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arri
         }
         return Err(DropReason::IpSourceCheck);
     }
-    // RFC 4443 3.3-a.
+    // RFC 4443 3.3-a, RFC 5508 7.2-a.
     if transit.hops <= 1 {
         report(stack, &m, packet, &transit, Report::HopLimit);
         return Err(DropReason::IpHopLimit);
@@ -301,7 +301,7 @@ fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arri
         return Err(DropReason::DeviceLinkDown);
     }
     let mtu = stack.neighbour_mtus.of_hop(&stack.ports, &hop).ok_or(DropReason::TxNoPort)?;
-    // RFC 4443 3.2-a, RFC 4787 REQ-13.
+    // RFC 4443 3.2-a, RFC 4787 REQ-13, RFC 5508 7.1.1-a.
     if longest > mtu.bytes() && !transit.may_fragment {
         report(stack, &m, packet, &transit, Report::TooBig(mtu.bytes()));
         return Err(DropReason::IpTooBig);
@@ -407,7 +407,7 @@ fn send_whole(stack: &mut Stack, mut m: Mbuf, offload: Offload, mtu: Mtu, egress
 }
 
 /// Send a packet that is finished except for its link header, in fragments if it is larger than its
-/// path. RFC 4787 REQ-13a.
+/// path. RFC 4787 REQ-13a, 10-a, RFC 5508 7.1.1-b.
 pub(super) fn put_or_fragment(stack: &mut Stack, m: Mbuf, mtu: Mtu, egress: &Egress) -> Fate {
     if m.len() <= mtu.bytes() {
         return put(stack, m, egress);

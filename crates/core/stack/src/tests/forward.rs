@@ -266,7 +266,7 @@ fn a_directed_broadcast_passes_if_it_is_switched_on() {
 }
 
 /// RFC 1812 4.3.2.7-a, 5.2.7.1-a, 5.3.1-a; RFC 4443 3.1-b, 3.3-a; RFC 8200 3-a; RFC 5508 REQ-10a,
-/// REQ-10e.
+/// REQ-10e, 7.2-a.
 #[test]
 fn the_source_is_told_what_became_of_its_packet() {
     let net = ErrorKind::Unreachable(Unreachable::Net);
@@ -313,7 +313,7 @@ fn errors_are_rate_limited() {
     assert_eq!(told, most);
 }
 
-/// RFC 1812 5.2.6-a, RFC 4443 3.2-a, RFC 4787 REQ-13, REQ-13a.
+/// RFC 1812 5.2.6-a, RFC 4443 3.2-a, RFC 4787 REQ-13, REQ-13a, 10-a, RFC 5508 7.1.1-a, 7.1.1-b.
 #[test]
 fn what_is_too_large_is_cut_or_its_source_is_told_the_mtu() {
     let data: Vec<u8> = (0..1_480u32).map(|n| (n * 7) as u8).collect();

@@ -36,7 +36,8 @@ struct Wanted<'a> {
 }
 
 impl Mappings {
-    /// Make the mapping of a source endpoint that has none. RFC 4787 REQ-2, RFC 6888 REQ-2.
+    /// Make the mapping of a source endpoint that has none. RFC 4787 REQ-2, RFC 6888 REQ-2,
+    /// RFC 7857 4-a, 4-c.
     pub(super) fn make(
         &mut self,
         request: &Request,

@@ -141,7 +141,7 @@ fn well_known_ports_get_well_known_ones_if_the_pool_has_them() {
 
 #[test]
 fn a_source_has_one_outside_address() {
-    // RFC 4787 REQ-2, RFC 6888 REQ-2.
+    // RFC 4787 REQ-2, RFC 6888 REQ-2, RFC 7857 4-c.
     let mut nat = Nat::new(Pool::new(network("203.0.113.0/24")));
     let mut addrs = BTreeSet::new();
     for host in 0..100 {

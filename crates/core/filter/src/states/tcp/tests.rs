@@ -226,7 +226,7 @@ fn segments_beyond_the_window_do_not_pass() {
     assert_eq!(l.o(ACK, 1, 1, 1_000), PASSES, "sent again");
 }
 
-/// RFC 5961 section 3: out of window, in the window, exact.
+/// RFC 5961 section 3: out of window, in the window, exact. RFC 5382 9-a.
 #[test]
 fn a_rst_must_be_in_the_window_and_is_contradicted_by_a_challenge_ack() {
     let mut l = established();

@@ -50,7 +50,7 @@ fn a_session_begins_and_nothing_is_queued_for_nobody() {
     assert_eq!(events(&mut router), []);
 }
 
-/// RFC 8158 5.2-a.
+/// RFC 8158 5.2-a, RFC 6888 REQ-11C.
 #[test]
 fn a_port_too_few_is_an_event_with_its_address() {
     let nat = "source out wan from 192.0.2.0/24 to port ports 2000-2000";

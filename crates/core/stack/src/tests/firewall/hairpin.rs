@@ -1,5 +1,5 @@
 //! Inside hosts that reach each other by their outside addresses. RFC 4787 section 6, RFC 5382
-//! section 7.2, RFC 5508 section 4.3, RFC 6296 section 4.3.
+//! section 7.2, RFC 5508 section 5, RFC 6296 section 4.3.
 
 use filter::nat::Prefix;
 
@@ -134,7 +134,7 @@ fn networks_that_are_exchanged_reach_each_other_by_outside_addresses() {
     assert_eq!((&back[12..16], &back[16..20]), (&[203, 0, 113, 10][..], &[192, 0, 2, 9][..]));
 }
 
-/// RFC 6296 4.3-a.
+/// RFC 6296 4.3-a, 4.3-b.
 #[test]
 fn hosts_of_a_prefix_reach_each_other_by_its_outside_addresses() {
     let (inside, outside) = ("2001:db8:1::/64", "2001:db8:9::/64");
