@@ -17,7 +17,7 @@ use crate::packet::{Packet, ROUTER, Tuple, query_dst_port};
 use crate::program::{Verdict, passes_always};
 use crate::rules::{self, Action, Nat};
 use crate::states::{self, Direction, Key, NewState, SourceLimits, StateId};
-use wire::protocol::{ICMP, ICMPV6};
+use wire::protocol::{ICMP, ICMPV6, TCP, UDP};
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,18 @@ impl Refusal {
     pub(super) fn by_rule(rejects: bool) -> Refusal {
         let report = if rejects { SourceReport::Rejected } else { SourceReport::Nothing };
         Refusal { reason: DropReason::FilterRule, report }
+    }
+
+    /// A flow gets no state. The source is told if NAT translates it. RFC 5508 REQ-8, RFC 6888
+    /// REQ-11B.
+    fn without_state(reason: DropReason, is_translated: bool) -> Refusal {
+        use DropReason::{FilterRate, FilterSourceLimit, FilterStateLimit};
+        let is_limit = matches!(reason, FilterRate | FilterSourceLimit | FilterStateLimit);
+        let report = match is_translated && is_limit {
+            true => SourceReport::Unreachable,
+            false => SourceReport::Nothing,
+        };
+        Refusal { reason, report }
     }
 }
 
@@ -103,6 +115,12 @@ impl Firewall {
             self.first_fragment(&new.parsed, states::Verdict::Drop, budget, now)?;
             return Err(self.refuse_reflected(new, (port, route), budget, now));
         }
+        // No answer of the router's, whatever rules say of packets to it: the port is another
+        // host's. RFC 5382 REQ-4.
+        if new.is_closed && route.out_port == ROUTER && matches!(new.tuple.protocol, TCP | UDP) {
+            self.first_fragment(&new.parsed, states::Verdict::Drop, budget, now)?;
+            return Err(DropReason::NatFiltered.into());
+        }
         // RFC 5382 REQ-4a: the default is to drop in silence.
         let verdict = self.published.program.judge(&packet);
         self.counters.count(verdict.rule, new.len, now);
@@ -137,6 +155,13 @@ impl Firewall {
         now: Instant,
     ) -> Result<Passed, Refusal> {
         let source = self.source(new, route, packet, budget, now)?;
+        // Redirects and source quenches quote inside addresses, and no state tells which ones:
+        // RFC 5508 REQ-10c.
+        let quotes = new.tuple.protocol == ICMP && matches!(new.parsed.icmp, Some((4 | 5, _)));
+        if quotes && source.is_some() {
+            self.unmap(source.as_ref(), &new.tuple, now);
+            return Err(DropReason::FilterIcmp.into());
+        }
         let mut leaves = new.tuple;
         if let Some(source) = &source {
             leaves.src = source.addr;
@@ -156,12 +181,13 @@ impl Firewall {
         };
         let outcome = self.insert(new, route, verdict, (&leaves, tag), budget, now);
         self.give_back_mappings(now);
-        let id = outcome.inspect_err(|reason| {
+        let id = outcome.map_err(|reason| {
             let of_rule = verdict.rule;
-            self.note_stateless(*reason, of_rule, (&new.parsed.key, &leaves), budget, now);
+            self.note_stateless(reason, of_rule, (&new.parsed.key, &leaves), budget, now);
             if let Some((id, remote)) = self.nats.give_back(tag) {
                 self.mappings.release(id, remote, now);
             }
+            Refusal::without_state(reason, source.is_some())
         })?;
         self.counters.begins(verdict.rule);
         let arrived = new.parsed.key.tuple();
@@ -285,7 +311,7 @@ impl Firewall {
             Ok(mapped) => mapped,
             Err(why) => {
                 self.note_unmapped(why, pool, (tuple, port_address), budget, now);
-                return Err(Refusal { reason: why.reason(), report: why.report() });
+                return Err(why.reason().into());
             }
         };
         let Mapped { id, addr, port, .. } = mapped;

@@ -47,7 +47,7 @@ impl Firewall {
             new.reflects_at = sender.map(|sender| sender.port);
             return true;
         }
-        (new.reflects_at, new.is_closed) = (sender.map(|sender| sender.port), sender.is_some());
+        (new.reflects_at, new.is_closed) = (sender.map(|sender| sender.port), true);
         false
     }
 

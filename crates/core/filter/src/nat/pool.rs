@@ -219,18 +219,6 @@ impl Refused {
         DropReason::NatNoPort
     }
 
-    /// What its source is told. More flows than it may have is policy (RFC 5508 REQ-8); anything
-    /// else may be over soon, and "host unreachable" ends no connection (RFC 6888 REQ-11B, RFC 1122
-    /// section 4.2.3.9).
-    pub const fn report(self) -> SourceReport {
-        match self {
-            Refused::PortsPerSource => SourceReport::Prohibited,
-            Refused::Mappings | Refused::Ports | Refused::Addresses | Refused::Address => {
-                SourceReport::Unreachable
-            }
-        }
-    }
-
     /// The limit whose hit was counted.
     pub const fn limit(self) -> Option<Limit> {
         match self {
@@ -249,9 +237,8 @@ pub enum SourceReport {
     Nothing,
     /// As a rule that rejects says it: a RST, or an ICMP error "administratively prohibited".
     Rejected,
-    /// An ICMP error "administratively prohibited", whatever the protocol.
-    Prohibited,
-    /// An ICMP error "host unreachable".
+    /// An ICMP error "host unreachable": the flow found no port, or no place in a table. It may be
+    /// over soon, and the error ends no connection (RFC 6888 REQ-11B, RFC 1122 section 4.2.3.9).
     Unreachable,
 }
 

@@ -178,8 +178,10 @@ fn phase_of(c: &Common, all_acked: bool) -> Phase {
         Phase::TcpSynReceived
     } else if has_both_fins(c) && all_acked {
         Phase::TcpTimeWait
-    } else if c.has(flag::FIN | flag::FIN << 1) {
+    } else if has_both_fins(c) {
         Phase::TcpClosing
+    } else if c.has(flag::FIN | flag::FIN << 1) {
+        Phase::TcpHalfClosed
     } else {
         Phase::TcpEstablished
     }
@@ -252,8 +254,10 @@ fn loose(c: &mut Common, from: usize, seg: &Segment) -> Effect {
         Phase::TcpSynSent
     } else if has_both_fins(c) && !seg.flags.contains(Flags::FIN) {
         Phase::TcpTimeWait
-    } else if c.has(flag::FIN | flag::FIN << 1) {
+    } else if has_both_fins(c) {
         Phase::TcpClosing
+    } else if both_seen && c.has(flag::FIN | flag::FIN << 1) {
+        Phase::TcpHalfClosed
     } else if both_seen {
         Phase::TcpEstablished
     } else {

@@ -19,7 +19,9 @@ pub enum Phase {
     TcpSynReceived,
     /// After the handshake.
     TcpEstablished,
-    /// After a FIN.
+    /// After the FIN of one side; the other side may still send (RFC 5382 section 5).
+    TcpHalfClosed,
+    /// After both FINs, until the last one is acknowledged.
     TcpClosing,
     /// After both FINs and an ACK.
     TcpTimeWait,
@@ -44,7 +46,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    const COUNT: usize = 14;
+    const COUNT: usize = 15;
 
     /// Does the flow wait for its first answer, or for the end of its handshake? Such states are
     /// evicted before others, and hold half of the table at most.
@@ -92,6 +94,7 @@ impl Phase {
             Phase::TcpSynSent => "syn-sent",
             Phase::TcpSynReceived => "syn-received",
             Phase::TcpEstablished => "established",
+            Phase::TcpHalfClosed => "half-closed",
             Phase::TcpClosing => "closing",
             Phase::TcpTimeWait => "time-wait",
             Phase::TcpReset => "reset",
@@ -114,9 +117,10 @@ pub struct Timeouts {
     /// A handshake that is not complete; also a SYN without an answer, with NAT. 4 minutes: RFC
     /// 5382 REQ-5, RFC 7857 2.1-a, 2.1-b.
     pub tcp_opening: Duration,
-    /// 2 hours and 4 minutes: RFC 5382 REQ-5, a little more than the interval of keep-alives.
+    /// 2 hours and 4 minutes: RFC 5382 REQ-5, a little more than the interval of keep-alives. Also
+    /// of a connection that one side has closed: RFC 5382 5-b.
     pub tcp_established: Duration,
-    /// After a FIN. 4 minutes: RFC 5382 REQ-5, RFC 7857 2.1-a, 2.1-b.
+    /// After both FINs, the last one not acknowledged. 4 minutes: RFC 5382 REQ-5, RFC 7857 2.1-a, 2.1-b.
     pub tcp_closing: Duration,
     /// After both FINs. 4 minutes, two maximum segment lifetimes: RFC 5382 REQ-5.
     pub tcp_time_wait: Duration,
@@ -175,6 +179,7 @@ impl Ticks {
         let spans: [[Duration; 2]; Phase::COUNT] = [
             [t.tcp_syn_sent, t.tcp_opening],
             both(t.tcp_opening),
+            both(t.tcp_established),
             both(t.tcp_established),
             both(t.tcp_closing),
             both(t.tcp_time_wait),

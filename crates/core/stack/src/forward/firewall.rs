@@ -187,7 +187,6 @@ pub(super) fn tell(stack: &mut Stack, m: &Mbuf, at: usize, report: SourceReport)
     match report {
         SourceReport::Nothing => {}
         SourceReport::Rejected => reject(stack, m, at),
-        SourceReport::Prohibited => unreachable(stack, m, at, Unreachable::Prohibited),
         SourceReport::Unreachable => unreachable(stack, m, at, Unreachable::Host),
     }
 }

@@ -72,11 +72,11 @@ fn a_connection_opens_carries_data_over_the_wrap_and_closes() {
         assert_eq!(l.r(ACK, 1 + n * 500, 1 + n * 1_000 + 1_000, 500), PASSES, "{n}");
     }
     assert_eq!(l.o(FIN_ACK, 100_001, 50_001, 0), PASSES);
-    assert_eq!(l.phase(), Phase::TcpClosing);
+    assert_eq!(l.phase(), Phase::TcpHalfClosed);
     assert_eq!(l.r(ACK, 50_001, 100_002, 0), PASSES);
     assert_eq!(l.r(ACK, 50_001, 100_002, 700), PASSES, "half closed");
     assert_eq!(l.o(ACK, 100_002, 50_701, 0), PASSES);
-    assert_eq!(l.phase(), Phase::TcpClosing);
+    assert_eq!(l.phase(), Phase::TcpHalfClosed);
     assert_eq!(l.r(FIN_ACK, 50_701, 100_002, 0), PASSES);
     assert_eq!(l.o(ACK, 100_002, 50_702, 0), PASSES);
     assert_eq!(l.phase(), Phase::TcpTimeWait);
@@ -336,7 +336,7 @@ fn of_two_syn_acks_the_one_counts_that_the_client_acknowledges() {
 fn data_behind_a_fin_says_that_the_fin_was_forged() {
     let mut l = established();
     assert_eq!(l.o(FIN_ACK, 1, 1, 0), PASSES);
-    assert_eq!(l.phase(), Phase::TcpClosing);
+    assert_eq!(l.phase(), Phase::TcpHalfClosed);
     assert_eq!(l.o(ACK, 1, 1, 1_000), PASSES);
     assert_eq!(l.phase(), Phase::TcpEstablished);
 }
@@ -378,7 +378,7 @@ fn a_loose_state_begins_anywhere_and_checks_no_window() {
     assert_eq!(l.r(ACK, 123_456_789, 5, 10), PASSES);
     assert_eq!(l.phase(), Phase::TcpEstablished);
     assert_eq!(l.o(FIN_ACK, 9, 9, 0), PASSES);
-    assert_eq!(l.phase(), Phase::TcpClosing);
+    assert_eq!(l.phase(), Phase::TcpHalfClosed);
     assert_eq!(l.r(FIN_ACK, 9, 9, 0), PASSES);
     assert_eq!(l.o(ACK, 9, 9, 0), PASSES);
     assert_eq!(l.phase(), Phase::TcpTimeWait);

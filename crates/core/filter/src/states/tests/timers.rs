@@ -128,8 +128,19 @@ fn a_closing_connection_lives_for_four_minutes_though_its_visit_was_far_ahead() 
     let id = established(&mut world, tcp(1), tcp(1).reversed());
     world.wait(Duration::from_secs(100));
     pass(&mut world, id, Direction::Original, seg(FIN_ACK, 1_000, 9_000, 0));
+    pass(&mut world, id, Direction::Reply, seg(FIN_ACK, 9_000, 1_000, 0));
     assert_eq!(phase(&world, id), Phase::TcpClosing);
     assert_lives(&mut world, id, 240);
+}
+
+/// RFC 5382 5-b.
+#[test]
+fn a_connection_that_one_side_has_closed_lives_as_long_as_an_established_one() {
+    let mut world = World::new();
+    let id = established(&mut world, tcp(1), tcp(1).reversed());
+    pass(&mut world, id, Direction::Original, seg(FIN_ACK, 1_000, 9_000, 0));
+    assert_eq!(phase(&world, id), Phase::TcpHalfClosed);
+    assert_lives(&mut world, id, 7_440);
 }
 
 /// RFC 7857 2.2-b.

@@ -52,7 +52,39 @@ fn a_source_is_told_that_nat_refuses_its_flow() {
     router.stack.core.cx.budget.set(Limit::NatPortsPerSource, 1);
     one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
     let told = one(cross(&mut router, 0, &udp((A, 40_001), THERE)), 0);
-    assert_eq!((told[9], told[20], told[21]), (1, 3, 13), "the error is not \"prohibited\"");
+    assert_eq!((told[9], told[20], told[21]), (1, 3, 1), "the error is not \"host unreachable\"");
+
+    // Its table of states is full: the flow has a port, but no state.
+    let mut router = super::router("pass in lan", MASQUERADE);
+    router.stack.core.cx.budget.set(Limit::FilterStatesPerSource, 1);
+    one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    let told = one(cross(&mut router, 0, &udp((A, 40_001), THERE)), 0);
+    assert_eq!((told[9], told[20], told[21]), (1, 3, 1), "the error is not \"host unreachable\"");
+    assert_eq!(router.drops(DropReason::FilterSourceLimit), 1);
+}
+
+/// RFC 5382 REQ-4: a RST would tell the sender that the port is closed, and end the attempt of an
+/// inside host to open the connection from its side.
+#[test]
+fn a_segment_to_a_mapping_that_does_not_let_it_in_is_never_answered() {
+    let mut router = router("pass in lan\npass to self", MASQUERADE);
+    let out = one(cross(&mut router, 0, &tcp(HERE, THERE, 1, 0, Flags::SYN)), 1);
+    let port = u16::from_be_bytes([out[20], out[21]]);
+    let stranger = tcp(("198.51.100.77", 5_000), (WAN, port), 1, 0, Flags::SYN);
+    let answers: Vec<_> = cross(&mut router, 1, &stranger).into_iter().flatten().collect();
+    assert_eq!(answers.len(), 0, "the router has answered");
+    assert_eq!(router.drops(DropReason::NatFiltered), 1);
+}
+
+/// RFC 5508 REQ-10c: the router would translate the header and leave the quoted packet as it is.
+#[test]
+fn redirects_and_source_quenches_of_inside_hosts_stay_inside() {
+    for kind in [4, 5] {
+        let mut router = router("pass in lan", MASQUERADE);
+        let message = packets::echo(kind, A, B, 7);
+        assert!(cross(&mut router, 0, &message).iter().all(Vec::is_empty), "{kind} left");
+        assert_eq!(router.drops(DropReason::FilterIcmp), 1);
+    }
 }
 
 fn local(addr: &str, port: u16) -> SocketAddr {
