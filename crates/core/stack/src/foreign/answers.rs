@@ -83,7 +83,7 @@ impl Stack {
     /// gateway.stack.foreign_receive(&mut datagrams, 64);
     /// let (flow, len) = (datagrams[0].flow, datagrams[0].payload.len());
     /// let error = ErrorKind::Unreachable(Unreachable::Port); // nobody listens there
-    /// gateway.stack.icmp_error(&flow, len, error, flow.dst.ip(), now)?;
+    /// gateway.stack.icmp_error(&flow, len, error, flow.dst.ip(), now).expect("room");
     /// gateway.stack.poll(now);
     /// guest.stack.poll(now);
     /// let error = guest.stack.udp_take_error(socket);

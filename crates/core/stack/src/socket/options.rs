@@ -48,9 +48,9 @@ impl Stack {
     /// let connection = end.stack.tcp_connect(to, None, &tcp, Owner::program(), now)?;
     /// let mut flows = vec![("first", connection)];
     /// end.stack.tcp_set_tag(connection, Some(0));
-    /// for stack in [&mut end.stack, &mut other.stack, &mut end.stack] {
-    ///     stack.poll(now); // the SYN; nobody listens; the RST
-    /// }
+    /// end.stack.poll(now); // the SYN leaves
+    /// other.stack.poll(now); // nobody listens: a RST leaves
+    /// end.stack.poll(now);
     /// let Some(Event::Tagged(tag, what)) = end.stack.next_event() else { panic!("an event") };
     /// assert!(what.has(tcp::Events::CLOSED));
     /// let (name, connection) = flows.remove(tag as usize);
