@@ -1,7 +1,8 @@
-//! The rows of bench `ip`. Called by `main.rs`. `versions` compares IPv6 with IPv4, `fragments`
-//! datagrams in fragments with whole ones, `segments` one call for many datagrams with single
-//! calls. `receive` measures the cost of received datagrams, `gaps` a receiver that loses frames
-//! which follow too closely, `storm` broadcasts among hosts that disagree about the broadcast
+//! The rows of bench `ip`. Called by `main.rs`. `versions` compares IPv6 with IPv4. `fragments`
+//! compares fragmented datagrams with whole ones. `segments` compares one call that sends many
+//! datagrams with one call for each. `receive` measures the cost of received datagrams. `gaps`
+//! measures the delivery to a receiver that loses frames which follow each other too closely.
+//! `storm` counts the frames that a broadcast causes among hosts that disagree about the broadcast
 //! address.
 
 mod fragments;

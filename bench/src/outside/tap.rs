@@ -68,7 +68,7 @@ impl Shape {
     }
 }
 
-/// The cost of one run at our end.
+/// The result of one run.
 pub(super) struct Ours {
     /// The figures of both ends together.
     pub(super) both: Measurement,

@@ -26,7 +26,7 @@
 //!
 //! [`Device::as_fd`](crate::Device::as_fd) is one descriptor for a port's whole life, over all
 //! connections. It is readable when there are frames, when a machine connects or disconnects, and
-//! when there is room for bytes that wait to be sent, which the driver need not ask for.
+//! when a socket can take more of the bytes that wait to be sent; the driver need not ask for that.
 
 mod dgram;
 mod error;
@@ -83,9 +83,10 @@ fn is_ready(fd: &impl AsFd, events: PollFlags) -> bool {
 //
 // A driver registers a descriptor by its number, and the kernel drops the registration when the
 // descriptor is closed. If the driver got the sockets themselves, a second machine's socket could
-// get the same number, and its events would be missed. The epoll instance also reports room, for
-// which the driver would not wait: it cannot know that bytes are waiting. And a duplicate of the
-// epoll instance, as a trunk has one, does not keep a connection open.
+// get the same number, and its events would be missed. The epoll instance also reports that
+// a socket is writable. The driver would not wait for that, because it does not know that bytes are
+// waiting. And each port of a VLAN trunk keeps a duplicate of the descriptor: a duplicate of a
+// socket would keep its connection open, a duplicate of the epoll instance does not.
 
 /// The events that a port waits for at its sockets.
 struct Interest(OwnedFd);
@@ -100,7 +101,8 @@ impl Interest {
         epoll::add(&self.0, socket, EventData::new_u64(0), events).map_err(io::Error::from)
     }
 
-    /// Change the events to wait for at a socket. Events that are pending count.
+    /// Change the events to wait for at a socket. Events that are pending
+    /// already are reported, too.
     fn change(&self, socket: &impl AsFd, events: EventFlags) -> io::Result<()> {
         epoll::modify(&self.0, socket, EventData::new_u64(0), events).map_err(io::Error::from)
     }

@@ -10,9 +10,9 @@ use crate::cc::Algorithm;
 pub enum MtuProbing {
     /// Never: a black hole for large segments ends the connection.
     Off,
-    /// When large segments vanish, segments are made smaller. Then, and ten minutes after an ICMP
-    /// message made them smaller, larger ones are tried one at a time. Linux: tcp_mtu_probing=1.
-    /// The default: it costs nothing on a path whose MTU is that of the link.
+    /// When large segments vanish, segments are made smaller, and larger ones are tried again, one
+    /// at a time. This is also done ten minutes after an ICMP message made segments smaller. Linux:
+    /// tcp_mtu_probing=1. The default: it costs nothing on a path whose MTU is that of the link.
     #[default]
     AfterBlackHole,
     /// Every connection begins with segments that nearly every path carries, and tries larger ones
@@ -42,14 +42,16 @@ pub struct Compat {
     /// In slow start cwnd grows while more than half of it is used, as on Linux (RFC 7661 section
     /// 4.3 calls that validated), and not only while it limits sending.
     pub growth_when_half_used: bool,
-    /// A loss or CE mark reduces cwnd, as on Linux, and not FlightSize (RFC 5681 section 3.1). RFC
-    /// 9438 section 4.6 permits it for windows that do not grow unused.
+    /// After a loss or CE mark ssthresh is computed from cwnd, as on Linux, and not from FlightSize
+    /// (RFC 5681 section 3.1). RFC 9438 section 4.6 permits this if cwnd does not grow while the
+    /// sender leaves it unused.
     pub reduces_whole_window: bool,
     /// After reordering cwnd grows by the bytes that an ACK newly delivers, as on Linux, and not by
     /// the bytes it acknowledges, some of which SACKs or duplicate ACKs had reported before.
     pub growth_by_delivery: bool,
-    /// A super-segment waits at most a millisecond while the room in the windows is less than the
-    /// windows divided by this number. At least 1. tcp_tso_win_divisor of Linux.
+    /// A super-segment waits while the free room is less than the smaller of cwnd and the peer's
+    /// window divided by this number, at most a millisecond after the last transmission. At least
+    /// 1. tcp_tso_win_divisor of Linux.
     pub super_room_part: u16,
     /// How long the peer may delay the ACK of a lone segment, up to 255 ms; a tail loss probe waits
     /// longer by this time (RFC 8985 section 7.2). Linux and Windows delay such an ACK by 40 ms and
@@ -92,7 +94,7 @@ impl Default for Compat {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Initial receive buffer in bytes: the largest window offered.
+    /// Receive buffer at the start, in bytes. It limits the offered window until the buffer grows.
     pub receive_buffer_bytes: u32,
     /// Maximum of the receive buffer, reached if path and reader are fast enough. The window scale
     /// is chosen for it (RFC 7323 section 2.3). A value up to `receive_buffer_bytes` (0, for
@@ -136,8 +138,8 @@ pub struct Config {
     pub user_timeout: Option<Duration>,
     /// Announce in our SYN how long we keep unacknowledged data, and take the peer's announcement
     /// (RFC 5482). The longer of the two times, between 100 s and an hour, then replaces the counts
-    /// above. `None` neither sends nor reads the option. If `user_timeout` is set, it stays in
-    /// force, and the peer is sent this value. Up to 22 days.
+    /// above. `None` neither sends nor reads the option. If `user_timeout` is set, that
+    /// timeout applies here, and the peer is sent the value of this option. Up to 22 days.
     pub user_timeout_option: Option<Duration>,
     /// Congestion control algorithm.
     pub algorithm: Algorithm,

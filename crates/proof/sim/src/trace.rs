@@ -27,7 +27,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Keep the last `rows_max` rows; with `captures`, write `captures-HOST-PORT.pcapng`.
+    /// Keep the last `rows_max` rows; with `captures`, write `CAPTURES-hostHOST-portPORT.pcapng`.
     pub fn new(rows_max: usize, captures: Option<PathBuf>) -> Trace {
         Trace {
             now_ns: Arc::default(),

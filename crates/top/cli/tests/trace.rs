@@ -32,7 +32,7 @@ fn a_transfer_is_told_as_a_table_a_document_and_a_page() {
     let table = run(&["trace", &path, "-o", page]);
     assert_eq!(code(&table), 0, "{}", stderr(&table));
     let said = text(&table);
-    assert!(said.contains(" packets, 2 TCP connections"), "an interface each: {said}");
+    assert!(said.contains(" packets, 2 TCP connections"), "one for each interface: {said}");
     assert!(said.contains("its beginning is not in the capture"), "{said}");
     assert!(stderr(&table).contains("page: "), "{}", stderr(&table));
     let html = std::fs::read_to_string(page).expect("a page");
@@ -51,14 +51,17 @@ fn a_transfer_is_told_as_a_table_a_document_and_a_page() {
     let together: Value =
         serde_json::from_str(&text(&run(&["trace", "--json", "--together", &path]))).expect("JSON");
     assert_eq!(together["connections"].as_array().map(Vec::len), Some(1));
-    assert!(together["analysis"]["retransmission"].as_u64() > Some(0), "every one is seen twice");
+    assert!(
+        together["analysis"]["retransmission"].as_u64() > Some(0),
+        "no copy counts as sent again"
+    );
 }
 
 #[test]
-fn of_a_file_that_is_cut_off_what_is_before_is_told() {
+fn a_file_that_is_cut_off_is_reported_up_to_the_cut() {
     let path = capture("trace-cut.pcapng");
     let bytes = std::fs::read(&path).expect("it was written");
-    std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("room");
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("the file is written");
     let output = run(&["trace", "--json", &path]);
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("cut off or damaged"), "{}", stderr(&output));
@@ -70,7 +73,7 @@ fn of_a_file_that_is_cut_off_what_is_before_is_told() {
 #[test]
 fn what_is_no_capture_is_refused_with_a_word() {
     let nothing = place("trace-nothing.pcapng");
-    std::fs::write(&nothing, b"hello").expect("room");
+    std::fs::write(&nothing, b"hello").expect("the file is written");
     let nothing = nothing.to_str().expect("a path in UTF-8");
     for (args, exit, says) in [
         (&["trace", nothing][..], 1, "is no capture"),
@@ -105,14 +108,14 @@ fn a_record_that_claims_two_gigabytes_is_damage_and_allocates_nothing() {
     ];
     for (number, bytes) in files.iter().enumerate() {
         let path = place(&format!("trace-claim-{number}"));
-        std::fs::write(&path, bytes).expect("room");
+        std::fs::write(&path, bytes).expect("the file is written");
         let output = limited(&["trace", path.to_str().expect("text")]);
         assert_eq!(code(&output), 1, "{number}: {}", stderr(&output));
         let said = stderr(&output);
         assert!(said.contains("cut off or damaged") && !said.contains("panicked"), "{said}");
     }
     let path = place("trace-claim-1");
-    std::fs::write(&path, whole).expect("room");
+    std::fs::write(&path, whole).expect("the file is written");
     let path = path.to_str().expect("text");
     let output = run(&["trace", path, "-o", "/no/such/folder/x.html"]);
     assert_eq!(code(&output), 1, "{}", stderr(&output));

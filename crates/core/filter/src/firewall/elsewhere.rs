@@ -1,10 +1,11 @@
-//! Packets that another shard has to judge: what steering could not know, the firewall finds out
-//! when a packet begins a flow.
+//! Finds packets that belong to another shard. Steering chooses a shard from the packet alone; when
+//! a packet begins a flow, the firewall asks the rules of NAT and corrects that choice.
 //!
-//! Called by: the stack, if there are several shards. Steering sees a packet alone. It learns from
-//! the rules here that a packet is for a server behind `dest`, and once its route is known that its
-//! source is translated. Fragments come to the shard of their addresses, which directs all of a
-//! datagram to the home of the first one. docs/decisions/0135. Counter: `filter_fragment`.
+//! Called by: the stack, if there are several shards. The rules say whether a rule `dest` redirects
+//! the packet to a server and, once its route is known, whether a rule translates its source.
+//! Fragments have no ports: they are steered by the hash of their addresses. The shard that gets
+//! them sends all fragments of a datagram to the home of its first fragment, which is the shard
+//! that has the state of its flow. docs/decisions/0135. Counter: `filter_fragment`.
 
 use std::sync::Arc;
 
@@ -29,8 +30,7 @@ pub enum Directed {
     Early(Datagram),
 }
 
-/// The flow of a packet, in its direction: that of an error is the flow of the packet that it
-/// quotes, in the other direction.
+/// The tuple of a packet's flow. For an ICMP error it is the reversed tuple of the quoted packet.
 fn flow(parsed: &Parsed) -> Tuple {
     match parsed.kind {
         Kind::Error { .. } => parsed.key.reversed().tuple(),
@@ -39,12 +39,13 @@ fn flow(parsed: &Parsed) -> Tuple {
 }
 
 impl Firewall {
-    /// The homes of packets from now on; `None` for a router of one shard, or without rules of NAT.
+    /// Set the table that says which shard handles a packet (its home); `None` for a router with
+    /// one shard, or without rules of NAT.
     pub fn set_homes(&mut self, homes: Option<Arc<Homes>>) {
         self.homes = homes;
     }
 
-    /// The homes of packets.
+    /// The table that says which shard handles a packet.
     #[must_use]
     pub fn homes(&self) -> Option<&Arc<Homes>> {
         self.homes.as_ref()
@@ -72,7 +73,7 @@ impl Firewall {
     #[must_use]
     pub fn home_of_source(&self, new: &Beginning, out_port: u16) -> Option<usize> {
         let homes = self.homes.as_deref()?;
-        // Answers to these go by the port of the outside, wherever the mapping is.
+        // Answers to these packets find their shard by their outside port, so the packet may stay.
         if new.is_redirected || out_port == ROUTER {
             return None;
         }
@@ -102,12 +103,14 @@ impl Firewall {
         budget: &mut Budget,
         now: Instant,
     ) {
-        // One that contradicts it is dropped by its own verdict.
+        // An error means that another first fragment of the datagram contradicts this one. Its
+        // later fragments are dropped then; the other shard judges this one.
         let _ = self.first_fragment(&new.parsed, Verdict::Elsewhere(shard as u16), budget, now);
     }
 
-    /// Direct a packet that may be a fragment, at the shard of its addresses. `of_flow` is the home
-    /// of a flow that no rule of NAT concerns.
+    /// Choose the shard of a packet that may be a fragment. Called on the shard that the hash of
+    /// the packet's addresses selects. `of_flow` returns the home of a flow that no rule of NAT
+    /// concerns.
     ///
     /// # Errors
     /// The reason to drop the packet.

@@ -120,7 +120,8 @@ pub struct Timeouts {
     /// 2 hours and 4 minutes: RFC 5382 REQ-5, a little more than the interval of keep-alives. Also
     /// of a connection that one side has closed: RFC 5382 5-b.
     pub tcp_established: Duration,
-    /// After both FINs, the last one not acknowledged. 4 minutes: RFC 5382 REQ-5, RFC 7857 2.1-a, 2.1-b.
+    /// After both FINs, the last one not acknowledged. 4 minutes: RFC 5382 REQ-5, RFC 7857 2.1-a,
+    /// 2.1-b.
     pub tcp_closing: Duration,
     /// After both FINs. 4 minutes, two maximum segment lifetimes: RFC 5382 REQ-5.
     pub tcp_time_wait: Duration,

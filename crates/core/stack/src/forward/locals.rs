@@ -1,9 +1,10 @@
-//! Destinations that are this host: every port's own addresses, and the broadcast addresses of its
-//! networks. Built anew when addresses change, so that a packet is compared with all of them at
-//! once.
+//! Addresses of this host: every port's own addresses, the broadcast addresses of its networks, and
+//! the anycast addresses of routers. The list is rebuilt when addresses change, so that one lookup
+//! compares a packet with the addresses of all ports.
 //!
-//! Called by: `burst.rs`. An address may be found here that is none of the packet's own port: the
-//! long way (`plain.rs`) checks that again. RFC 1812 sections 5.2.3 and 5.3.5.
+//! Called by: `burst.rs`. An address that is found here may belong to another port than the one
+//! that the packet arrived on. The long way (`plain.rs`) takes such packets, and checks the address
+//! for that port. RFC 1812 sections 5.2.3 and 5.3.5.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,8 +1,9 @@
 //! Handles packets that arrive for groups: IGMP and MLD messages, and datagrams. Every socket that
 //! has joined gets a copy of a datagram.
 //!
-//! Called by: `rx.rs` for messages, `udp/input.rs` for datagrams; `output.rs` for datagrams to
-//! sockets of this host. RFC 1112 section 7.2, RFC 3376 sections 3.2 and 5.2, RFC 3810 section 6.2.
+//! Called by: `rx.rs` for messages, `socket/udp/input.rs` for datagrams; `output.rs` for datagrams
+//! to sockets of this host. RFC 1112 section 7.2, RFC 3376 sections 3.2 and 5.2, RFC 3810 section
+//! 6.2.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -70,8 +71,9 @@ pub(crate) fn message<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usi
     Ok(())
 }
 
-/// Deliver a datagram to a group that came by the port `in_port`. Each copy that a socket misses is
-/// counted as a drop; the last reason is returned.
+/// Deliver a datagram that is addressed to a group and arrived on the port `in_port`. Copies that
+/// cannot be delivered are counted as drops, except for the last one: its result is returned, and
+/// the caller counts it.
 /// RFC 1112 7.2-b, RFC 3376 3.2-c.
 pub(crate) fn deliver(
     stack: &mut Stack,
