@@ -63,7 +63,7 @@ fn a_source_is_told_that_nat_refuses_its_flow() {
     assert_eq!(router.drops(DropReason::FilterSourceLimit), 1);
 }
 
-/// RFC 5382 REQ-4: a RST would tell the sender that the port is closed, and end the attempt of an
+/// RFC 5382 section 4.3: a RST would tell the sender that the port is closed, and end the attempt of an
 /// inside host to open the connection from its side.
 #[test]
 fn a_segment_to_a_mapping_that_does_not_let_it_in_is_never_answered() {
@@ -76,7 +76,7 @@ fn a_segment_to_a_mapping_that_does_not_let_it_in_is_never_answered() {
     assert_eq!(router.drops(DropReason::NatFiltered), 1);
 }
 
-/// RFC 5508 REQ-10c: the router would translate the header and leave the quoted packet as it is.
+/// RFC 5508 section 7: the router would translate the header and leave the quoted packet as it is.
 #[test]
 fn redirects_and_source_quenches_of_inside_hosts_stay_inside() {
     for kind in [4, 5] {
