@@ -63,8 +63,8 @@ fn a_source_is_told_that_nat_refuses_its_flow() {
     assert_eq!(router.drops(DropReason::FilterSourceLimit), 1);
 }
 
-/// RFC 5382 section 4.3: a RST would tell the sender that the port is closed, and end the attempt of an
-/// inside host to open the connection from its side.
+/// RFC 5382 section 4.3: a RST would tell the sender that the port is closed, and end the attempt
+/// of an inside host to open the connection from its side.
 #[test]
 fn a_segment_to_a_mapping_that_does_not_let_it_in_is_never_answered() {
     let mut router = router("pass in lan\npass to self", MASQUERADE);
