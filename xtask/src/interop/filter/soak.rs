@@ -33,6 +33,9 @@ const FIRST_ROUNDS: u64 = 20;
 const KEEPS: Duration = Duration::from_secs(20);
 /// A mapping of NAT is held for two minutes for its source.
 const ENDS: Duration = Duration::from_secs(180);
+/// The lease of the DHCP server. A client whose renewal and rebinding are both lost with a link
+/// that is down asks again when half of the rest is over, or begins anew at the end.
+const LEASE: Duration = Duration::from_secs(120);
 
 const LEFT: [&str; 6] = [
     "addr add 10.0.0.2/24 dev ws0",
@@ -244,10 +247,11 @@ impl<'a> Soak<'a> {
         ]);
         dnsmasq.args(["--leasefile-ro", "--dhcp-authoritative", "--no-ping"]);
         // One address, which is renewed after five seconds.
-        dnsmasq.arg(format!("--dhcp-range={first},{first},255.255.255.0,2m"));
+        let lease = LEASE.as_secs();
+        dnsmasq.arg(format!("--dhcp-range={first},{first},255.255.255.0,{lease}"));
         dnsmasq.args(["--dhcp-option=option:T1,5", "--dhcp-option=option:T2,10"]);
         self.dnsmasq = Some(self.scene.right.start("dnsmasq", &mut dnsmasq)?);
-        until("the port has the address of DHCP", LIMIT, || {
+        until("the port has the address of DHCP", LEASE + LIMIT, || {
             let rows = self.scene.show("addresses")?;
             let text = rows.to_string();
             Ok(text.contains(&format!("\"{first}/24\"")))
