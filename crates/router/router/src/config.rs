@@ -46,6 +46,18 @@ pub use setting::{Change, Prefix, Setting, cidr, count, prefix};
 /// The longest configuration file, in bytes: some 50,000 routes.
 pub const BYTES_MAX: usize = 4 << 20;
 
+/// The text of a file, or of a pipe. Of a text longer than [`BYTES_MAX`], which
+/// [`Config::parse_with`] refuses, one byte more is read: a device may have no end.
+///
+/// # Errors
+/// The file cannot be opened or read, or is not UTF-8.
+pub fn text_of(file: &std::path::Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// The configuration of a router. Equal values are equal routers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {

@@ -13,7 +13,7 @@ mod explain;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use router::config::{Config, Filter, count};
+use router::config::{Config, Filter, count, text_of};
 use router::machine::Machine;
 use wirespeed::control::Client;
 use wirespeed::control::protocol::{FilterCall, OnTrial, Question, RuleText};
@@ -153,7 +153,7 @@ fn on_trial(program: &Program, call: FilterCall) -> Result<OnTrial> {
 /// The configuration of a router's file.
 fn configuration(file: &Path) -> Result<Config> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file);
+    let text = text_of(file);
     let text = text.map_err(|error| {
         let what = what_to_do_to_read(&error);
         anyhow::Error::new(error).context(format!("cannot read {name}{what}"))

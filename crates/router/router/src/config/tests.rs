@@ -552,3 +552,10 @@ fn records_of_flows_need_rules() {
     let nat = "[nat]\nrules = 'source out wan to port'\n[ipfix]\ncollector = \"192.0.2.9:4739\"\n";
     assert!(right(&with_rules(nat)).ipfix.is_some());
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_device_without_end_is_a_text_that_is_too_long() {
+    let text = text_of(std::path::Path::new("/dev/zero")).expect("zeros are UTF-8");
+    assert_eq!(text.len(), BYTES_MAX + 1);
+}

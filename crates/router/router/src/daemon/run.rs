@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::config::{BYTES_MAX, Config};
+use crate::config::{BYTES_MAX, Config, text_of};
 use crate::devices::Opener;
 use crate::machine::Machine;
 use crate::orders::{self, Order};
@@ -204,7 +204,7 @@ fn read(file: &Path) -> Result<(String, String)> {
     if len > BYTES_MAX as u64 {
         bail!("{name} is longer than {BYTES_MAX} bytes: remove some of it");
     }
-    let text = std::fs::read_to_string(file);
+    let text = text_of(file);
     let text = text.with_context(|| format!("cannot read {name}: look at its path and mode"))?;
     Ok((name, text))
 }

@@ -23,7 +23,7 @@ pub(crate) const CASES: &[Case] =
 /// More addresses than fit into 1,232 bytes.
 const MANY: usize = 200;
 
-/// Who asked: by datagram from an address, or over a connection by its number.
+/// The guest that asked: by datagram from an address, or over a connection by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guest {
     Udp(SocketAddr),

@@ -65,7 +65,8 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Who asks. RFC 2131 4.2-a: by the client identifier, and by the link address without one.
+    /// The guest that asks. RFC 2131 4.2-a: by the client identifier, and by the link address
+    /// without one.
     pub(super) fn guest(&self) -> Guest {
         match self.options.value(code::CLIENT_ID) {
             // The bytes of several pieces may be more than one option can hold.
