@@ -23,7 +23,7 @@ const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
 const ROUTER: &[&str] =
-    &["base", "filter", "device", "stack", "net", "control", "observe", "live", "ipfix"];
+    &["base", "filter", "device", "stack", "net", "control", "observe", "live", "ipfix", "jail"];
 
 /// The floors under crates/, the lowest first, and their crates with those that each may import: of
 /// its own floor or below. Packages at the root come last.
@@ -78,6 +78,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("ipfix", Only(&["base", "wire", "filter"])),
         ],
     ),
+    ("gateway", &[("jail", Only(&["base", "device"]))]),
     ("router", &[("router", Only(ROUTER))]),
     ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
     (

@@ -15,6 +15,5 @@ pub mod machine;
 pub mod metrics;
 pub mod orders;
 pub mod plan;
-pub mod privileges;
 
 pub use daemon::Daemon;

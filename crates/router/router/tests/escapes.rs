@@ -11,7 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use device::packet::{Config, Fanout, PacketSocket};
-use wirespeed_router::{links, privileges};
+use jail::privileges::{self, Calls};
+use wirespeed_router::links;
 
 const AGAIN: &str = "WIRESPEED_ROUTER_ESCAPES";
 const NAME: &str = "no_system_call_leads_out_of_the_locked_process";
@@ -81,7 +82,7 @@ fn locked() {
         // Only root can take from the bounding set.
         assert!(line.trim() == "0000000000000000" || set == "CapBnd:" && !was_root, "{set} {line}");
     }
-    privileges::lock_down().expect("this kernel has seccomp");
+    privileges::lock_down(Calls::Stack).expect("this kernel has seccomp");
     signals(&held);
     descriptors(&held);
     sockets(&held);

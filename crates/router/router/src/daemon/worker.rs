@@ -11,8 +11,8 @@ use std::sync::Arc;
 use crate::config::{BYTES_MAX, Config};
 use crate::machine::Machine;
 use crate::orders::{self, Order, Report};
-use crate::privileges;
 use anyhow::{Context, Result, bail};
+use jail::privileges::{self, Calls};
 use live::Live;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -90,7 +90,8 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
                         }
                     };
                     if is_first && privileges == Privileges::Dropped {
-                        privileges::lock_down().context("cannot filter system calls")?;
+                        privileges::lock_down(Calls::Stack)
+                            .context("cannot filter system calls")?;
                     }
                     let report = engine.apply(&config, std::mem::take(&mut granted), &lost)?;
                     orders::report(orders.as_fd(), &report)?;

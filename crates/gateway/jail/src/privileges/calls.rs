@@ -1,89 +1,31 @@
-//! Makes the worker give up for good: the user who started it, capabilities, new privileges, and
-//! all system calls that a running stack does not need. After that it can open no file, start no
-//! process and no thread, make no socket, use no address to bind, connect or send to, signal no
-//! process, and make no memory executable.
+//! The system calls that a process may still make: lists, and conditions on arguments.
 //!
-//! Called by: the worker of `wirespeed up`: [`change_user`] and [`drop_capabilities`] first, while
-//! it has one thread, [`lock_down`] when all its threads run. A system call that is not allowed
-//! fails with EPERM. Sources: credentials(7), capabilities(7), seccomp(2).
-//! docs/decisions/0079-privileges.md, docs/decisions/0115-what-the-worker-may-say.md.
+//! Called by: a router's worker and the gateway, when all their threads run. Source: seccomp(2).
 
 use std::collections::BTreeMap;
 use std::io;
 
-use nix::errno::Errno;
-use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
-use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
 };
 
-/// Numbers of users who own nothing; a worker takes one by its process number. No distribution,
-/// systemd or container manager assigns these numbers.
-const NUMBERS: u32 = 0x7157_0000;
-/// The same for a namespace with 65,536 users: the numbers of systemd's DynamicUser.
-const NUMBERS_16: u32 = 61_184;
-const NUMBERS_16_COUNT: u32 = 4_336;
-
-/// Become another user, whose only group has the same number: `wanted`, or a user who owns nothing.
-/// Returns the number.
-///
-/// # Errors
-/// The system's: without CAP_SETUID and CAP_SETGID it is EPERM.
-pub fn change_user(wanted: Option<u32>) -> io::Result<u32> {
-    let pid = std::process::id();
-    let candidates = match wanted {
-        Some(uid) => vec![uid],
-        None => vec![NUMBERS + pid % 0x1_0000, NUMBERS_16 + pid % NUMBERS_16_COUNT],
-    };
-    // Do this first: a process that is no longer root may not do it.
-    drop_bounding_set();
-    let mut last = Errno::EINVAL;
-    for uid in candidates {
-        match be(Uid::from_raw(uid), Gid::from_raw(uid)) {
-            Ok(()) => return Ok(uid),
-            // The namespace has no such user: try the next number.
-            Err(Errno::EINVAL) => {}
-            Err(errno) => last = errno,
-        }
-    }
-    Err(last.into())
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// It runs a stack over devices and sockets that it was given.
+    Stack,
+    /// The same, and it makes sockets for IP and ICMP echo, which it connects, binds and sends
+    /// from.
+    Gateway,
 }
 
-fn be(uid: Uid, gid: Gid) -> Result<(), Errno> {
-    setgroups(&[])?;
-    setresgid(gid, gid, gid)?;
-    setresuid(uid, uid, uid)
-}
-
-/// Drop all capabilities of this thread, and those that executing a program could give back.
-///
-/// # Errors
-/// The system's.
-pub fn drop_capabilities() -> io::Result<()> {
-    rustix::thread::set_no_new_privs(true)?;
-    drop_bounding_set();
-    rustix::thread::clear_ambient_capability_set()?;
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    Ok(rustix::thread::set_capabilities(None, sets)?)
-}
-
-/// If the capability to do this is missing, nothing in the set can come back anyway, because new
-/// privileges are given up too.
-fn drop_bounding_set() {
-    for one in CapabilitySet::all().iter() {
-        let _ = rustix::thread::remove_capability_from_bounding_set(one);
-    }
-}
-
-/// Allow all threads of this process the system calls of a running stack, and no others.
+/// Allow all threads of this process the system calls of what it does, and no others.
 ///
 /// # Errors
 /// The kernel has no seccomp, or the filter was not written for this machine.
-pub fn lock_down() -> io::Result<()> {
-    let filter = filter().map_err(io::Error::other)?;
+pub fn lock_down(calls: Calls) -> io::Result<()> {
+    let filter = filter(calls).map_err(io::Error::other)?;
     seccompiler::apply_filter_all_threads(&filter).map_err(io::Error::other)
 }
 
@@ -178,9 +120,12 @@ const SENDTO_ADDRESS: u8 = 4;
 const SETSOCKOPT_LEVEL: u8 = 1;
 const SETSOCKOPT_OPTION: u8 = 2;
 
-fn filter() -> Result<BpfProgram, seccompiler::Error> {
+/// The rules of each system call: one of them has to match, and any arguments do if there is none.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn filter(calls: Calls) -> Result<BpfProgram, seccompiler::Error> {
     let always = ALLOWED.iter().chain(OLDER).map(|&number| (number, Vec::new()));
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = always.collect();
+    let mut rules: Rules = always.collect();
     let is = |argument, value: u64| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
     };
@@ -216,7 +161,71 @@ fn filter() -> Result<BpfProgram, seccompiler::Error> {
     for number in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(number, vec![SeccompRule::new(vec![has_not(2, libc::PROT_EXEC)?])?]);
     }
+    if calls == Calls::Gateway {
+        allow_sockets(&mut rules)?;
+    }
     let (refuse, allow) = (SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow);
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     Ok(SeccompFilter::new(rules, refuse, allow, arch)?.try_into()?)
+}
+
+/// More calls of a gateway. It can have sockets for IP alone, and they are bound to no device, so
+/// the addresses of these calls need no rule.
+const OF_SOCKETS: &[i64] = &[
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_timerfd_create,
+    libc::SYS_timerfd_settime,
+];
+
+/// Levels of setsockopt(2): none of packet sockets.
+const LEVELS: &[i32] = &[
+    libc::SOL_SOCKET,
+    libc::IPPROTO_IP,
+    libc::IPPROTO_IPV6,
+    libc::IPPROTO_TCP,
+    libc::IPPROTO_UDP,
+    libc::IPPROTO_ICMPV6,
+];
+
+/// The bits of a socket's type without its flags: Linux `SOCK_TYPE_MASK`.
+const TYPE_BITS: u64 = 0xf;
+
+fn allow_sockets(rules: &mut Rules) -> Result<(), seccompiler::Error> {
+    rules.extend(OF_SOCKETS.iter().map(|&number| (number, Vec::new())));
+    let is = |argument, value: i32| {
+        let (whole, equal) = (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq);
+        SeccompCondition::new(argument, whole, equal, value as u64)
+    };
+    let has_type = |kind: i32| {
+        let masked = SeccompCmpOp::MaskedEq(TYPE_BITS);
+        SeccompCondition::new(1, SeccompCmpArgLen::Dword, masked, kind as u64)
+    };
+    let mut sockets = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let echo = if family == libc::AF_INET { libc::IPPROTO_ICMP } else { libc::IPPROTO_ICMPV6 };
+        let kinds = [
+            (libc::SOCK_STREAM, 0),
+            (libc::SOCK_STREAM, libc::IPPROTO_TCP),
+            (libc::SOCK_DGRAM, 0),
+            (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
+            (libc::SOCK_DGRAM, echo),
+        ];
+        for (kind, protocol) in kinds {
+            let all = vec![is(0, family)?, has_type(kind)?, is(2, protocol)?];
+            sockets.push(SeccompRule::new(all)?);
+        }
+    }
+    rules.insert(libc::SYS_socket, sockets);
+    let mut levels = Vec::new();
+    for &level in LEVELS {
+        levels.push(SeccompRule::new(vec![is(SETSOCKOPT_LEVEL, level)?])?);
+    }
+    rules.insert(libc::SYS_setsockopt, levels);
+    Ok(())
 }

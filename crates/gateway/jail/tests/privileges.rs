@@ -6,18 +6,28 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
 use profile::Recent;
-use wirespeed_router::privileges;
+use wirespeed_jail::privileges::{self, Calls};
 
 const AGAIN: &str = "WIRESPEED_ROUTER_PRIVILEGES";
 
 #[test]
 fn what_a_locked_process_cannot_do() {
+    again("what_a_locked_process_cannot_do", locked);
+}
+
+#[test]
+fn a_gateway_can_make_sockets_for_ip_alone() {
+    again("a_gateway_can_make_sockets_for_ip_alone", gateway);
+}
+
+/// Start the test again, for `what` to be done in a process of its own.
+fn again(test: &str, what: fn()) {
     if std::env::var_os(AGAIN).is_some() {
-        return locked();
+        return what();
     }
     let myself = std::env::current_exe().expect("a file");
     let mut command = Command::new(myself);
-    command.args(["what_a_locked_process_cannot_do", "--exact", "--nocapture", "--test-threads=1"]);
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
     let output = command.env(AGAIN, "1").stdin(Stdio::null()).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -42,7 +52,7 @@ fn locked() {
     privileges::drop_capabilities().expect("that needs no privilege");
     // There are no samples if they are not permitted, or if this program has no line tables.
     let prepared = Recent::prepare(&[]);
-    privileges::lock_down().expect("this kernel has seccomp");
+    privileges::lock_down(Calls::Stack).expect("this kernel has seccomp");
     let refused = |what: &str, result: Result<(), std::io::Error>| {
         let kind = result.map_err(|why| why.kind());
         assert_eq!(kind, Err(ErrorKind::PermissionDenied), "{what}");
@@ -74,6 +84,47 @@ fn locked() {
         recent.pause().expect("it is allowed to");
         println!("and sampled");
     }
+    println!("all refused");
+    std::process::exit(0);
+}
+
+fn gateway() {
+    use rustix::net::{AddressFamily as Family, Protocol, SocketType as Type, ipproto, socket};
+    privileges::drop_capabilities().expect("that needs no privilege");
+    privileges::lock_down(Calls::Gateway).expect("this kernel has seccomp");
+    let refused = |what: &str, error: Option<std::io::Error>| {
+        let kind = error.map(|why| why.kind());
+        assert_eq!(kind, Some(ErrorKind::PermissionDenied), "{what}");
+    };
+    refused("open", std::fs::File::open("/etc/hostname").err());
+    refused("program", Command::new("/bin/true").status().err());
+    refused("thread", std::thread::Builder::new().spawn(|| ()).err());
+    let mptcp = Protocol::from_raw(262.try_into().expect("not 0"));
+    for (family, kind, protocol) in [
+        (Family::UNIX, Type::STREAM, None),
+        (Family::NETLINK, Type::RAW, None),
+        (Family::PACKET, Type::DGRAM, None),
+        (Family::INET, Type::RAW, Some(ipproto::ICMP)),
+        (Family::INET, Type::STREAM, Some(mptcp)),
+        (Family::INET6, Type::DGRAM, Some(ipproto::UDPLITE)),
+    ] {
+        let made = socket(family, kind, protocol).err().map(Into::into);
+        refused(&format!("{family:?} {kind:?} {protocol:?}"), made);
+    }
+    // What it is for.
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a gateway makes sockets");
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a gateway makes sockets");
+    let to = server.local_addr().expect("its address");
+    client.send_to(b"one", to).expect("a datagram to any address");
+    client.connect(to).expect("a connected socket");
+    let mut bytes = [0; 8];
+    assert_eq!(server.recv(&mut bytes).expect("it came"), 3);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let stream = TcpStream::connect(listener.local_addr().expect("one")).expect("it listens");
+    stream.set_nodelay(true).expect("an option of TCP");
+    // With ping_group_range it is made; the filter lets the question through in any case.
+    let ping = socket(Family::INET, Type::DGRAM, Some(ipproto::ICMP));
+    assert_ne!(ping.err(), Some(rustix::io::Errno::PERM));
     println!("all refused");
     std::process::exit(0);
 }

@@ -1,0 +1,136 @@
+//! The gateway's process: the host's network, nothing else of the host. It gives up its files and
+//! capabilities, takes its link, and calls the caller's function.
+//!
+//! Called by: `lib.rs`, in a process of its own. [`Launcher::ready`] filters its system calls.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::ExitCode;
+
+use device::packet::PacketSocket;
+use nix::sched::CloneFlags;
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getegid, geteuid, getrlimit, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit, setsid,
+};
+
+use crate::error::{Error, refused};
+use crate::message::{FromGateway, ToGateway, is_readable, receive, send};
+use crate::privileges::{self, Calls};
+use crate::process::{begin, die_with_parent};
+use crate::{link, mounts, namespaces};
+
+/// What the gateway's function gets.
+pub struct GatewayEnds {
+    /// The far end of the program's link. Its Ethernet address is the kernel's: give the stack
+    /// another one. It is gone when the last process in the program's network has ended: then
+    /// [`device::Device::link_up`] is false after [`device::Device::check_link`].
+    pub link: PacketSocket,
+    /// [`crate::Options::settings`].
+    pub settings: String,
+    /// [`crate::Options::descriptors`].
+    pub descriptors: Vec<OwnedFd>,
+    /// The sockets of [`crate::Options::inside`], in that order.
+    pub inside: Vec<OwnedFd>,
+    /// The launcher.
+    pub launcher: Launcher,
+}
+
+/// The launcher, as the gateway knows it.
+pub struct Launcher {
+    socket: OwnedFd,
+    keep: bool,
+}
+
+impl Launcher {
+    /// Filter the system calls of all threads, and let the program begin. From now on the gateway
+    /// can make sockets for IP and use what it has, but open no file and start no thread: do that
+    /// before.
+    ///
+    /// # Errors
+    /// This kernel has no seccomp; the launcher is gone.
+    pub fn ready(&self) -> Result<(), Error> {
+        privileges::lock_down(Calls::Gateway).map_err(|why| {
+            Error::not_started(format!(
+                "the gateway's system calls cannot be filtered ({why}): use a kernel with \
+                 CONFIG_SECCOMP_FILTER"
+            ))
+        })?;
+        send(&self.socket, &FromGateway::Ready, &[]).map_err(refused("the launcher ended"))
+    }
+
+    /// Tell the launcher why there will be no gateway; it reports that, and ends.
+    pub fn failed(&self, why: &dyn core::fmt::Display) {
+        // If the launcher is gone there is nobody to tell.
+        let _ = send(&self.socket, &FromGateway::Failed(Error::not_started(why.to_string())), &[]);
+    }
+
+    /// Has the program ended? Send what is queued then, for two seconds at most, and return. With
+    /// [`Launcher::keeps`] it is always false.
+    pub fn has_ended(&self) -> bool {
+        !self.keep && is_readable(&self.socket)
+    }
+
+    /// The gateway has to run until its link is gone: [`crate::Options::keep`].
+    pub fn keeps(&self) -> bool {
+        self.keep
+    }
+
+    /// A descriptor that is readable once [`Launcher::has_ended`]; `None` if that never happens.
+    pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.keep).then(|| self.socket.as_fd())
+    }
+}
+
+/// Be the gateway.
+pub(crate) fn main(gateway: impl FnOnce(GatewayEnds) -> ExitCode) -> ExitCode {
+    let Ok(socket) = begin(|_| false) else { return ExitCode::FAILURE };
+    match confine().and_then(|()| ends(&socket)) {
+        Ok(ends) => {
+            drop(socket);
+            gateway(ends)
+        }
+        Err(why) => {
+            // If the launcher is gone there is nobody to tell.
+            let _ = send(&socket, &FromGateway::Failed(why), &[]);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Give up the terminal, the host's files and all capabilities.
+fn confine() -> Result<(), Error> {
+    // Signals of the terminal are for the program.
+    setsid().map_err(refused("the gateway cannot have a session of its own"))?;
+    let most = getrlimit(Resource::Nofile);
+    // If the limit stays, there are fewer flows.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: most.maximum, ..most });
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    namespaces::enter_new(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC, uid, gid)?;
+    die_with_parent()?;
+    mounts::empty_root()?;
+    privileges::drop_capabilities().map_err(refused("capabilities cannot be dropped"))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(refused("the gateway's memory cannot be protected"))
+}
+
+fn ends(socket: &OwnedFd) -> Result<GatewayEnds, Error> {
+    let received = receive(socket).map_err(refused("the launcher's message is not understood"))?;
+    let Some((ToGateway::Begin { settings, descriptors, keep }, mut all)) = received else {
+        return Err(Error::not_started("the launcher ended"));
+    };
+    if all.len() < 1 + descriptors {
+        return Err(Error::not_started("descriptors are missing: raise `ulimit -n`"));
+    }
+    if keep {
+        set_parent_process_death_signal(None)
+            .map_err(refused("the gateway cannot outlive the launcher"))?;
+    }
+    let inside = all.split_off(1 + descriptors);
+    let descriptors = all.split_off(1);
+    let fd = all.pop().ok_or_else(|| Error::not_started("there is no link"))?;
+    let link = PacketSocket::adopt(fd, &link::packet_config())
+        .map_err(|why| Error::not_started(format!("the program's link cannot be used: {why}")))?;
+    let own = socket.try_clone().map_err(refused("no descriptor is left"))?;
+    let launcher = Launcher { socket: own, keep };
+    Ok(GatewayEnds { link, settings, descriptors, inside, launcher })
+}

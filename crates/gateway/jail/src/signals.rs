@@ -1,0 +1,110 @@
+//! Signals of a process that waits for another one: which arrived, and a descriptor that says so.
+//!
+//! Called by: `launch.rs`, `init.rs`. Signals of the terminal go to the whole process group, hence
+//! to the program, too: the waiting process takes them and does nothing. A signal that is ignored
+//! already stays so, for the program as well (nohup(1)). Source: signal(7).
+
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::Signal;
+use signal_hook::consts::{
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+};
+use signal_hook::low_level::pipe;
+use signal_hook::{SigId, flag, low_level};
+
+use crate::error::{Error, refused};
+
+/// Taken, and not passed on: the terminal sent them to the program as well.
+const OF_THE_TERMINAL: &[i32] = &[SIGINT, SIGQUIT, SIGTSTP];
+/// Passed on to the program.
+const PASSED_ON: &[i32] = &[SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT];
+
+/// Signals that this process catches, while this lives.
+pub(crate) struct Signals {
+    bell: UnixStream,
+    arrived: Vec<(i32, Arc<AtomicBool>)>,
+    handlers: Vec<SigId>,
+}
+
+impl Signals {
+    /// Begin to catch signals.
+    pub(crate) fn catch() -> Result<Signals, Error> {
+        Signals::register().map_err(refused("signals cannot be caught"))
+    }
+
+    fn register() -> std::io::Result<Signals> {
+        let (bell, rung) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        rung.set_nonblocking(true)?;
+        let mut signals = Signals { bell, arrived: Vec::new(), handlers: Vec::new() };
+        let ignored = ignored();
+        let wanted = OF_THE_TERMINAL.iter().chain(PASSED_ON).chain(&[SIGCHLD]);
+        for &signal in wanted.filter(|&&signal| ignored & 1 << (signal - 1) == 0) {
+            let flag = Arc::new(AtomicBool::new(false));
+            signals.handlers.push(flag::register(signal, Arc::clone(&flag))?);
+            signals.handlers.push(pipe::register(signal, rung.try_clone()?)?);
+            signals.arrived.push((signal, flag));
+        }
+        Ok(signals)
+    }
+
+    /// The signals to pass on that arrived since the last call.
+    pub(crate) fn to_pass_on(&mut self) -> Vec<Signal> {
+        let mut bytes = [0; 64];
+        while matches!((&self.bell).read(&mut bytes), Ok(len) if len > 0) {}
+        let arrived = self.arrived.iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed));
+        let passed_on = arrived.filter(|(signal, _)| PASSED_ON.contains(signal));
+        passed_on.filter_map(|(signal, _)| Signal::from_named_raw(*signal)).collect()
+    }
+}
+
+impl AsFd for Signals {
+    /// Readable when a signal arrived.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for handler in self.handlers.drain(..) {
+            low_level::unregister(handler);
+        }
+    }
+}
+
+/// The set of signals that this process ignores, the first signal in the lowest bit (proc(5)).
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    // Without a report of its children's ends a process waits for ever.
+    set & !(1 << (SIGCHLD - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_arrived_are_told_once() {
+        let mut signals = Signals::catch().expect("signals");
+        let myself = rustix::process::getpid();
+        rustix::process::kill_process(myself, Signal::USR2).expect("it runs");
+        rustix::process::kill_process(myself, Signal::QUIT).expect("it runs");
+        // Another thread may handle them.
+        while !crate::message::is_readable(&signals) {
+            std::thread::yield_now();
+        }
+        while signals.arrived.iter().filter(|(_, flag)| flag.load(Ordering::Relaxed)).count() < 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!(signals.to_pass_on(), [Signal::USR2]);
+        assert_eq!(signals.to_pass_on(), []);
+    }
+}
