@@ -88,7 +88,7 @@ fn watch(socket: &OwnedFd, signals: &mut Signals, started: Pid) -> u8 {
         }
         // A signal interrupts it, and is in the descriptor then.
         let _ = poll(&mut [PollFd::new(&*signals, PollFlags::IN)], None);
-        for signal in signals.to_pass_on() {
+        for signal in signals.take_for_program() {
             let _ = kill_process(started, signal);
         }
     }

@@ -175,7 +175,7 @@ impl Running {
             if hears && message::is_readable(&self.program.socket) {
                 hears = self.hear()?;
             }
-            for signal in self.signals.to_pass_on() {
+            for signal in self.signals.take_for_program() {
                 self.program.process.send(signal);
             }
         }
@@ -206,7 +206,7 @@ impl Running {
                 return;
             }
             wait(&self.signals, None, left);
-            let passed_on = self.signals.to_pass_on();
+            let passed_on = self.signals.take_for_program();
             if passed_on.contains(&Signal::TERM) || passed_on.contains(&Signal::HUP) {
                 return;
             }

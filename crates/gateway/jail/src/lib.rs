@@ -4,7 +4,7 @@
 //! Called by: `wirespeed netns`; the router's worker, which uses [`privileges`] alone. This crate
 //! forwards no packet: the gateway is the caller's function. Sources: user_namespaces(7),
 //! network_namespaces(7), mount_namespaces(7), veth(4), rtnetlink(7), pivot_root(2).
-//! docs/decisions/0137-netns.md.
+//! docs/decisions/0138-netns.md.
 //!
 //! Three processes run. All are this program: [`launch`] starts it again with a first argument of
 //! this crate, and [`child`] recognises that argument, so a program calls [`child`] first.

@@ -54,7 +54,7 @@ impl Signals {
     }
 
     /// The signals to pass on that arrived since the last call.
-    pub(crate) fn to_pass_on(&mut self) -> Vec<Signal> {
+    pub(crate) fn take_for_program(&mut self) -> Vec<Signal> {
         let mut bytes = [0; 64];
         while matches!((&self.bell).read(&mut bytes), Ok(len) if len > 0) {}
         let arrived = self.arrived.iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed));
@@ -104,7 +104,7 @@ mod tests {
         while signals.arrived.iter().filter(|(_, flag)| flag.load(Ordering::Relaxed)).count() < 2 {
             std::thread::yield_now();
         }
-        assert_eq!(signals.to_pass_on(), [Signal::USR2]);
-        assert_eq!(signals.to_pass_on(), []);
+        assert_eq!(signals.take_for_program(), [Signal::USR2]);
+        assert_eq!(signals.take_for_program(), []);
     }
 }

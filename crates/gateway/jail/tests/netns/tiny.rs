@@ -23,7 +23,8 @@ pub(crate) fn gateway(ends: GatewayEnds) -> ExitCode {
     };
     let addresses = ["10.0.2.2/24", "fd77::2/64"].map(|text| text.parse::<Cidr>().expect("it is"));
     let mut stack = Stack::new(StackConfig::new([45, 77]));
-    let config = PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses: addresses.to_vec() };
+    let mac = MacAddr([2, 0, 0, 0, 0, 2]);
+    let config = PortConfig { mac, addresses: addresses.to_vec(), answer_all: false };
     stack.add_port(Box::new(link), config);
     if launcher.ready().is_err() {
         return ExitCode::FAILURE;
