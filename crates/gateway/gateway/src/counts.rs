@@ -1,0 +1,58 @@
+//! What a gateway has done, counted: every end of a flow and every refusal has a name.
+//!
+//! Called by: the engine; who shows it reads [`crate::Gateway::counts`] and the hits of the limits
+//! ([`crate::Gateway::budget`]).
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        /// How often each event happened.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts { $($(#[$doc])* pub $name: u64,)* }
+
+        impl Counts {
+            /// Names and values, in order.
+            pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+counts! {
+    /// SYNs of guests that were looked at.
+    syns;
+    /// SYNs that the policy refused or dropped.
+    refused_by_policy;
+    /// SYNs without an answer because of a limit; the limits' hits say which.
+    unanswered;
+    /// SYNs without an answer because the outside had no descriptor or memory.
+    outside_full;
+    /// Connects that the outside refused.
+    refused;
+    /// Connects that failed for another reason of the network.
+    unreachable;
+    /// Connects that took longer than a SYN is held.
+    timed_out;
+    /// Flows of guests that opened.
+    opened;
+    /// Flows from outside to a published port that opened.
+    opened_inbound;
+    /// Flows from outside that the guest refused or did not answer.
+    refused_inbound;
+    /// Flows whose halves both ended.
+    finished;
+    /// Flows that the guest reset, or whose guest vanished.
+    reset_by_guest;
+    /// Flows that the outside reset.
+    reset_by_outside;
+    /// Flows that were reset to make room for another: idle for two hours.
+    evicted;
+    /// Bytes from guests that the outside took.
+    bytes_up;
+    /// Bytes from outside that were written to guests.
+    bytes_down;
+    /// Turns of a flow that ended because its budget was used up.
+    budgets_used_up;
+    /// Turns of a flow that ended without a buffer; they are tried again.
+    no_buffer;
+}

@@ -1,0 +1,31 @@
+//! The engine of a gateway: a guest whose only way out is our stack gets its TCP flows carried by
+//! an outside. No system call, no clock, no randomness: generic over [`Outside`], and tested in
+//! virtual time.
+//!
+//! Called by: programs with an event loop. Read `gateway.rs` first, then `tcp/`: `begin.rs` (a SYN
+//! becomes a flow), `run.rs` (a turn of a flow), `up.rs` and `down.rs` (bytes), `end.rs`.
+//!
+//! A SYN is answered only when the outside is connected, so that a guest sees refusals as they
+//! are. Bytes are read from a side only while the other takes them, so the window that the guest
+//! sees is the room that the outside has.
+
+mod bucket;
+mod config;
+mod counts;
+mod flow;
+mod gateway;
+mod outside;
+mod policy;
+mod report;
+mod tcp;
+
+pub use config::Config;
+pub use counts::Counts;
+pub use flow::State;
+pub use gateway::{Around, Gateway};
+pub use outside::{Ends, Failure, Outcome, Outside, Ready, Received, Stop, Token};
+pub use policy::{AllowAll, Policy, Verdict};
+pub use report::{End, Report};
+
+/// Bytes that a flow moves in a turn in each direction, at most.
+pub const TURN_BYTES: usize = 256 * 1024;
