@@ -14,6 +14,7 @@ mod between;
 mod event_queue;
 mod events;
 mod flow;
+mod gateway;
 pub mod goodput;
 pub mod hand;
 mod host;
@@ -35,6 +36,7 @@ mod world;
 
 pub use adversaries::AdversaryFlow;
 pub use adversary::AdversarySettings;
+pub use gateway::Beyond;
 pub use flow::{Flow, FlowSettings};
 pub use host::{Cost, HostSettings, PortSettings};
 pub use misbehaviour::Misbehaviour;

@@ -9,6 +9,7 @@
 //! worlds; from then on connections have to make progress.
 
 mod drawn;
+mod gateway;
 
 use core::net::SocketAddr;
 
@@ -251,14 +252,7 @@ impl Scenario {
             let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
             let (hosts, network) =
                 ((network.hosts[from].0, network.hosts[to].0), network.hosts[to].1);
-            self.plan.push(format!(
-                "flow: host {} to {} {version:?} at {:.3} s; {}; {}",
-                hosts.0,
-                hosts.1,
-                secs(at),
-                scripts::describe(&scripts.0, &config.0),
-                scripts::describe(&scripts.1, &config.1)
-            ));
+            self.plan.push(describe_flow(hosts, version, at, &scripts, &config));
             self.world
                 .add_flow(FlowSettings { hosts, network, version, config, scripts, at })
                 .map_err(|e| Violation { oracle: "scenario", what: format!("{e:?}") })?;
@@ -374,7 +368,24 @@ impl Scenario {
     }
 }
 
-/// A set of hosts that can reach each other, on one network or through a router.
+fn describe_flow(
+    hosts: (usize, usize),
+    version: IpVersion,
+    at: Instant,
+    scripts: &(Script, Script),
+    config: &(tcp::Config, tcp::Config),
+) -> String {
+    format!(
+        "flow: host {} to {} {version:?} at {:.3} s; {}; {}",
+        hosts.0,
+        hosts.1,
+        secs(at),
+        scripts::describe(&scripts.0, &config.0),
+        scripts::describe(&scripts.1, &config.1)
+    )
+}
+
+/// Hosts that can reach each other: on one network, or through a router.
 struct Network {
     /// The hosts, each with the number of its network.
     hosts: Vec<(usize, u8)>,
