@@ -4,6 +4,8 @@
 
 use base::{Budget, Cidr};
 
+use crate::datagrams::Filtering;
+
 /// The most that a connection's buffers may grow to, in each direction.
 const BUFFER_BYTES_MAX: u32 = 1 << 20;
 
@@ -17,6 +19,8 @@ pub struct Config {
     pub tcp: tcp::Config,
     /// The networks of the guests.
     pub networks: Vec<Cidr>,
+    /// Who may answer a guest's datagrams.
+    pub filtering: Filtering,
 }
 
 impl Default for Config {
@@ -27,6 +31,11 @@ impl Default for Config {
             send_buffer_max_bytes: BUFFER_BYTES_MAX,
             ..tcp::Config::default()
         };
-        Config { budget: Budget::default(), tcp, networks: Vec::new() }
+        Config {
+            budget: Budget::default(),
+            tcp,
+            networks: Vec::new(),
+            filtering: Filtering::default(),
+        }
     }
 }

@@ -55,4 +55,28 @@ counts! {
     budgets_used_up;
     /// Turns of a flow that ended without a buffer; they are tried again.
     no_buffer;
+    /// Sessions of datagrams and echoes that began.
+    sessions_opened;
+    /// Sessions for which the outside had no socket.
+    sessions_not_opened;
+    /// Sessions that ended because their guest had sent nothing for their lifetime.
+    sessions_expired;
+    /// Sessions that ended early to make room for another.
+    sessions_evicted;
+    /// Datagrams and echo requests that the outside took.
+    datagrams_up;
+    /// Datagrams and echo replies that were sent to guests.
+    datagrams_down;
+    /// Datagrams that the policy refused or dropped.
+    datagrams_refused;
+    /// Datagrams that were dropped because of a limit; the limits' hits say which.
+    datagrams_without_room;
+    /// Datagrams that the outside did not send.
+    datagrams_not_sent;
+    /// Datagrams of the outside from senders that the filter does not let in.
+    datagrams_filtered;
+    /// Datagrams of the outside that the guest's stack had no room for.
+    datagrams_lost;
+    /// Errors of the network about datagrams of guests.
+    datagram_errors;
 }

@@ -7,18 +7,17 @@
 //! [`Gateway::has_work`].
 
 use core::net::{IpAddr, SocketAddr};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{Budget, Duration, Instant, Owner};
 use slotmap::SlotMap;
-use stack::{
-    Event, FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Stack, TcpHandle,
-};
+use stack::{Event, FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Stack};
 use tcp::Events;
 
 use crate::bucket::Bucket;
 use crate::config::Config;
 use crate::counts::Counts;
+use crate::datagrams::{SessionId, Sessions};
 use crate::flow::{Flow, FlowId, State, bit};
 use crate::outside::{Ends, Outside, Ready, Token};
 use crate::policy::Policy;
@@ -50,12 +49,11 @@ pub(crate) struct Waiting {
 }
 
 /// A gateway between a guest's stack and an outside whose connections are `T`
-/// ([`Outside::Tcp`]). See the head of the file.
-pub struct Gateway<T> {
+/// ([`Outside::Tcp`]) and whose sockets are `S`. See the head of the file.
+pub struct Gateway<T, S> {
     pub(crate) config: Config,
     pub(crate) listener: ListenerHandle,
     pub(crate) flows: SlotMap<FlowId, Flow<T>>,
-    pub(crate) by_handle: HashMap<TcpHandle, FlowId>,
     pub(crate) waiting: Waiting,
     /// Flows that have something to do, in turn; each is there once.
     pub(crate) queue: VecDeque<FlowId>,
@@ -65,14 +63,15 @@ pub struct Gateway<T> {
     pub(crate) next_look: Instant,
     pub(crate) counts: Counts,
     pub(crate) reports: Reports,
+    pub(crate) sessions: Sessions<S>,
 }
 
-impl<T> Gateway<T> {
+impl<T, S> Gateway<T, S> {
     /// A gateway that takes every SYN of the stack that no other listener takes.
     ///
     /// # Errors
     /// The stack has such a listener already, or no room for one.
-    pub fn new(stack: &mut Stack, config: Config) -> Result<Gateway<T>, ListenError> {
+    pub fn new(stack: &mut Stack, config: Config) -> Result<Gateway<T, S>, ListenError> {
         let listen = ListenConfig {
             backlog: config.budget.of(base::Limit::GatewayPending),
             inspect: true,
@@ -87,7 +86,6 @@ impl<T> Gateway<T> {
             config,
             listener,
             flows: SlotMap::with_key(),
-            by_handle: HashMap::new(),
             waiting: Waiting {
                 by_ends: BTreeMap::new(),
                 by_destination: BTreeMap::new(),
@@ -101,6 +99,7 @@ impl<T> Gateway<T> {
             next_look: Instant::ZERO,
             counts: Counts::default(),
             reports: Reports::default(),
+            sessions: Sessions::default(),
         })
     }
 
@@ -124,6 +123,12 @@ impl<T> Gateway<T> {
         self.flows.len()
     }
 
+    /// Sessions of datagrams, and of echoes.
+    pub fn session_counts(&self) -> (usize, usize) {
+        let echoes = self.sessions.echoes;
+        (self.sessions.slots.len() - echoes, echoes)
+    }
+
     /// Flows that are not open yet.
     pub fn pending_count(&self) -> usize {
         self.waiting.by_ends.len()
@@ -134,14 +139,19 @@ impl<T> Gateway<T> {
         self.flows.values().map(|f| (&f.ends, f.state, f.bytes_up, f.bytes_down))
     }
 
-    /// An event of the stack; `false` if it is not the gateway's.
+    /// An event of the stack; `false` if it is not the gateway's. Tags of connections
+    /// (`Stack::tcp_set_tag`) are the gateway's alone.
     pub fn event(&mut self, event: Event) -> bool {
         match event {
             Event::Accept(listener) if listener == self.listener => self.has_requests = true,
-            Event::Tcp(handle, what) => {
-                let Some(&id) = self.by_handle.get(&handle) else { return false };
+            Event::Tagged(tag, what) => {
+                let id = FlowId::of(Token(tag));
+                if !self.flows.contains_key(id) {
+                    return false;
+                }
                 self.guest_event(id, what);
             }
+            Event::Foreign => self.sessions.has_input = true,
             _ => return false,
         }
         true
@@ -163,6 +173,9 @@ impl<T> Gateway<T> {
 
     /// The outside reports that something is ready. Reports about what is gone mean nothing.
     pub fn ready(&mut self, token: Token, ready: Ready) {
+        if let Some(id) = SessionId::of(token) {
+            return self.sessions.ready(id);
+        }
         let mut bits = 0_u32;
         for (what, bit) in [
             (Ready::READABLE, bit::HOST_READABLE),
@@ -191,8 +204,12 @@ impl<T> Gateway<T> {
 
     /// Take new SYNs, and let each flow that has something to do move its bytes: at most
     /// [`crate::TURN_BYTES`] in each direction, in turn.
-    pub fn turn<O: Outside<Tcp = T>, P: Policy + ?Sized>(&mut self, around: &mut Around<'_, O, P>) {
+    pub fn turn<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+        &mut self,
+        around: &mut Around<'_, O, P>,
+    ) {
         self.expire(around);
+        self.expire_sessions(around);
         self.begin_flows(around);
         for _ in 0..self.queue.len() {
             let Some(id) = self.queue.pop_front() else { break };
@@ -200,21 +217,27 @@ impl<T> Gateway<T> {
             flow.clear(bit::QUEUED);
             self.run(id, around);
         }
+        self.send_datagrams(around);
+        self.receive_datagrams(around);
+        around.outside.flush();
     }
 
     /// Does [`Gateway::turn`] have something to do at once?
     pub fn has_work(&self) -> bool {
-        self.has_requests || !self.queue.is_empty()
+        self.has_requests || !self.queue.is_empty() || self.sessions.has_work()
     }
 
     /// When [`Gateway::turn`] has something to do although nothing happens; never for a gateway
-    /// whose flows are all open.
+    /// whose flows are all open and that has no session.
     pub fn next_deadline(&self) -> Instant {
         let first = self.waiting.deadlines.first().map_or(Instant::NEVER, |&(at, _)| at);
-        first.min(self.waiting.retry_at)
+        first.min(self.waiting.retry_at).min(self.sessions.next_deadline())
     }
 
-    fn expire<O: Outside<Tcp = T>, P: Policy + ?Sized>(&mut self, around: &mut Around<'_, O, P>) {
+    fn expire<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+        &mut self,
+        around: &mut Around<'_, O, P>,
+    ) {
         if self.waiting.retry_at <= around.now {
             self.waiting.retry_at = Instant::NEVER;
             for id in core::mem::take(&mut self.waiting.starved) {

@@ -5,10 +5,12 @@
 //! [`crate::Gateway::ready`], by the [`Token`] with which the thing was opened. Readiness is an
 //! edge: after [`Stop::WouldBlock`] the engine does not try again before the next one.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::io::{IoSlice, IoSliceMut};
 
-use stack::Unreachable;
+use stack::{ErrorKind, Unreachable};
+
+use crate::datagrams::SessionKey;
 
 /// Names a connection or a socket of the outside in reports of readiness: the user data of an
 /// epoll entry. A token never means another thing later.
@@ -93,10 +95,60 @@ pub struct Received {
     pub is_drained: bool,
 }
 
+/// A datagram or an echo request to send, or several of one size.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Where to; the port of an echo request is 0.
+    pub to: SocketAddr,
+    /// The TTL or hop limit with which it came from the guest.
+    pub ttl: u8,
+    /// Type of service or traffic class.
+    pub tos: u8,
+    /// The sequence number of an echo request.
+    pub seq: u16,
+    /// Bytes of each datagram in `payload` but the last (UDP_SEGMENT); 0 for one datagram.
+    pub segment_size: u16,
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+/// A received datagram or echo reply, or several datagrams of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// Where from; the port of an echo reply is 0.
+    pub from: SocketAddr,
+    /// The TTL or hop limit that the guest shall see.
+    pub ttl: u8,
+    /// The sequence number of an echo reply.
+    pub seq: u16,
+    /// Bytes of the payload.
+    pub bytes: usize,
+    /// Bytes of each datagram but the last (UDP_GRO); 0 for one datagram.
+    pub segment_size: u16,
+}
+
+/// An error of the network about a datagram or an echo request that was sent (IP_RECVERR).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it was sent; the port of an echo request is 0.
+    pub to: SocketAddr,
+    /// The sequence number of an echo request.
+    pub seq: u16,
+    /// What went wrong.
+    pub error: ErrorKind,
+    /// Who says so: the source of the guest's error, as traceroute shows it.
+    pub offender: IpAddr,
+    /// Bytes of its payload.
+    pub payload_len: usize,
+}
+
 /// Where the gateway's flows lead. See the head of the file.
 pub trait Outside {
     /// A connection: a descriptor, or its number.
     type Tcp;
+
+    /// A socket for datagrams or for echoes.
+    type Socket;
 
     /// Begin to connect to `to`, which is where `ends.remote` leads; readiness reports that
     /// [`Outside::tcp_outcome`] has something to say.
@@ -154,4 +206,32 @@ pub trait Outside {
 
     /// Reset a connection, or give up a connect.
     fn tcp_abort(&mut self, tcp: Self::Tcp);
+
+    /// Open a socket for a session; for datagrams on the port that the guest has, if it is free
+    /// (RFC 4787 REQ-3).
+    ///
+    /// # Errors
+    /// [`Failure::Full`], or for echoes `Unreachable(Prohibited)` where ping sockets are not
+    /// permitted.
+    fn open(&mut self, token: Token, key: &SessionKey) -> Result<Self::Socket, Failure>;
+
+    /// Send; the call may gather until [`Outside::flush`].
+    ///
+    /// # Errors
+    /// It was not sent; [`Failure::Full`] without room.
+    fn send(&mut self, socket: &mut Self::Socket, what: &Outgoing<'_>) -> Result<(), Failure>;
+
+    /// Receive into the beginning of `into`; `None` if nothing waits, and readiness is reported when
+    /// something does.
+    fn receive(&mut self, socket: &mut Self::Socket, into: &mut [u8]) -> Option<Incoming>;
+
+    /// The next error about something that was sent. One error is not the end of a socket, which
+    /// may have other peers.
+    fn take_error(&mut self, socket: &mut Self::Socket) -> Option<Problem>;
+
+    /// Close a socket.
+    fn close(&mut self, socket: Self::Socket);
+
+    /// Send what was gathered. Called at the end of each turn.
+    fn flush(&mut self);
 }

@@ -1,6 +1,6 @@
 //! What becomes of a flow before it begins: the question that the engine asks once for each.
 //!
-//! Called by: `tcp/begin.rs`. Rules, names and questions to people are other files' work; this one
+//! Called by: `tcp/begin.rs`, `datagrams/up.rs`. Rules, names and questions to people are other files' work; this one
 //! has only the words in which the engine speaks with them.
 
 use core::net::SocketAddr;
@@ -30,6 +30,14 @@ pub enum Verdict {
 pub trait Policy {
     /// A SYN of a guest.
     fn tcp(&mut self, ends: &Ends) -> Verdict;
+
+    /// A guest's first datagram of a session to a destination; [`Verdict::Reset`] is "port
+    /// unreachable" here, and [`Verdict::Ask`] drops the datagram, and is asked again with the
+    /// next.
+    fn udp(&mut self, ends: &Ends) -> Verdict;
+
+    /// A guest's first echo request of a session to a destination; both ports are 0.
+    fn echo(&mut self, ends: &Ends) -> Verdict;
 }
 
 /// A policy that allows everything.
@@ -38,6 +46,14 @@ pub struct AllowAll;
 
 impl Policy for AllowAll {
     fn tcp(&mut self, _: &Ends) -> Verdict {
+        Verdict::Allow
+    }
+
+    fn udp(&mut self, _: &Ends) -> Verdict {
+        Verdict::Allow
+    }
+
+    fn echo(&mut self, _: &Ends) -> Verdict {
         Verdict::Allow
     }
 }

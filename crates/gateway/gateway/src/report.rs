@@ -65,7 +65,7 @@ impl Reports {
     }
 }
 
-impl<T> Gateway<T> {
+impl<T, S> Gateway<T, S> {
     /// The next report, oldest first. 1,024 wait at most; [`Gateway::lost_reports`] counts the
     /// others.
     pub fn next_report(&mut self) -> Option<Report> {

@@ -30,7 +30,8 @@ impl World {
                     self.gateway_event(host, event, local);
                 }
                 Event::Accept(listener) => self.accept(host, listener)?,
-                Event::Udp(_) | Event::Ping(_) | Event::Tagged(..) | Event::Foreign => {}
+                // Also what a gateway has on its hosts.
+                other => self.gateway_event(host, other, local),
                 Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
         }

@@ -5,26 +5,26 @@
 //! of the two hosts. Both share a clock.
 
 mod beyond;
-
-use std::collections::BTreeMap;
+mod sockets;
 
 use base::Instant;
-use gateway::{AllowAll, Around, Config, Gateway, Ready, Token};
+use gateway::{AllowAll, Around, Config, Gateway, Ready};
 use stack::{Event, ListenerHandle, Route, TcpHandle};
 use tcp::Events;
 
 use crate::app::{Endpoint, Phase};
 use crate::violation::Violation;
 use crate::world::{World, address};
-pub use beyond::Beyond;
+pub use beyond::{Beyond, Tokens};
+pub use sockets::Socket;
 
 /// A gateway and its two hosts.
 pub(crate) struct Machine {
     pub(crate) inner: usize,
     pub(crate) outer: usize,
-    pub(crate) engine: Gateway<TcpHandle>,
+    pub(crate) engine: Gateway<TcpHandle, Socket>,
     /// The tokens of the outside's connections.
-    pub(crate) tokens: BTreeMap<TcpHandle, Token>,
+    pub(crate) tokens: Tokens,
     /// Listeners of the outside, and the guest's port that each is for.
     pub(crate) published: Vec<(ListenerHandle, core::net::SocketAddr)>,
     /// Settings of the outside's connections.
@@ -55,7 +55,7 @@ impl World {
             }
         }
         let engine = Gateway::new(&mut self.hosts[inner].stack, config)?;
-        let (tokens, published) = (BTreeMap::new(), Vec::new());
+        let (tokens, published) = (Tokens::default(), Vec::new());
         self.gateway = Some(Machine { inner, outer, engine, tokens, published, tcp });
         Ok(())
     }
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// The engine of the world's gateway.
-    pub fn gateway(&self) -> Option<&Gateway<TcpHandle>> {
+    pub fn gateway(&self) -> Option<&Gateway<TcpHandle, Socket>> {
         self.gateway.as_ref().map(|machine| &machine.engine)
     }
 
@@ -86,8 +86,18 @@ impl World {
         } else if host == machine.outer {
             match event {
                 Event::Tcp(handle, what) => {
-                    if let Some(&token) = machine.tokens.get(&handle) {
+                    if let Some(&token) = machine.tokens.tcp.get(&handle) {
                         machine.engine.ready(token, ready(what));
+                    }
+                }
+                Event::Udp(own) => {
+                    if let Some(&token) = machine.tokens.udp.get(&own) {
+                        machine.engine.ready(token, Ready::READABLE);
+                    }
+                }
+                Event::Ping(own) => {
+                    if let Some(&token) = machine.tokens.ping.get(&own) {
+                        machine.engine.ready(token, Ready::READABLE);
                     }
                 }
                 Event::Accept(listener) => self.accept_published(listener, local),
@@ -179,20 +189,22 @@ impl World {
         let Some(machine) = &self.gateway else { return Ok(()) };
         let (flows, tokens) = (machine.engine.flow_count(), machine.tokens.len());
         let pending = machine.engine.pending_count();
-        if flows + tokens + pending == 0 {
+        let (sessions, echoes) = machine.engine.session_counts();
+        if flows + tokens + pending + sessions + echoes == 0 {
             return Ok(());
         }
         let rows: Vec<_> = machine.engine.flows().collect();
         let what = format!(
-            "the gateway still has {flows} flows, {pending} of them not open, and {tokens} outer \
-             connections: {rows:?}; {:?}",
+            "the gateway still has {flows} flows, {pending} of them not open, {sessions} sessions, \
+             {echoes} of echoes, and {tokens} sockets: {rows:?}; {:?}",
             machine.engine.counts()
         );
         Err(Violation::new("leaks", what))
     }
 }
 
-fn ready(what: Events) -> Ready {
+/// What an event of a connection of the outside is to the engine.
+pub(crate) fn ready(what: Events) -> Ready {
     let mut ready = Ready::default();
     for (event, bit) in [
         (Events::READABLE | Events::PEER_CLOSED, Ready::READABLE),

@@ -36,8 +36,8 @@ mod world;
 
 pub use adversaries::AdversaryFlow;
 pub use adversary::AdversarySettings;
-pub use gateway::Beyond;
 pub use flow::{Flow, FlowSettings};
+pub use gateway::{Beyond, Socket, Tokens};
 pub use host::{Cost, HostSettings, PortSettings};
 pub use misbehaviour::Misbehaviour;
 pub use router::RouterCounts;

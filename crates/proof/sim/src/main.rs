@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
-use wirespeed_sim::run::{self, Campaign, WorldKind, Replay, Verdict};
+use wirespeed_sim::run::{self, Campaign, Replay, Verdict, WorldKind};
 use wirespeed_sim::units;
 
 #[derive(Parser)]

@@ -34,7 +34,8 @@ fn fixed_seeds_hold_every_law() {
 fn shards_share_all_seeds_between_them() {
     let seen = std::sync::Mutex::new(Vec::new());
     for index in 0..3 {
-        let part = Campaign { kind: WorldKind::Hosts, first: 5, seeds: 8, shard: (index, 3), jobs: 2 };
+        let part =
+            Campaign { kind: WorldKind::Hosts, first: 5, seeds: 8, shard: (index, 3), jobs: 2 };
         campaign(&part, |verdict| seen.lock().expect("nobody panics here").push(verdict.seed));
     }
     let mut seen = seen.into_inner().expect("nobody panics here");
@@ -45,7 +46,8 @@ fn shards_share_all_seeds_between_them() {
 #[test]
 fn a_replay_with_somebody_watching_is_the_same_to_the_byte() {
     for seed in [2, 21, 42] {
-        let (plain, again) = (run(WorldKind::Hosts, seed), replay(WorldKind::Hosts, seed, 20, None));
+        let (plain, again) =
+            (run(WorldKind::Hosts, seed), replay(WorldKind::Hosts, seed, 20, None));
         assert_eq!(plain, again.verdict);
         assert!(!again.rows.is_empty() && again.rows.len() <= 20);
     }

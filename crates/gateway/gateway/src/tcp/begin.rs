@@ -20,9 +20,12 @@ const REQUESTS_A_TURN: usize = 64;
 /// How long a flow is idle before it may be reset to make room: RFC 5382 REQ-5.
 const IDLE_S: u32 = 2 * 3_600;
 
-impl<T> Gateway<T> {
+impl<T, S> Gateway<T, S> {
     /// Take SYNs that wait for a decision.
-    pub(crate) fn begin_flows<O: Outside<Tcp = T>, P: Policy + ?Sized>(&mut self, around: &mut Around<'_, O, P>) {
+    pub(crate) fn begin_flows<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+        &mut self,
+        around: &mut Around<'_, O, P>,
+    ) {
         if !self.has_requests {
             return;
         }
@@ -35,7 +38,7 @@ impl<T> Gateway<T> {
         }
     }
 
-    fn syn<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    fn syn<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         request: RequestHandle,
         ends: Ends,
@@ -66,7 +69,7 @@ impl<T> Gateway<T> {
     }
 
     /// Decide about a SYN for which [`Policy::tcp`] said [`Verdict::Ask`]; `false` if none waits.
-    pub fn decide<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub fn decide<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         ends: &Ends,
         verdict: Verdict,
@@ -84,7 +87,7 @@ impl<T> Gateway<T> {
         true
     }
 
-    fn carry_out<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    fn carry_out<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         request: RequestHandle,
         ends: Ends,
@@ -102,7 +105,7 @@ impl<T> Gateway<T> {
         self.report_new(ends, End::Refused, around.now);
     }
 
-    fn connect<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    fn connect<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         request: RequestHandle,
         ends: Ends,
@@ -126,7 +129,7 @@ impl<T> Gateway<T> {
     }
 
     /// The outside reports about a connect, or the flow has its turn for another reason.
-    pub(crate) fn connecting<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub(crate) fn connecting<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -148,7 +151,11 @@ impl<T> Gateway<T> {
     }
 
     /// The outside is connected: answer the SYN.
-    fn open<O: Outside<Tcp = T>, P: Policy + ?Sized>(&mut self, id: FlowId, around: &mut Around<'_, O, P>) {
+    fn open<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+        &mut self,
+        id: FlowId,
+        around: &mut Around<'_, O, P>,
+    ) {
         let Some(flow) = self.flows.get_mut(id) else { return };
         let Leg::Request(request) = flow.guest else { return };
         match around.stack.tcp_complete(request) {
@@ -158,7 +165,7 @@ impl<T> Gateway<T> {
                 flow.active_s = second(around.now);
                 // For a guest's connection this bit comes with the event.
                 flow.clear(bit::CONNECTED);
-                self.by_handle.insert(handle, id);
+                around.stack.tcp_set_tag(handle, Some(id.token().0));
                 self.unwait(id);
                 self.counts.opened += 1;
                 self.wake(id, bit::HOST_READABLE | bit::HOST_WRITABLE);
@@ -173,7 +180,7 @@ impl<T> Gateway<T> {
     }
 
     /// The connect of the outside has failed, or there is no room for the guest's connection.
-    fn not_connected<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    fn not_connected<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,
         why: Failure,
@@ -197,7 +204,7 @@ impl<T> Gateway<T> {
     }
 
     /// A flow has waited for as long as it may.
-    pub(crate) fn time_out<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub(crate) fn time_out<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -218,7 +225,7 @@ impl<T> Gateway<T> {
     }
 
     /// Is there room for another flow that is not open yet?
-    pub(crate) fn has_room<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub(crate) fn has_room<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         ends: &Ends,
         around: &mut Around<'_, O, P>,
@@ -235,7 +242,10 @@ impl<T> Gateway<T> {
 
     /// Reset the flow that was idle for longest, if it was idle for two hours; looks once a second
     /// at most.
-    fn evict<O: Outside<Tcp = T>, P: Policy + ?Sized>(&mut self, around: &mut Around<'_, O, P>) -> bool {
+    fn evict<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+        &mut self,
+        around: &mut Around<'_, O, P>,
+    ) -> bool {
         if around.now < self.next_look {
             return false;
         }
@@ -251,7 +261,7 @@ impl<T> Gateway<T> {
         true
     }
 
-    fn unanswered<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    fn unanswered<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         request: RequestHandle,
         ends: Ends,
@@ -299,11 +309,7 @@ impl<T> Gateway<T> {
     /// Take a flow out of all tables.
     pub(crate) fn forget(&mut self, id: FlowId) -> Option<Flow<T>> {
         self.unwait(id);
-        let flow = self.flows.remove(id)?;
-        if let Leg::Tcp(handle) = flow.guest {
-            self.by_handle.remove(&handle);
-        }
-        Some(flow)
+        self.flows.remove(id)
     }
 }
 
@@ -317,6 +323,6 @@ fn answer(stack: &mut Stack, request: RequestHandle, why: Failure) {
     }
 }
 
-fn unreachable(stack: &mut Stack, request: RequestHandle, _why: Unreachable) {
-    stack.tcp_refuse(request);
+fn unreachable(stack: &mut Stack, request: RequestHandle, why: Unreachable) {
+    stack.tcp_unreachable(request, why);
 }

@@ -2,15 +2,16 @@
 //!
 //! Called by: `run.rs`, `begin.rs`.
 
+use crate::datagrams::SessionId;
 use crate::flow::{Flow, FlowId, Leg};
 use crate::gateway::{Around, Gateway};
 use crate::outside::Outside;
 use crate::policy::Policy;
 use crate::report::{End, Report};
 
-impl<T> Gateway<T> {
+impl<T, S> Gateway<T, S> {
     /// Both halves are over: let go of both connections, which send what they have.
-    pub(crate) fn finish<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub(crate) fn finish<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -27,7 +28,7 @@ impl<T> Gateway<T> {
     }
 
     /// End both connections at once: RST for RST.
-    pub(crate) fn reset<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub(crate) fn reset<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,
         end: End,
@@ -53,10 +54,17 @@ impl<T> Gateway<T> {
     }
 
     /// End everything: every flow is reset, every SYN that waits goes without an answer.
-    pub fn shut_down<O: Outside<Tcp = T>, P: Policy + ?Sized>(&mut self, around: &mut Around<'_, O, P>) {
+    pub fn shut_down<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+        &mut self,
+        around: &mut Around<'_, O, P>,
+    ) {
         let all: Vec<FlowId> = self.flows.keys().collect();
         for id in all {
             self.reset(id, End::Evicted, around);
+        }
+        let sessions: Vec<SessionId> = self.sessions.slots.keys().collect();
+        for id in sessions {
+            self.end_session(id, around);
         }
         around.stack.tcp_unlisten(self.listener);
     }

@@ -14,12 +14,12 @@ use crate::outside::{Ends, Outside};
 use crate::policy::Policy;
 use crate::report::End;
 
-impl<T> Gateway<T> {
+impl<T, S> Gateway<T, S> {
     /// A client has connected to a published port of the outside: connect to the guest's port `to`
     /// from the client's address. If the guest cannot see that address, because it is a loopback
     /// address, is in the guest's own network or of the other version, the connection comes from
     /// the gateway's. If the guest does not take it, the client's connection is reset.
-    pub fn accept_published<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub fn accept_published<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         mut outer: T,
         client: SocketAddr,
@@ -41,7 +41,7 @@ impl<T> Gateway<T> {
         let mut flow = Flow::new(ends, Leg::Tcp(handle), State::Connecting, around.now);
         flow.set(bit::INBOUND);
         let id = self.wait(flow);
-        self.by_handle.insert(handle, id);
+        around.stack.tcp_set_tag(handle, Some(id.token().0));
         around.outside.tcp_adopt(id.token(), &mut outer);
         if let Some(flow) = self.flows.get_mut(id) {
             flow.outer = Some(outer);
@@ -59,7 +59,7 @@ impl<T> Gateway<T> {
         is_seen.then(|| SocketAddr::new(ip, client.port()))
     }
 
-    fn connect_to_guest<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    fn connect_to_guest<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &self,
         to: SocketAddr,
         local: Option<SocketAddr>,
@@ -80,7 +80,7 @@ impl<T> Gateway<T> {
     }
 
     /// Has the guest taken the connection? If it refused, the flow is gone.
-    pub(crate) fn taken<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub(crate) fn taken<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -110,7 +110,7 @@ impl<T> Gateway<T> {
     }
 
     /// The guest has refused a connection, or did not answer.
-    pub(crate) fn not_taken<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    pub(crate) fn not_taken<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,

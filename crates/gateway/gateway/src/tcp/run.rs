@@ -17,9 +17,13 @@ pub(crate) struct Legs<'a, O: Outside> {
     pub(crate) handle: stack::TcpHandle,
 }
 
-impl<T> Gateway<T> {
+impl<T, S> Gateway<T, S> {
     /// Let a flow do what it can.
-    pub(crate) fn run<O: Outside<Tcp = T>, P: Policy + ?Sized>(&mut self, id: FlowId, around: &mut Around<'_, O, P>) {
+    pub(crate) fn run<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+        &mut self,
+        id: FlowId,
+        around: &mut Around<'_, O, P>,
+    ) {
         match self.flows.get(id).map(|flow| (flow.state, flow.has(bit::INBOUND))) {
             Some((State::Connecting, false)) => self.connecting(id, around),
             Some((State::Connecting, true)) => {
@@ -32,7 +36,11 @@ impl<T> Gateway<T> {
         }
     }
 
-    fn move_bytes<O: Outside<Tcp = T>, P: Policy + ?Sized>(&mut self, id: FlowId, around: &mut Around<'_, O, P>) {
+    fn move_bytes<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+        &mut self,
+        id: FlowId,
+        around: &mut Around<'_, O, P>,
+    ) {
         if let Err(end) = self.ended(id, around) {
             return self.reset(id, end, around);
         }
@@ -77,7 +85,7 @@ impl<T> Gateway<T> {
     }
 
     /// Has one of the connections ended other than by FIN?
-    fn ended<O: Outside<Tcp = T>, P: Policy + ?Sized>(
+    fn ended<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,

@@ -7,20 +7,47 @@ use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 
 use base::{Instant, Owner};
-use gateway::{Ends, Failure, Outcome, Outside, Received, Stop, Token};
-use stack::{CallError, ConnectError, Stack, TcpHandle, Unreachable};
+use gateway::{
+    Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Received, SessionKey, Stop, Token,
+};
+use stack::{CallError, ConnectError, PingHandle, Stack, TcpHandle, UdpHandle, Unreachable};
 use tcp::{Error, State};
+
+use super::sockets::{self, Socket};
 
 /// A stack as the outside of a gateway.
 pub struct Beyond<'a> {
     /// The stack.
     pub stack: &'a mut Stack,
     /// Whose events mean what.
-    pub tokens: &'a mut BTreeMap<TcpHandle, Token>,
+    pub tokens: &'a mut Tokens,
     /// Settings of its connections.
     pub tcp: &'a tcp::Config,
     /// The time.
     pub now: Instant,
+}
+
+/// What the connections and sockets of an outside are called by the engine.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    /// Of connections.
+    pub tcp: BTreeMap<TcpHandle, Token>,
+    /// Of sockets for datagrams.
+    pub udp: BTreeMap<UdpHandle, Token>,
+    /// Of sockets for echoes.
+    pub ping: BTreeMap<PingHandle, Token>,
+}
+
+impl Tokens {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.tcp.len() + self.udp.len() + self.ping.len()
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 fn failure(error: Error) -> Failure {
@@ -44,6 +71,7 @@ fn stop(error: CallError) -> Stop {
 
 impl Outside for Beyond<'_> {
     type Tcp = TcpHandle;
+    type Socket = Socket;
 
     fn tcp_connect(
         &mut self,
@@ -53,7 +81,7 @@ impl Outside for Beyond<'_> {
     ) -> Result<TcpHandle, Failure> {
         match self.stack.tcp_connect(to, None, self.tcp, Owner::program(), self.now) {
             Ok(handle) => {
-                self.tokens.insert(handle, token);
+                self.tokens.tcp.insert(handle, token);
                 Ok(handle)
             }
             Err(ConnectError::Unreachable(_) | ConnectError::NoAddress) => {
@@ -73,7 +101,7 @@ impl Outside for Beyond<'_> {
     }
 
     fn tcp_adopt(&mut self, token: Token, tcp: &mut TcpHandle) {
-        self.tokens.insert(*tcp, token);
+        self.tokens.tcp.insert(*tcp, token);
     }
 
     fn tcp_send(&mut self, tcp: &mut TcpHandle, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
@@ -127,12 +155,43 @@ impl Outside for Beyond<'_> {
     }
 
     fn tcp_close(&mut self, tcp: TcpHandle) {
-        self.tokens.remove(&tcp);
+        self.tokens.tcp.remove(&tcp);
         self.stack.tcp_close(tcp);
     }
 
     fn tcp_abort(&mut self, tcp: TcpHandle) {
-        self.tokens.remove(&tcp);
+        self.tokens.tcp.remove(&tcp);
         self.stack.tcp_abort(tcp);
     }
+
+    fn open(&mut self, token: Token, key: &SessionKey) -> Result<Socket, Failure> {
+        let socket = sockets::open(self.stack, key)?;
+        match socket.handle {
+            sockets::Handle::Udp(own) => self.tokens.udp.insert(own, token),
+            sockets::Handle::Ping(own) => self.tokens.ping.insert(own, token),
+        };
+        Ok(socket)
+    }
+
+    fn send(&mut self, socket: &mut Socket, what: &Outgoing<'_>) -> Result<(), Failure> {
+        sockets::send(self.stack, socket, what, self.now)
+    }
+
+    fn receive(&mut self, socket: &mut Socket, into: &mut [u8]) -> Option<Incoming> {
+        sockets::receive(self.stack, socket, into)
+    }
+
+    fn take_error(&mut self, socket: &mut Socket) -> Option<Problem> {
+        sockets::take_error(self.stack, socket)
+    }
+
+    fn close(&mut self, socket: Socket) {
+        match socket.handle {
+            sockets::Handle::Udp(own) => self.tokens.udp.remove(&own),
+            sockets::Handle::Ping(own) => self.tokens.ping.remove(&own),
+        };
+        sockets::close(self.stack, socket);
+    }
+
+    fn flush(&mut self) {}
 }

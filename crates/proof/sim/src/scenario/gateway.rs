@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 use base::{Duration, Instant, IpVersion, Limit, LinkKind, Mtu};
 use gateway::Config;
 
-use super::{BOUND, NEVER_ENOUGH, Scenario, describe_flow, path, port, secs, switches};
+use super::{BOUND, NEVER_ENOUGH, Network, Scenario, describe_flow, path, port, secs, switches};
 use crate::app::{Endpoint, Finish, Opening, Read, Script, Write};
 use crate::flow::FlowSettings;
 use crate::host::{Cost, HostSettings};
@@ -22,7 +22,7 @@ use crate::world::{ScheduledEvent, World, address};
 use device::fault::Rng;
 use device::mitigation::Threshold;
 use link::Loss;
-use stack::{ListenError, StackConfig};
+use stack::{Foreign, ListenError, StackConfig};
 
 const GUEST: usize = 0;
 const INNER: usize = 1;
@@ -34,6 +34,8 @@ const BEYOND: u8 = 2;
 
 /// Ports of the server where nobody listens begin here.
 const CLOSED_PORT: u16 = 9_000;
+/// Retries of a SYN: two minutes apart at last, for as long as a world lasts.
+const SYN_RETRIES: u8 = 150;
 
 impl Scenario {
     /// Draw a world with a gateway from its seed.
@@ -66,6 +68,8 @@ impl Scenario {
         scenario.engine(&mut draw).map_err(cannot)?;
         scenario.gateway_flows(versions, &mut draw).map_err(cannot)?;
         scenario.gateway_trouble(recovery, &mut draw);
+        let both = Network { hosts: vec![(GUEST, INSIDE), (SERVER, BEYOND)], mtu };
+        scenario.background_between(&both, (0, 1), recovery, &mut draw);
         let lasting = if draw.happens(0.5) { draw.magnitude(10, 2_000) as f64 / 1e5 } else { 0.0 };
         let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
         scenario.plan.push(format!("after that a loss of {lasting:.4} stays"));
@@ -78,6 +82,7 @@ impl Scenario {
     fn gateway_host(&mut self, number: usize, seed: u64, draw: &mut Draw) {
         let mut stack = StackConfig::new([seed, number as u64]);
         stack.switches = switches(draw);
+        stack.foreign = Foreign { udp: number == INNER, echo: number == INNER };
         let settings = HostSettings {
             stack,
             clock: Duration::from_millis(1_000),
@@ -124,6 +129,8 @@ impl Scenario {
             let mut config = (scripts::config(draw), scripts::config(draw));
             scripts::keep_alive(&mut config.0);
             scripts::keep_alive(&mut config.1);
+            // A limit may leave its SYN without an answer for as long as other flows last.
+            config.0.syn_retries_max = SYN_RETRIES;
             let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
             let hosts = (GUEST, SERVER);
             self.plan.push(describe_flow(hosts, version, at, &scripts, &config));
@@ -138,7 +145,7 @@ impl Scenario {
             let opening = Opening::Connect { to, at: Instant::ZERO + at };
             let (writes, reads) = (vec![Write::Bytes(1), Write::Finish], vec![Read::ToEnd]);
             let script = Script { writes, reads, finish: Finish::Close };
-            let config = scripts::config(draw);
+            let config = tcp::Config { syn_retries_max: SYN_RETRIES, ..scripts::config(draw) };
             self.world.add_refused(Endpoint::new(GUEST, opening, config, script, (0, 0)));
         }
         Ok(())

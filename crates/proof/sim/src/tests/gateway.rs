@@ -1,5 +1,9 @@
 //! A gateway between two stacks: every law holds for fixed seeds, and a seed gives the same packets.
 
+mod bench;
+mod datagrams;
+mod tcp;
+
 use crate::run::{Campaign, WorldKind, campaign, replay, run};
 
 #[test]
