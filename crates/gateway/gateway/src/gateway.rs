@@ -40,6 +40,7 @@ pub struct Around<'a, O, P: ?Sized> {
 
 /// Flows that are not open yet, and flows that wait for a buffer.
 pub(crate) struct Waiting {
+    /// Those of guests. A flow to a published port may have the ends of one of them.
     pub(crate) by_ends: BTreeMap<Ends, FlowId>,
     pub(crate) by_destination: BTreeMap<IpAddr, u32>,
     pub(crate) deadlines: BTreeSet<(Instant, FlowId)>,
@@ -131,7 +132,7 @@ impl<T, S> Gateway<T, S> {
 
     /// Flows that are not open yet.
     pub fn pending_count(&self) -> usize {
-        self.waiting.by_ends.len()
+        self.waiting.deadlines.len()
     }
 
     /// Every flow: its ends, its state, the bytes from and to the guest.
@@ -250,8 +251,8 @@ impl<T, S> Gateway<T, S> {
         while let Some(&(at, id)) = self.waiting.deadlines.first()
             && at <= around.now
         {
-            self.waiting.deadlines.pop_first();
             self.time_out(id, around);
+            self.waiting.deadlines.remove(&(at, id));
         }
     }
 

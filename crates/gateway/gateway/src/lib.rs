@@ -1,10 +1,10 @@
 //! The engine of a gateway: a guest whose only way out is our stack gets its TCP flows, its
-//! datagrams and its echoes carried by an outside. No system call, no clock, no randomness: generic over [`Outside`], and tested in
-//! virtual time.
+//! datagrams and its echoes carried by an outside. No system call, no clock, no randomness: generic
+//! over [`Outside`], and tested in virtual time.
 //!
 //! Called by: programs with an event loop. Read `gateway.rs` first, then `tcp/`: `begin.rs` (a SYN
-//! becomes a flow), `run.rs` (a turn of a flow), `up.rs` and `down.rs` (bytes), `end.rs`. Datagrams are
-//! in `datagrams/`.
+//! becomes a flow), `run.rs` (a turn of a flow), `up.rs` and `down.rs` (bytes), `end.rs`. Datagrams
+//! are in `datagrams/`.
 //!
 //! A SYN is answered only when the outside is connected, so that a guest sees refusals as they
 //! are. Bytes are read from a side only while the other takes them, so the window that the guest
@@ -18,6 +18,7 @@ mod flow;
 mod gateway;
 mod outside;
 mod policy;
+mod redirect;
 mod report;
 mod tcp;
 
@@ -30,6 +31,7 @@ pub use outside::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, Stop, Token,
 };
 pub use policy::{AllowAll, Policy, Verdict};
+pub use redirect::Redirect;
 pub use report::{End, Report};
 
 /// Bytes that a flow moves in a turn in each direction, at most.

@@ -231,7 +231,7 @@ impl<T, S> Gateway<T, S> {
         around: &mut Around<'_, O, P>,
     ) -> bool {
         let used = self.waiting.by_destination.get(&ends.remote.ip()).copied().unwrap_or(0);
-        let (pending, budget) = (self.waiting.by_ends.len(), &mut self.config.budget);
+        let (pending, budget) = (self.waiting.deadlines.len(), &mut self.config.budget);
         if !budget.admits(Limit::GatewayPending, pending)
             || !budget.admits(Limit::GatewayPendingPerDestination, used as usize)
         {
@@ -278,9 +278,11 @@ impl<T, S> Gateway<T, S> {
 
     /// Put a flow that is not open yet into the tables.
     pub(crate) fn wait(&mut self, flow: Flow<T>) -> FlowId {
-        let (ends, deadline) = (flow.ends, flow.deadline());
+        let (ends, deadline, is_inbound) = (flow.ends, flow.deadline(), flow.has(bit::INBOUND));
         let id = self.flows.insert(flow);
-        self.waiting.by_ends.insert(ends, id);
+        if !is_inbound {
+            self.waiting.by_ends.insert(ends, id);
+        }
         *self.waiting.by_destination.entry(ends.remote.ip()).or_default() += 1;
         self.waiting.deadlines.insert((deadline, id));
         id
@@ -290,19 +292,19 @@ impl<T, S> Gateway<T, S> {
     pub(crate) fn unwait(&mut self, id: FlowId) {
         let Some(flow) = self.flows.get(id) else { return };
         let waiting = &mut self.waiting;
-        if waiting.by_ends.get(&flow.ends) != Some(&id) {
+        let mut states = [State::Asking, State::Connecting].into_iter();
+        if !states.any(|state| waiting.deadlines.remove(&(state.deadline(flow.since), id))) {
             return;
         }
-        waiting.by_ends.remove(&flow.ends);
+        if !flow.has(bit::INBOUND) {
+            waiting.by_ends.remove(&flow.ends);
+        }
         let ip = flow.ends.remote.ip();
         if let Some(count) = waiting.by_destination.get_mut(&ip) {
             *count -= 1;
             if *count == 0 {
                 waiting.by_destination.remove(&ip);
             }
-        }
-        for wait in [State::Asking, State::Connecting] {
-            waiting.deadlines.remove(&(wait.deadline(flow.since), id));
         }
     }
 
