@@ -148,26 +148,27 @@ impl<T, S> Gateway<T, S> {
         }
         let sessions = &mut self.sessions;
         // The socket is opened with the session's token.
-        let opened = sessions.slots.try_insert_with_key(|id: SessionId| {
-            let socket = around.outside.open(id.token(), &key)?;
-            let is_names = datagram.flow.dst.port() == 53 && !is_echo;
-            let class = match (is_echo, is_names) {
-                (true, _) => Class::Echo,
-                (false, true) => Class::Names,
-                (false, false) => Class::Single,
-            };
-            Ok(Session {
-                key,
-                socket,
-                peers: Peers::Few(Vec::new()),
-                is_rewritten: false,
-                is_queued: false,
-                class,
-                exchanged: (0, 0),
-                last: now,
-                listed: now,
-            })
-        });
+        let opened: Result<SessionId, Failure> =
+            sessions.slots.try_insert_with_key(|id: SessionId| {
+                let socket = around.outside.open(id.token(), &key)?;
+                let is_names = datagram.flow.dst.port() == 53 && !is_echo;
+                let class = match (is_echo, is_names) {
+                    (true, _) => Class::Echo,
+                    (false, true) => Class::Names,
+                    (false, false) => Class::Single,
+                };
+                Ok(Session {
+                    key,
+                    socket,
+                    peers: Peers::Few(Vec::new()),
+                    is_rewritten: false,
+                    is_queued: false,
+                    class,
+                    exchanged: (0, 0),
+                    last: now,
+                    listed: now,
+                })
+            });
         match opened {
             Ok(id) => {
                 sessions.by_key.insert(key, id);

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 
-use base::{Instant, Owner};
+use base::{DropReason, Instant, Owner};
 use gateway::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Received, SessionKey, Stop, Token,
 };
@@ -84,10 +84,11 @@ impl Outside for Beyond<'_> {
                 self.tokens.tcp.insert(handle, token);
                 Ok(handle)
             }
-            Err(ConnectError::Unreachable(_) | ConnectError::NoAddress) => {
+            Err(ConnectError::Unreachable(DropReason::IpNoRoute) | ConnectError::NoAddress) => {
                 Err(Failure::Unreachable(Unreachable::Net))
             }
-            Err(ConnectError::AddressInUse | ConnectError::LimitReached) => Err(Failure::Full),
+            // Memory, most likely: the guest may try again.
+            Err(_) => Err(Failure::Full),
         }
     }
 

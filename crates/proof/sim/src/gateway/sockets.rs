@@ -5,7 +5,7 @@
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
 
-use base::{Instant, Owner};
+use base::{DropReason, Instant, Owner};
 use gateway::{Failure, Incoming, Outgoing, Problem, SessionKey};
 use stack::{Echo, ErrorKind, PingHandle, Stack, UdpError, UdpHandle, Unreachable};
 
@@ -30,7 +30,10 @@ fn failure(error: UdpError) -> Failure {
         UdpError::AddressInUse | UdpError::LimitReached | UdpError::WouldBlock => Failure::Full,
         UdpError::Closed | UdpError::InvalidSegments | UdpError::TooBig(_) => Failure::Full,
         UdpError::Broadcast | UdpError::Group => Failure::Unreachable(Unreachable::Prohibited),
-        UdpError::NoAddress | UdpError::Unsendable(_) => Failure::Unreachable(Unreachable::Net),
+        UdpError::NoAddress | UdpError::Unsendable(DropReason::IpNoRoute) => {
+            Failure::Unreachable(Unreachable::Net)
+        }
+        UdpError::Unsendable(_) => Failure::Full,
     }
 }
 
