@@ -50,6 +50,22 @@ limits! {
         "peers whose Fast Open cookie is remembered; the oldest is evicted";
     ForwardRequests "forward_requests" 4_096 "SYNs that wait for the decision of a forwarder";
     Forwarded "forwarded" 65_536 "connections that a forwarder has open";
+    GatewayFlows "gateway_flows" 4_096
+        "TCP flows of a gateway; one that was idle for two hours is reset for a new one";
+    GatewayPending "gateway_pending" 512
+        "TCP flows of a gateway that are not open yet; the SYN goes without an answer";
+    GatewayPendingPerDestination "gateway_pending_per_destination" 64
+        "TCP flows of a gateway to one host that are not open yet";
+    GatewayConnectsPerSecond "gateway_connects_per_second" 500
+        "connects of a gateway in a second, and four times as many at once after a rest";
+    GatewaySessions "gateway_sessions" 4_096
+        "addresses and ports of guests that send datagrams; the oldest makes room, if it was not \
+         active lately";
+    GatewaySessionPeers "gateway_session_peers" 1_024
+        "destinations of datagrams from one address and port of a guest";
+    GatewayEchoes "gateway_echoes" 64
+        "identifiers of guests that send echo requests; the oldest makes room, if it was not \
+         active lately";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
     ReassemblySegments "reassembly_segments" 65_536
         "out-of-order segments a connection may hold, fewer with a small receive buffer";

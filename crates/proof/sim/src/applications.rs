@@ -22,14 +22,20 @@ impl World {
                     if let Some(&end) = whose {
                         self.ends[end].ready = true;
                         self.ends[end].was_open |= events.has(tcp::Events::CONNECTED);
+                    } else {
+                        self.gateway_event(host, event, local);
                     }
                 }
+                Event::Accept(_) if self.is_gateway(host) => {
+                    self.gateway_event(host, event, local);
+                }
                 Event::Accept(listener) => self.accept(host, listener)?,
-                Event::Udp(_) | Event::Ping(_) | Event::Tagged(..) | Event::Foreign => {}
+                // Also what a gateway has on its hosts.
+                other => self.gateway_event(host, other, local),
                 Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
         }
-        let mut acted = self.chat(host, local)?;
+        let mut acted = self.chat(host, local)? | self.gateway_turn(host, local);
         for index in 0..self.host_ends[host].len() {
             let number = self.host_ends[host][index];
             let end = &mut self.ends[number];
@@ -66,6 +72,11 @@ impl World {
             let whose = own.find(|&end| self.ends[end].accepts_at(listener));
             let Some(number) = whose else { continue };
             let end = &mut self.ends[number];
+            if end.phase != Phase::Waiting && self.gateway.is_some() {
+                // A late copy of a SYN that a gateway took for a new one: nobody answers behind it.
+                self.hosts[host].stack.tcp_abort(handle);
+                continue;
+            }
             if end.phase != Phase::Waiting {
                 let what = format!("end {number}: a connection that nobody opened was accepted");
                 return Err(Violation::new("stream", what));

@@ -98,6 +98,7 @@ impl World {
         self.pool.flush();
         let mut hosts = self.hosts.iter_mut().enumerate();
         hosts.try_for_each(|(number, host)| oracle::after_end(number, host))?;
+        self.gateway_is_empty()?;
         self.wire_is_empty()
     }
 

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
-use wirespeed_sim::run::{self, Campaign, Replay, Verdict};
+use wirespeed_sim::run::{self, Campaign, Replay, Verdict, WorldKind};
 use wirespeed_sim::units;
 
 #[derive(Parser)]
@@ -46,6 +46,9 @@ enum Command {
 
 #[derive(Args)]
 struct Worlds {
+    /// Worlds with a gateway between a guest and a server
+    #[arg(long)]
+    gateway: bool,
     /// Replay this seed: print its plan and the last events; with --captures also capture every
     /// port
     #[arg(long, value_name = "S")]
@@ -71,6 +74,12 @@ struct Worlds {
     /// Write a capture of every port of a replayed seed into this folder
     #[arg(long, value_name = "FOLDER")]
     captures: Option<PathBuf>,
+}
+
+impl Worlds {
+    fn kind(&self) -> WorldKind {
+        if self.gateway { WorldKind::Gateway } else { WorldKind::Hosts }
+    }
 }
 
 /// How many failed seeds are replayed at once; the others are only listed.
@@ -113,6 +122,7 @@ fn worlds(options: &Worlds) -> Result<bool, String> {
         return Ok(replay.verdict.failure.is_none());
     }
     let campaign = Campaign {
+        kind: options.kind(),
         first: options.first,
         seeds: options.seeds,
         shard: options.shard,
@@ -165,7 +175,7 @@ fn replay(seed: u64, options: &Worlds) -> Result<Replay, String> {
             Some(folder.join(format!("seed-{seed}")))
         }
     };
-    let replay = run::replay(seed, options.rows, captures.clone());
+    let replay = run::replay(options.kind(), seed, options.rows, captures.clone());
     replay.trouble.iter().for_each(|what| eprintln!("warning: no capture: {what}"));
     if let Some(prefix) = captures {
         eprintln!("captures: {}-host*.pcapng", prefix.display());

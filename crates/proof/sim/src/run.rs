@@ -28,6 +28,16 @@ pub struct Verdict {
     pub events: u64,
 }
 
+/// Which worlds are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorldKind {
+    /// Hosts and links ([`Scenario::new`]).
+    #[default]
+    Hosts,
+    /// A gateway between a guest and a server ([`Scenario::of_gateway`]).
+    Gateway,
+}
+
 /// The result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
@@ -42,21 +52,25 @@ pub struct Replay {
 }
 
 /// Run one seed.
-pub fn run(seed: u64) -> Verdict {
-    attempt(seed, None).0
+pub fn run(kind: WorldKind, seed: u64) -> Verdict {
+    attempt(kind, seed, None).0
 }
 
 /// Run one seed with a trace: the last `rows_max` events, and with `captures` every
 /// port's frames in `captures-hostH-portP.pcapng`.
-pub fn replay(seed: u64, rows_max: usize, captures: Option<PathBuf>) -> Replay {
+pub fn replay(kind: WorldKind, seed: u64, rows_max: usize, captures: Option<PathBuf>) -> Replay {
     let trace = Trace::new(rows_max, captures);
-    let (verdict, plan) = attempt(seed, Some(trace.clone()));
+    let (verdict, plan) = attempt(kind, seed, Some(trace.clone()));
     Replay { verdict, plan, rows: trace.rows(), trouble: trace.trouble() }
 }
 
-fn attempt(seed: u64, trace: Option<Trace>) -> (Verdict, Vec<String>) {
+fn attempt(kind: WorldKind, seed: u64, trace: Option<Trace>) -> (Verdict, Vec<String>) {
     let mut verdict = Verdict { seed, failure: None, at_ns: 0, digest: 0, events: 0 };
-    let mut scenario = match Scenario::new(seed, trace) {
+    let drawn = match kind {
+        WorldKind::Hosts => Scenario::new(seed, trace),
+        WorldKind::Gateway => Scenario::of_gateway(seed, trace),
+    };
+    let mut scenario = match drawn {
         Ok(scenario) => scenario,
         Err(violation) => {
             verdict.failure = Some(named(violation));
@@ -90,6 +104,8 @@ fn named(violation: Violation) -> (String, String) {
 /// The seeds to run, and the number of threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
+    /// Which worlds.
+    pub kind: WorldKind,
     /// The first seed.
     pub first: u64,
     /// The number of seeds, over all shards.
@@ -116,7 +132,7 @@ pub fn campaign(campaign: &Campaign, each: impl Fn(&Verdict) + Sync) -> Vec<Verd
                     if seed >= end {
                         break;
                     }
-                    let verdict = run(seed);
+                    let verdict = run(campaign.kind, seed);
                     each(&verdict);
                     if verdict.failure.is_some() {
                         failures.lock().unwrap_or_else(PoisonError::into_inner).push(verdict);

@@ -9,6 +9,7 @@
 //! worlds; from then on connections have to make progress.
 
 mod drawn;
+mod gateway;
 
 use core::net::SocketAddr;
 
@@ -251,14 +252,7 @@ impl Scenario {
             let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
             let (hosts, network) =
                 ((network.hosts[from].0, network.hosts[to].0), network.hosts[to].1);
-            self.plan.push(format!(
-                "flow: host {} to {} {version:?} at {:.3} s; {}; {}",
-                hosts.0,
-                hosts.1,
-                secs(at),
-                scripts::describe(&scripts.0, &config.0),
-                scripts::describe(&scripts.1, &config.1)
-            ));
+            self.plan.push(describe_flow(hosts, version, at, &scripts, &config));
             self.world
                 .add_flow(FlowSettings { hosts, network, version, config, scripts, at })
                 .map_err(|e| Violation { oracle: "scenario", what: format!("{e:?}") })?;
@@ -273,29 +267,54 @@ impl Scenario {
         }
         for number in 0..draw.range(1, 3) as u16 {
             let network = draw.range(0, networks.len() as u64 - 1) as usize;
-            let Network { hosts, mtu } = &networks[network];
+            let Network { hosts, .. } = &networks[network];
             let (from, step) = (draw.range(0, 9) as usize, draw.range(1, hosts.len() as u64 - 1));
-            let (from, to) = (from % hosts.len(), (from + step as usize) % hosts.len());
-            let may_be_v6 = *mtu >= Mtu::MIN_V6;
-            let version =
-                if may_be_v6 && draw.happens(0.5) { IpVersion::V6 } else { IpVersion::V4 };
-            let ip = address(hosts[to].1, hosts[to].0, version).addr;
-            let settings = BackgroundSettings {
-                kind: draw.one_of(&[Kind::Datagrams, Kind::Echoes]),
-                hosts: (hosts[from].0, hosts[to].0),
-                to: SocketAddr::new(ip, BACKGROUND_PORT + number),
-                messages: draw.range(1, 300) as u32,
-                every: Duration::from_millis(draw.magnitude(1, 1_000)),
-                // The longest headers are IPv6's 40 bytes and eight bytes of UDP or ICMP.
-                bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
-                // By this time hosts that were paused at the recovery have resumed.
-                must_arrive_from: Some(recovery + Duration::from_secs(20)),
-                seed: draw.0.next_u64(),
-            };
-            let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
-            self.plan.push(format!("background flow {number} at {:.3} s: {settings:?}", secs(at)));
-            self.world.add_background_flow(settings, at);
+            let ends = (from % hosts.len(), (from + step as usize) % hosts.len());
+            self.background_flow(&networks[network], ends, number, recovery, draw);
         }
+    }
+
+    /// Add background flows from one host of a network to another, or none.
+    fn background_between(
+        &mut self,
+        network: &Network,
+        ends: (usize, usize),
+        recovery: Instant,
+        draw: &mut Draw,
+    ) {
+        if draw.happens(0.5) {
+            for number in 0..draw.range(1, 3) as u16 {
+                self.background_flow(network, ends, number, recovery, draw);
+            }
+        }
+    }
+
+    fn background_flow(
+        &mut self,
+        Network { hosts, mtu }: &Network,
+        (from, to): (usize, usize),
+        number: u16,
+        recovery: Instant,
+        draw: &mut Draw,
+    ) {
+        let may_be_v6 = *mtu >= Mtu::MIN_V6;
+        let version = if may_be_v6 && draw.happens(0.5) { IpVersion::V6 } else { IpVersion::V4 };
+        let ip = address(hosts[to].1, hosts[to].0, version).addr;
+        let settings = BackgroundSettings {
+            kind: draw.one_of(&[Kind::Datagrams, Kind::Echoes]),
+            hosts: (hosts[from].0, hosts[to].0),
+            to: SocketAddr::new(ip, BACKGROUND_PORT + number),
+            messages: draw.range(1, 300) as u32,
+            every: Duration::from_millis(draw.magnitude(1, 1_000)),
+            // The longest headers are IPv6's 40 bytes and eight bytes of UDP or ICMP.
+            bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
+            // By that time hosts that paused at the recovery have resumed.
+            must_arrive_from: Some(recovery + Duration::from_secs(20)),
+            seed: draw.0.next_u64(),
+        };
+        let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
+        self.plan.push(format!("background flow {number} at {:.3} s: {settings:?}", secs(at)));
+        self.world.add_background_flow(settings, at);
     }
 
     /// Add adversaries, each on a link of its own.
@@ -374,7 +393,24 @@ impl Scenario {
     }
 }
 
-/// A set of hosts that can reach each other, on one network or through a router.
+fn describe_flow(
+    hosts: (usize, usize),
+    version: IpVersion,
+    at: Instant,
+    scripts: &(Script, Script),
+    config: &(tcp::Config, tcp::Config),
+) -> String {
+    format!(
+        "flow: host {} to {} {version:?} at {:.3} s; {}; {}",
+        hosts.0,
+        hosts.1,
+        secs(at),
+        scripts::describe(&scripts.0, &config.0),
+        scripts::describe(&scripts.1, &config.1)
+    )
+}
+
+/// Hosts that can reach each other: on one network, or through a router.
 struct Network {
     /// The hosts, each with the number of its network.
     hosts: Vec<(usize, u8)>,

@@ -2,6 +2,7 @@
 //! can be broken.
 
 mod ecn;
+mod gateway;
 mod interrupts;
 mod narrow;
 mod windows;
@@ -18,12 +19,12 @@ use crate::background::{BackgroundSettings, Kind};
 use crate::flow::FlowSettings;
 use crate::goodput::{Goodput, measure};
 use crate::host::{Cost, HostSettings, PortSettings};
-use crate::run::{Campaign, campaign, replay, run};
+use crate::run::{Campaign, WorldKind, campaign, replay, run};
 use crate::world::{RouterLeg, ScheduledEvent, World, address};
 
 #[test]
 fn fixed_seeds_hold_every_law() {
-    let fixed = Campaign { first: 0, seeds: 600, shard: (0, 1), jobs: 1 };
+    let fixed = Campaign { kind: WorldKind::Hosts, first: 0, seeds: 600, shard: (0, 1), jobs: 1 };
     let failures = campaign(&fixed, |_| {});
     let reported: Vec<_> = failures.iter().map(|v| (v.seed, &v.failure)).collect();
     assert!(failures.is_empty(), "cargo xtask sim --seed S replays them: {reported:?}");
@@ -33,7 +34,8 @@ fn fixed_seeds_hold_every_law() {
 fn shards_share_all_seeds_between_them() {
     let seen = std::sync::Mutex::new(Vec::new());
     for index in 0..3 {
-        let part = Campaign { first: 5, seeds: 8, shard: (index, 3), jobs: 2 };
+        let part =
+            Campaign { kind: WorldKind::Hosts, first: 5, seeds: 8, shard: (index, 3), jobs: 2 };
         campaign(&part, |verdict| seen.lock().expect("nobody panics here").push(verdict.seed));
     }
     let mut seen = seen.into_inner().expect("nobody panics here");
@@ -44,18 +46,19 @@ fn shards_share_all_seeds_between_them() {
 #[test]
 fn a_replay_with_somebody_watching_is_the_same_to_the_byte() {
     for seed in [2, 21, 42] {
-        let (plain, again) = (run(seed), replay(seed, 20, None));
+        let (plain, again) =
+            (run(WorldKind::Hosts, seed), replay(WorldKind::Hosts, seed, 20, None));
         assert_eq!(plain, again.verdict);
         assert!(!again.rows.is_empty() && again.rows.len() <= 20);
     }
-    assert_ne!(run(2).digest, run(3).digest);
+    assert_ne!(run(WorldKind::Hosts, 2).digest, run(WorldKind::Hosts, 3).digest);
 }
 
 #[test]
 fn a_replay_captures_what_went_over_each_port() {
     let folder = std::env::temp_dir().join(format!("wirespeed-sim-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the temporary folder can be written");
-    let shown = replay(2, 20, Some(folder.join("seed")));
+    let shown = replay(WorldKind::Hosts, 2, 20, Some(folder.join("seed")));
     let sizes: Vec<u64> = std::fs::read_dir(&folder)
         .expect("it was made above")
         .filter_map(|entry| entry.ok()?.metadata().ok().map(|m| m.len()))

@@ -20,6 +20,7 @@ use crate::app::Endpoint;
 use crate::background::BackgroundFlow;
 use crate::event_queue::EventQueue;
 use crate::flow::Flow;
+use crate::gateway::Machine;
 use crate::host::{Host, PortSettings};
 use crate::oracle::{Liveness, Oracles};
 use crate::pattern::Pattern;
@@ -115,6 +116,10 @@ pub struct World {
     pub(crate) adversaries: Vec<AttachedAdversary>,
     pub(crate) routers: Vec<Router>,
     pub(crate) background_flows: Vec<BackgroundFlow>,
+    /// At most one.
+    pub(crate) gateway: Option<Machine>,
+    /// Ends whose connects are to be refused.
+    pub(crate) refused: Vec<usize>,
     pub(crate) pool: Pool,
     pub(crate) pattern: Pattern,
     pub(crate) scheduled_events: VecDeque<(Instant, ScheduledEvent)>,
@@ -150,6 +155,8 @@ impl World {
             adversaries: Vec::new(),
             routers: Vec::new(),
             background_flows: Vec::new(),
+            gateway: None,
+            refused: Vec::new(),
             pool: Pool::new(WIRE_BYTES),
             pattern: Pattern::new(seed),
             scheduled_events: VecDeque::new(),

@@ -72,6 +72,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("explain/", Some(Other)),
         ("capi/", Some(Socket)),
         ("host/", Some(Other)),
+        ("gateway/", Some(Socket)),
         ("rpc/", Some(Other)),
         ("nfs/", Some(Other)),
         ("telnet/", Some(Other)),

@@ -112,7 +112,12 @@ impl World {
     fn look(&mut self, host: usize) -> Result<(), Violation> {
         let Some(oracles) = &mut self.oracles else { return Ok(()) };
         let own = &self.hosts[host];
-        oracles.stepped_host(own, self.host_ends[host].len())?;
+        // Each flow has a connection on each side of a gateway, and a late SYN another.
+        let connections_max = match &self.gateway {
+            Some(_) => 3 * (self.flows.len() + self.refused.len()),
+            None => self.host_ends[host].len(),
+        };
+        oracles.stepped_host(own, connections_max)?;
         for &index in &self.host_ends[host] {
             let end = &self.ends[index];
             let Some(info) = end.handle.and_then(|handle| own.stack.tcp_info(handle)) else {
@@ -143,8 +148,9 @@ impl World {
             .into_iter()
             .chain(background_flows.map(|background_flow| background_flow.next))
             .min();
+        let gateway = self.gateway_deadline(host, local);
         let own = &mut self.hosts[host];
-        let deadline = own.stack.next_deadline().min(wake.unwrap_or(Instant::NEVER));
+        let deadline = gateway.min(own.stack.next_deadline()).min(wake.unwrap_or(Instant::NEVER));
         if deadline > local {
             own.spins = 0;
         } else {

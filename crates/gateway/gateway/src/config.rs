@@ -1,0 +1,41 @@
+//! Settings of a gateway.
+//!
+//! Called by: the owner of a gateway, before it begins.
+
+use base::{Budget, Cidr};
+
+use crate::datagrams::Filtering;
+
+/// The most that a connection's buffers may grow to, in each direction.
+const BUFFER_BYTES_MAX: u32 = 1 << 20;
+
+/// Settings of a gateway.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Limits: those whose names begin with `gateway_`.
+    pub budget: Budget,
+    /// Settings of the connections to guests: no Nagle, because the program at the other end has
+    /// decided about that; buffers of up to a megabyte.
+    pub tcp: tcp::Config,
+    /// The networks of the guests.
+    pub networks: Vec<Cidr>,
+    /// Who may answer a guest's datagrams.
+    pub filtering: Filtering,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let tcp = tcp::Config {
+            no_delay: true,
+            receive_buffer_max_bytes: BUFFER_BYTES_MAX,
+            send_buffer_max_bytes: BUFFER_BYTES_MAX,
+            ..tcp::Config::default()
+        };
+        Config {
+            budget: Budget::default(),
+            tcp,
+            networks: Vec::new(),
+            filtering: Filtering::default(),
+        }
+    }
+}

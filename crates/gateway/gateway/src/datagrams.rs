@@ -1,0 +1,95 @@
+//! Datagrams and echoes of guests: sessions, one for each address and port of a guest (RFC 4787
+//! REQ-1, endpoint-independent mapping), each with a socket of the outside.
+//!
+//! Called by: `gateway.rs`, in its turn. `up.rs` sends what guests sent, `down.rs` brings answers
+//! and errors, `session.rs` says how long a session lives and which one makes room.
+//! Limits: `gateway_sessions`, `gateway_session_peers`, `gateway_echoes`.
+
+mod down;
+mod session;
+mod up;
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{HashMap, VecDeque};
+
+use base::Instant;
+use slotmap::SlotMap;
+use stack::ForeignDatagram;
+
+pub use session::Filtering;
+pub(crate) use session::{Ages, Session, SessionId};
+
+/// Datagrams that a turn takes from guests, and as many from the outside.
+const DATAGRAMS_A_TURN: usize = 256;
+/// Datagrams that a session brings from the outside before the next one has its turn.
+const A_SESSION: usize = 32;
+/// The longest that a call of the outside receives.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// What a session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SessionKey {
+    /// Datagrams of this address and port of a guest.
+    Udp(SocketAddr),
+    /// Echo requests of a guest with this identifier.
+    Echo(IpAddr, u16),
+}
+
+/// All sessions.
+pub(crate) struct Sessions<S> {
+    pub(crate) slots: SlotMap<SessionId, Session<S>>,
+    pub(crate) by_key: HashMap<SessionKey, SessionId>,
+    pub(crate) ages: Ages,
+    pub(crate) echoes: usize,
+    /// Sessions whose socket has something, each once.
+    pub(crate) queue: VecDeque<SessionId>,
+    /// The stack has datagrams of guests.
+    pub(crate) has_input: bool,
+    /// Where datagrams of the outside are received, and those of guests wait; kept for their
+    /// memory.
+    buffer: Vec<u8>,
+    input: Vec<ForeignDatagram>,
+}
+
+impl<S> Default for Sessions<S> {
+    fn default() -> Sessions<S> {
+        Sessions {
+            slots: SlotMap::with_key(),
+            by_key: HashMap::new(),
+            ages: Ages::default(),
+            echoes: 0,
+            queue: VecDeque::new(),
+            has_input: false,
+            buffer: Vec::new(),
+            input: Vec::new(),
+        }
+    }
+}
+
+impl<S> Sessions<S> {
+    /// The socket of a session has something to receive, or an error.
+    pub(crate) fn ready(&mut self, id: SessionId) {
+        let Some(session) = self.slots.get_mut(id) else { return };
+        if !session.is_queued {
+            session.is_queued = true;
+            self.queue.push_back(id);
+        }
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_input || !self.queue.is_empty()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.ages.next_deadline()
+    }
+
+    /// Take a session out of all tables.
+    pub(crate) fn remove(&mut self, id: SessionId) -> Option<S> {
+        let session = self.slots.remove(id)?;
+        self.by_key.remove(&session.key);
+        self.ages.remove(session.class, session.listed, id);
+        self.echoes -= usize::from(matches!(session.key, SessionKey::Echo(..)));
+        Some(session.socket)
+    }
+}

@@ -1,0 +1,246 @@
+//! A session of datagrams: whom its guest has sent something, how long it lives, and which one goes
+//! first when the table is full.
+//!
+//! Called by: `up.rs`, `down.rs`. RFC 4787 REQ-5 (two minutes at least), REQ-6 (what a guest sends
+//! refreshes), REQ-8 (filtering).
+
+use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Duration, Instant};
+use slotmap::{Key, KeyData, new_key_type};
+
+use super::SessionKey;
+use crate::outside::Token;
+
+new_key_type! {
+    /// The number of a session; a removed one's is not used again.
+    pub(crate) struct SessionId;
+}
+
+/// The bit that tells tokens of sessions from those of flows: the keys of both have it set.
+const SESSION: u64 = 1 << 32;
+/// A session that was active so lately never makes room for another.
+const SAFE: Duration = Duration::from_secs(10);
+/// Peers up to here are looked up in a row.
+const FEW: usize = 4;
+
+impl SessionId {
+    pub(crate) fn token(self) -> Token {
+        Token(self.data().as_ffi() & !SESSION)
+    }
+
+    /// The session of a token; `None` if it is a flow's.
+    pub(crate) fn of(token: Token) -> Option<SessionId> {
+        (token.0 & SESSION == 0).then(|| SessionId::from(KeyData::from_ffi(token.0 | SESSION)))
+    }
+}
+
+/// Who may answer a guest: RFC 4787 section 5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filtering {
+    /// Those that the guest has sent something, from the same port: address and port-dependent
+    /// filtering.
+    #[default]
+    AddressAndPort,
+    /// Those that the guest has sent something, from any port: address-dependent filtering.
+    Address,
+    /// Everybody: endpoint-independent filtering.
+    Endpoint,
+}
+
+/// How long a session lives after its guest has last sent something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Questions to port 53 alone.
+    Names,
+    /// One datagram, and at most one answer.
+    Single,
+    /// Anything else.
+    Other,
+    /// Echoes.
+    Echo,
+}
+
+impl Class {
+    const ALL: [Class; 4] = [Class::Names, Class::Single, Class::Other, Class::Echo];
+
+    fn life(self) -> Duration {
+        Duration::from_secs(match self {
+            Class::Names => 10,
+            Class::Single | Class::Echo => 30,
+            Class::Other => 300,
+        })
+    }
+}
+
+/// Those whom a guest has sent something: the address that it used, and where that leads.
+#[derive(Debug)]
+pub(crate) enum Peers {
+    Few(Vec<(SocketAddr, SocketAddr)>),
+    Many(BTreeMap<SocketAddr, SocketAddr>),
+}
+
+impl Peers {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Peers::Few(all) => all.len(),
+            Peers::Many(all) => all.len(),
+        }
+    }
+
+    /// Where an address leads.
+    pub(crate) fn get(&self, remote: SocketAddr) -> Option<SocketAddr> {
+        match self {
+            Peers::Few(all) => all.iter().find(|(own, _)| *own == remote).map(|&(_, to)| to),
+            Peers::Many(all) => all.get(&remote).copied(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, remote: SocketAddr, to: SocketAddr) {
+        match self {
+            Peers::Few(all) if all.len() < FEW => all.push((remote, to)),
+            Peers::Few(all) => {
+                let mut many: BTreeMap<_, _> = all.drain(..).collect();
+                many.insert(remote, to);
+                *self = Peers::Many(many);
+            }
+            Peers::Many(all) => {
+                all.insert(remote, to);
+            }
+        }
+    }
+
+    /// The address that the guest used for what leads to `from`.
+    fn used_for(&self, from: SocketAddr) -> Option<SocketAddr> {
+        match self {
+            Peers::Few(all) => all.iter().find(|(_, to)| *to == from).map(|&(remote, _)| remote),
+            Peers::Many(all) => all.iter().find(|(_, to)| **to == from).map(|(&remote, _)| remote),
+        }
+    }
+
+    fn has_address(&self, ip: IpAddr) -> bool {
+        let (first, last): (SocketAddr, SocketAddr) = match ip {
+            IpAddr::V4(ip) => (SocketAddrV4::new(ip, 0).into(), SocketAddrV4::new(ip, !0).into()),
+            IpAddr::V6(ip) => {
+                (SocketAddrV6::new(ip, 0, 0, 0).into(), SocketAddrV6::new(ip, !0, !0, !0).into())
+            }
+        };
+        match self {
+            Peers::Few(all) => all.iter().any(|(_, to)| to.ip() == ip),
+            Peers::Many(all) => all.range(first..=last).next().is_some(),
+        }
+    }
+}
+
+/// A session.
+pub(crate) struct Session<S> {
+    pub(crate) key: SessionKey,
+    pub(crate) socket: S,
+    pub(crate) peers: Peers,
+    /// A peer's address leads elsewhere.
+    pub(crate) is_rewritten: bool,
+    pub(crate) is_queued: bool,
+    pub(crate) class: Class,
+    /// Datagrams sent and received, up to 2.
+    pub(crate) exchanged: (u8, u8),
+    /// When the guest last sent something, and the time under which the session is listed.
+    pub(crate) last: Instant,
+    pub(crate) listed: Instant,
+}
+
+impl<S> Session<S> {
+    /// The source that the guest sees for a datagram from `from`; `None` if it is filtered.
+    pub(crate) fn seen_as(&self, from: SocketAddr, filtering: Filtering) -> Option<SocketAddr> {
+        if self.peers.get(from) == Some(from) {
+            return Some(from);
+        }
+        if self.is_rewritten
+            && let Some(remote) = self.peers.used_for(from)
+        {
+            return Some(remote);
+        }
+        let passes = match filtering {
+            Filtering::AddressAndPort => false,
+            Filtering::Address => self.peers.has_address(from.ip()),
+            Filtering::Endpoint => true,
+        };
+        passes.then_some(from)
+    }
+
+    /// The class that its exchanges make it.
+    pub(crate) fn class_now(&self, sends_to_names: bool) -> Class {
+        match (self.key, self.class) {
+            (SessionKey::Echo(..), _) => Class::Echo,
+            (_, Class::Names) if sends_to_names => Class::Names,
+            (_, Class::Other) => Class::Other,
+            _ if self.exchanged.0 > 1 || self.exchanged.1 > 1 => Class::Other,
+            _ => Class::Single,
+        }
+    }
+}
+
+/// Sessions by age, each class in a list of its own. A session that is used keeps its place for up
+/// to a second, so that a datagram rarely moves it.
+#[derive(Debug, Default)]
+pub(crate) struct Ages {
+    lists: [BTreeSet<(Instant, SessionId)>; Class::ALL.len()],
+}
+
+/// How far a session's place in its list may be behind.
+const LAG: Duration = Duration::from_secs(1);
+
+impl Ages {
+    pub(crate) fn add(&mut self, class: Class, at: Instant, id: SessionId) {
+        self.lists[class as usize].insert((at, id));
+    }
+
+    pub(crate) fn remove(&mut self, class: Class, at: Instant, id: SessionId) {
+        self.lists[class as usize].remove(&(at, id));
+    }
+
+    /// A session was used, and is of this class now.
+    pub(crate) fn renew<S>(&mut self, session: &mut Session<S>, id: SessionId, class: Class) {
+        if class == session.class && session.last.since(session.listed) < LAG {
+            return;
+        }
+        self.remove(session.class, session.listed, id);
+        (session.class, session.listed) = (class, session.last);
+        self.add(class, session.listed, id);
+    }
+
+    /// The first session whose life may be over.
+    pub(crate) fn due(&self, now: Instant) -> Option<SessionId> {
+        let first = |class: Class| {
+            let &(at, id) = self.lists[class as usize].first()?;
+            (at + class.life() <= now).then_some(id)
+        };
+        Class::ALL.into_iter().find_map(first)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Instant {
+        let first = |class: Class| {
+            let first = self.lists[class as usize].first();
+            first.map_or(Instant::NEVER, |&(at, _)| at + class.life())
+        };
+        Class::ALL.into_iter().map(first).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// The session that makes room: the oldest of those with a single exchange, then of the others;
+    /// none that was active in the last ten seconds.
+    pub(crate) fn oldest(&self, is_echo: bool, now: Instant) -> Option<SessionId> {
+        let classes: &[Class] =
+            if is_echo { &[Class::Echo] } else { &[Class::Names, Class::Single, Class::Other] };
+        let old = |class: &Class| {
+            let &(at, id) = self.lists[*class as usize].first()?;
+            // Its place may be behind.
+            (at + LAG + SAFE <= now).then_some(id)
+        };
+        classes.iter().find_map(old)
+    }
+}
+
+/// Is the life of a session over?
+pub(crate) fn is_over<S>(session: &Session<S>, now: Instant) -> bool {
+    session.last + session.class.life() <= now
+}

@@ -1,0 +1,126 @@
+//! Sockets for datagrams and echoes of an outside that is a stack.
+//!
+//! Called by: `beyond.rs`.
+
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::collections::VecDeque;
+
+use base::{DropReason, Instant, Owner};
+use gateway::{Failure, Incoming, Outgoing, Problem, SessionKey};
+use stack::{Echo, ErrorKind, PingHandle, Stack, UdpError, UdpHandle, Unreachable};
+
+/// The TTL that guests see.
+const TTL: u8 = 63;
+
+/// A socket of the outside.
+pub struct Socket {
+    pub(super) handle: Handle,
+    /// Echoes that were taken while errors were looked for.
+    echoes: VecDeque<Echo>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Handle {
+    Udp(UdpHandle),
+    Ping(PingHandle),
+}
+
+fn failure(error: UdpError) -> Failure {
+    match error {
+        UdpError::AddressInUse | UdpError::LimitReached | UdpError::WouldBlock => Failure::Full,
+        UdpError::Closed | UdpError::InvalidSegments | UdpError::TooBig(_) => Failure::Full,
+        UdpError::Broadcast | UdpError::Group => Failure::Unreachable(Unreachable::Prohibited),
+        UdpError::NoAddress | UdpError::Unsendable(DropReason::IpNoRoute) => {
+            Failure::Unreachable(Unreachable::Net)
+        }
+        UdpError::Unsendable(_) => Failure::Full,
+    }
+}
+
+pub(super) fn open(stack: &mut Stack, key: &SessionKey) -> Result<Socket, Failure> {
+    let handle = match *key {
+        SessionKey::Echo(..) => stack.ping_open(Owner::program()).map(Handle::Ping),
+        SessionKey::Udp(guest) => {
+            let any = match guest {
+                SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            let bind = |stack: &mut Stack, port| {
+                stack.udp_bind(SocketAddr::new(any, port), Owner::program())
+            };
+            let bound = match bind(stack, guest.port()) {
+                Err(UdpError::AddressInUse) => bind(stack, 0),
+                bound => bound,
+            };
+            bound.map(Handle::Udp)
+        }
+    };
+    Ok(Socket { handle: handle.map_err(failure)?, echoes: VecDeque::new() })
+}
+
+pub(super) fn send(
+    stack: &mut Stack,
+    socket: &mut Socket,
+    what: &Outgoing<'_>,
+    now: Instant,
+) -> Result<(), Failure> {
+    match socket.handle {
+        Handle::Ping(own) => {
+            let sent = stack.ping_send(own, what.to.ip(), what.seq, what.payload, now);
+            sent.map(|_| ()).map_err(failure)
+        }
+        Handle::Udp(own) if what.segment_size > 0 => {
+            let mut segments = what.payload.chunks(usize::from(what.segment_size));
+            segments.try_for_each(|one| stack.udp_send(own, what.to, one, now)).map_err(failure)
+        }
+        Handle::Udp(own) => stack.udp_send(own, what.to, what.payload, now).map_err(failure),
+    }
+}
+
+pub(super) fn receive(stack: &mut Stack, socket: &mut Socket, into: &mut [u8]) -> Option<Incoming> {
+    let (from, seq, payload) = match socket.handle {
+        Handle::Udp(own) => {
+            let datagram = stack.udp_receive(own)?;
+            (datagram.from, 0, datagram.payload)
+        }
+        Handle::Ping(_) => {
+            let echo = socket.echoes.pop_front()?;
+            (SocketAddr::new(echo.from, 0), echo.seq, echo.outcome.ok()?)
+        }
+    };
+    let bytes = payload.len().min(into.len());
+    into[..bytes].copy_from_slice(&payload.as_slice()[..bytes]);
+    stack.give_back(payload);
+    Some(Incoming { from, ttl: TTL, seq, bytes, segment_size: 0 })
+}
+
+/// Errors about echoes have no destination here: they are dropped.
+pub(super) fn take_error(stack: &mut Stack, socket: &mut Socket) -> Option<Problem> {
+    match socket.handle {
+        Handle::Udp(own) => {
+            let (to, why) = stack.udp_take_error(own)?;
+            let error = ErrorKind::Unreachable(why);
+            Some(Problem { to, seq: 0, error, offender: to.ip(), payload_len: 0 })
+        }
+        Handle::Ping(own) => {
+            while let Some(echo) = stack.ping_receive(own) {
+                if echo.outcome.is_ok() {
+                    socket.echoes.push_back(echo);
+                }
+            }
+            None
+        }
+    }
+}
+
+pub(super) fn close(stack: &mut Stack, socket: Socket) {
+    for echo in socket.echoes {
+        if let Ok(payload) = echo.outcome {
+            stack.give_back(payload);
+        }
+    }
+    match socket.handle {
+        Handle::Udp(own) => stack.udp_close(own),
+        Handle::Ping(own) => stack.ping_close(own),
+    }
+}

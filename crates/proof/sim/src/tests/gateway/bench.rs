@@ -1,0 +1,169 @@
+//! A guest, a gateway's two stacks and a server, joined by wires without delay; the test advances
+//! the time.
+//!
+//! Called by: the tests of the gateway.
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+
+use base::{Duration, Instant, LinkKind, Owner};
+use device::mem;
+use gateway::{Around, Config, Ends, Gateway, Policy, Ready, Verdict};
+use stack::{
+    Event, Foreign, ListenConfig, ListenerHandle, PortConfig, Route, Stack, StackConfig, TcpHandle,
+    UdpHandle,
+};
+
+use crate::gateway::ready;
+use crate::{Beyond, Socket, Tokens};
+
+pub(super) const GUEST: &str = "10.0.2.100";
+pub(super) const SERVER: &str = "198.51.100.7";
+
+/// Answers of a policy, in turn; it allows everything when they are used up.
+#[derive(Default)]
+pub(super) struct Answers(pub(super) VecDeque<Verdict>, pub(super) Vec<Ends>);
+
+impl Answers {
+    fn next(&mut self, ends: &Ends) -> Verdict {
+        self.1.push(*ends);
+        self.0.pop_front().unwrap_or(Verdict::Allow)
+    }
+}
+
+impl Policy for Answers {
+    fn tcp(&mut self, ends: &Ends) -> Verdict {
+        self.next(ends)
+    }
+
+    fn udp(&mut self, ends: &Ends) -> Verdict {
+        self.next(ends)
+    }
+
+    fn echo(&mut self, ends: &Ends) -> Verdict {
+        self.next(ends)
+    }
+}
+
+pub(super) struct Bench {
+    pub(super) guest: Stack,
+    pub(super) inner: Stack,
+    pub(super) outer: Stack,
+    pub(super) server: Stack,
+    pub(super) engine: Gateway<TcpHandle, Socket>,
+    pub(super) tokens: Tokens,
+    pub(super) policy: Answers,
+    pub(super) now: Instant,
+    tcp: tcp::Config,
+}
+
+pub(super) fn at(text: &str) -> SocketAddr {
+    text.parse().expect("an address and a port")
+}
+
+/// Two stacks on a wire of bare IP, with these addresses.
+fn wire(seed: u64, addresses: [&str; 2], foreign: Foreign) -> [Stack; 2] {
+    let (left, right) = mem::pair(&mem::Config { link: LinkKind::Ip, ..mem::Config::default() });
+    let mut number = seed;
+    [(left, addresses[0]), (right, addresses[1])].map(|(device, address)| {
+        number += 1;
+        let mut stack = Stack::new(StackConfig { foreign, ..StackConfig::new([7, number]) });
+        let addresses = vec![address.parse().expect("an address")];
+        stack.add_port(Box::new(device), PortConfig { addresses, ..PortConfig::default() });
+        stack
+    })
+}
+
+impl Bench {
+    pub(super) fn new(config: Config) -> Bench {
+        let foreign = Foreign { udp: true, echo: true };
+        let [mut guest, mut inner] = wire(10, ["10.0.2.100/24", "10.0.2.2/24"], foreign);
+        let [outer, server] = wire(20, ["198.51.100.1/24", "198.51.100.7/24"], Foreign::default());
+        let all = "0.0.0.0/0".parse().expect("a network");
+        guest.add_route(Route::new(all, None, 0));
+        let engine = Gateway::new(&mut inner, config).expect("nobody else listens");
+        let (tokens, policy) = Default::default();
+        let (now, tcp) = (Instant::ZERO + Duration::from_secs(1), tcp::Config::default());
+        Bench { guest, inner, outer, server, engine, tokens, policy, now, tcp }
+    }
+
+    /// Do something with the engine.
+    pub(super) fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut Gateway<TcpHandle, Socket>, &mut Around<'_, Beyond<'_>, Answers>) -> R,
+    ) -> R {
+        let mut beyond = Beyond {
+            stack: &mut self.outer,
+            tokens: &mut self.tokens,
+            tcp: &self.tcp,
+            now: self.now,
+        };
+        let mut around = Around {
+            stack: &mut self.inner,
+            outside: &mut beyond,
+            policy: &mut self.policy,
+            now: self.now,
+        };
+        act(&mut self.engine, &mut around)
+    }
+
+    /// Let everything happen that happens at this moment.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..200 {
+            let now = self.now;
+            let mut work = self.guest.poll(now) + self.inner.poll(now);
+            work += self.outer.poll(now) + self.server.poll(now);
+            while let Some(event) = self.inner.next_event() {
+                self.engine.event(event);
+            }
+            while let Some(event) = self.outer.next_event() {
+                let (token, what) = match event {
+                    Event::Tcp(own, what) => (self.tokens.tcp.get(&own), ready(what)),
+                    Event::Udp(own) => (self.tokens.udp.get(&own), Ready::READABLE),
+                    Event::Ping(own) => (self.tokens.ping.get(&own), Ready::READABLE),
+                    _ => (None, Ready::default()),
+                };
+                if let Some(&token) = token {
+                    self.engine.ready(token, what);
+                }
+            }
+            while self.guest.next_event().is_some() || self.server.next_event().is_some() {}
+            let has_work = self.engine.has_work() || self.engine.next_deadline() <= now;
+            if has_work {
+                self.with(|engine, around| engine.turn(around));
+                self.inner.flush();
+                self.outer.flush();
+            }
+            if work == 0 && !has_work {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// Let the time pass, in steps of a quarter of a second.
+    pub(super) fn pass(&mut self, seconds: u64) {
+        for _ in 0..4 * seconds {
+            self.now = self.now + Duration::from_millis(250);
+            self.settle();
+        }
+    }
+
+    pub(super) fn listen(stack: &mut Stack, port: u16) -> ListenerHandle {
+        let any = SocketAddr::from(([0, 0, 0, 0], port));
+        stack.tcp_listen(any, ListenConfig::default()).expect("a free port")
+    }
+
+    /// Connect from the guest, and let it happen.
+    pub(super) fn connect(&mut self, to: &str) -> TcpHandle {
+        let (config, now) = (tcp::Config::default(), self.now);
+        let made = self.guest.tcp_connect(at(to), None, &config, Owner::program(), now);
+        self.settle();
+        made.expect("there is a route")
+    }
+
+    pub(super) fn udp(stack: &mut Stack, port: u16) -> UdpHandle {
+        let any = SocketAddr::from(([0, 0, 0, 0], port));
+        stack.udp_bind(any, Owner::program()).expect("a free port")
+    }
+}
