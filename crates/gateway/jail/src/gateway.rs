@@ -25,6 +25,9 @@ pub struct GatewayEnds {
     /// another one. It is gone when the last process in the program's network has ended: then
     /// [`device::Device::link_up`] is false after [`device::Device::check_link`].
     pub link: PacketSocket,
+    /// The program's network, which stays while this is open: so what the program has sent can
+    /// leave after its end. `None` with [`crate::Options::keep`].
+    pub network: Option<OwnedFd>,
     /// [`crate::Options::settings`].
     pub settings: String,
     /// [`crate::Options::descriptors`].
@@ -118,19 +121,20 @@ fn ends(socket: &OwnedFd) -> Result<GatewayEnds, Error> {
     let Some((ToGateway::Begin { settings, descriptors, keep }, mut all)) = received else {
         return Err(Error::not_started("the launcher ended"));
     };
-    if all.len() < 1 + descriptors {
+    if all.len() < 2 + descriptors {
         return Err(Error::not_started("descriptors are missing: raise `ulimit -n`"));
     }
     if keep {
         set_parent_process_death_signal(None)
             .map_err(refused("the gateway cannot outlive the launcher"))?;
     }
-    let inside = all.split_off(1 + descriptors);
-    let descriptors = all.split_off(1);
+    let inside = all.split_off(2 + descriptors);
+    let descriptors = all.split_off(2);
+    let network = all.pop().filter(|_| !keep);
     let fd = all.pop().ok_or_else(|| Error::not_started("there is no link"))?;
     let link = PacketSocket::adopt(fd, &link::packet_config())
         .map_err(|why| Error::not_started(format!("the program's link cannot be used: {why}")))?;
     let own = socket.try_clone().map_err(refused("no descriptor is left"))?;
     let launcher = Launcher { socket: own, keep };
-    Ok(GatewayEnds { link, settings, descriptors, inside, launcher })
+    Ok(GatewayEnds { link, network, settings, descriptors, inside, launcher })
 }

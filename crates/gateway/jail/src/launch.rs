@@ -30,8 +30,9 @@ const END: Duration = Duration::from_secs(3);
 /// # Errors
 /// [`ErrorKind`]; nothing is left of the program and the gateway then.
 pub fn launch(options: &Options, note: &mut dyn FnMut(&str)) -> Result<u8, Error> {
-    if options.descriptors.len() + options.inside.len() >= DESCRIPTORS_MAX {
-        let most = DESCRIPTORS_MAX - 1;
+    // The link and the program's network are two more.
+    let most = DESCRIPTORS_MAX - 2;
+    if options.descriptors.len() + options.inside.len() > most {
         return Err(Error::not_started(format!("give fewer ports and files, {most} at most")));
     }
     let signals = Signals::catch()?;
@@ -41,7 +42,7 @@ pub fn launch(options: &Options, note: &mut dyn FnMut(&str)) -> Result<u8, Error
     send(&program.socket, &setup, &[]).map_err(too_much)?;
     let made = program.made(options.pid, note)?;
     gateway.begin(options, &made)?;
-    // From now on only the gateway has the packet socket.
+    // From now on only the gateway has the packet socket and the program's network.
     drop(made);
     let stdin = std::io::stdin();
     let go = ToProgram::Go { keep: options.keep, user: options.user };
@@ -113,8 +114,8 @@ impl Child {
 
     /// Give the gateway what it needs, and wait until it is ready.
     fn begin(&mut self, options: &Options, made: &[OwnedFd]) -> Result<(), Error> {
-        let (packet, inside) = made.split_at(1.min(made.len()));
-        let descriptors = packet.iter().chain(&options.descriptors).chain(inside);
+        let (link, inside) = made.split_at(2.min(made.len()));
+        let descriptors = link.iter().chain(&options.descriptors).chain(inside);
         let descriptors: Vec<BorrowedFd<'_>> = descriptors.map(AsFd::as_fd).collect();
         let begin = ToGateway::Begin {
             settings: options.settings.clone(),

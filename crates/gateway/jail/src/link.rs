@@ -37,20 +37,19 @@ pub(crate) fn packet_config() -> Config {
 }
 
 /// This thread's network namespace.
-fn own_network() -> Result<File, Error> {
+pub(crate) fn own_network() -> Result<File, Error> {
     let path = "/proc/thread-self/ns/net";
     File::open(path).map_err(refused("the network namespace cannot be opened"))
 }
 
-/// Make the pair, from the near namespace, which this thread is in and returns to. Returns the
+/// Make the pair, from the `near` namespace, which this thread is in and returns to. Returns the
 /// packet socket on the far end.
-pub(crate) fn make_pair(setup: &Setup) -> Result<OwnedFd, Error> {
-    let near = own_network()?;
+pub(crate) fn make_pair(setup: &Setup, near: &File) -> Result<OwnedFd, Error> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(refused("a second network cannot be made"))?;
     // The kernel's own stack stays silent there.
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     let mut netlink = Netlink::new().map_err(refused("there is no rtnetlink"))?;
-    netlink.ask(veth(setup, &near)).map_err(no_veth)?;
+    netlink.ask(veth(setup, near)).map_err(no_veth)?;
     let far = netlink.index_of(FAR).map_err(refused("the veth pair is not there"))?;
     netlink.ask(up(far)).map_err(refused("the veth pair cannot be brought up"))?;
     let opened = PacketSocket::open_for_another(&packet_config(), Fanout::default(), 1);

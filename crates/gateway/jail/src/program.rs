@@ -80,11 +80,12 @@ fn prepare(setup: &Setup) -> Result<(Vec<String>, Vec<OwnedFd>), Error> {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     namespaces::enter_new(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS, uid, gid)?;
     die_with_parent()?;
-    let packet = link::make_pair(setup)?;
+    let network = link::own_network()?;
+    let packet = link::make_pair(setup, &network)?;
     link::configure(setup, gid, &mut notes)?;
     let inside = link::inside(&setup.inside)?;
     mounts::arrange(&setup.hide, &setup.files, &mut notes)?;
-    Ok((notes, std::iter::once(packet).chain(inside).collect()))
+    Ok((notes, [packet, network.into()].into_iter().chain(inside).collect()))
 }
 
 /// Start the first process of a new PID namespace; returns its number outside. It has the

@@ -6,7 +6,7 @@
 mod args;
 mod report;
 mod run;
-mod values;
+pub(crate) mod values;
 
 use anyhow::Result;
 

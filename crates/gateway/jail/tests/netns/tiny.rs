@@ -13,7 +13,7 @@ use wirespeed_jail::{Error, GatewayEnds, Inside, Options, User, launch as start}
 
 /// Answer until the program has ended, or its link is gone.
 pub(crate) fn gateway(ends: GatewayEnds) -> ExitCode {
-    let GatewayEnds { link, launcher, settings, inside, descriptors } = ends;
+    let GatewayEnds { link, network, launcher, settings, inside, descriptors } = ends;
     if settings == "fail" {
         launcher.failed(&"the tiny gateway was asked to fail: ask it not to");
         return ExitCode::FAILURE;

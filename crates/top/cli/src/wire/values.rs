@@ -81,7 +81,7 @@ pub(super) fn one_way<T>(
     }
 }
 
-pub(super) fn burst(text: &str) -> Parsed<(f64, f64)> {
+pub(crate) fn burst(text: &str) -> Parsed<(f64, f64)> {
     let pair = text.split_once(':');
     let (begin, end) =
         pair.ok_or("expected two shares, that a burst begins and that it ends, as 0.1%:20%")?;
@@ -92,13 +92,13 @@ pub(super) fn burst(text: &str) -> Parsed<(f64, f64)> {
     Ok((begin, end))
 }
 
-pub(super) fn late(text: &str) -> Parsed<(f64, Duration)> {
+pub(crate) fn late(text: &str) -> Parsed<(f64, Duration)> {
     let pair = text.split_once(':');
     let (how_many, by) = pair.ok_or("expected a share and how late, as 1%:10ms")?;
     Ok((share(how_many)?, time(by)?))
 }
 
-pub(super) fn codel(text: &str) -> Parsed<bool> {
+pub(crate) fn codel(text: &str) -> Parsed<bool> {
     match text {
         "drop" => Ok(false),
         "ecn" => Ok(true),

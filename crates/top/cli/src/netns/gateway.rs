@@ -1,0 +1,180 @@
+//! The gateway's process: a stack towards the program, the host's sockets beyond, and the engine
+//! between them. One thread, one epoll.
+//!
+//! Called by: `netns.rs`, in a process that has the host's network and nothing else of the host
+//! (crate `jail`). `turns.rs` is the loop; `watch.rs` lets tools and a page see it.
+
+mod near;
+mod turns;
+mod watch;
+
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ::gateway::{AllowAll, Config, Gateway};
+use ::link::Shaped;
+use anyhow::{Context, Result, anyhow};
+use device::capture::{Capture, CaptureStatus};
+use jail::{GatewayEnds, Launcher};
+use outside::Host;
+use wirespeed::{
+    Cidr, Device, Foreign, Instant, Limit, MacAddr, PortConfig, Stack, StackConfig, device,
+};
+
+use self::near::Near;
+use self::watch::Watch;
+use super::link::Path;
+use super::publish::Published;
+use super::settings::{Given, Settings};
+use crate::clock::since_1970;
+use crate::output;
+
+/// The gateway's hardware address. The program's interface has another one, of the kernel's choice.
+const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
+
+/// The engine over the host's sockets.
+type Engine = Gateway<outside::Tcp, outside::Socket>;
+
+/// Be the gateway, until the program has ended.
+pub(super) fn run(ends: GatewayEnds) -> ExitCode {
+    let GatewayEnds { link, settings, descriptors, inside, launcher } = ends;
+    let begun = serde_json::from_str(&settings)
+        .context("the settings are not understood")
+        .and_then(|settings| Machine::begin(Box::new(link), &settings, descriptors, inside));
+    let mut machine = match begun {
+        Ok(machine) => machine,
+        Err(why) => {
+            launcher.failed(&format!("the gateway cannot begin: {why:#}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    if launcher.ready().is_err() {
+        return ExitCode::FAILURE;
+    }
+    match machine.run(&launcher) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            output::err(&format!("wirespeed netns: the gateway ended: {why:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A running gateway.
+struct Machine {
+    began: std::time::Instant,
+    stack: Stack,
+    engine: Engine,
+    host: Host,
+    policy: Near<AllowAll>,
+    watch: Watch,
+    /// The program, and its published ports by the number of their listener.
+    program: Vec<IpAddr>,
+    published: Vec<(outside::ListenerId, Published)>,
+    /// What the stack's port waits for.
+    awaited: Option<stack::Awaited>,
+}
+
+impl Machine {
+    fn begin(
+        link: Box<dyn Device>,
+        settings: &Settings,
+        descriptors: Vec<OwnedFd>,
+        inside: Vec<OwnedFd>,
+    ) -> Result<Machine> {
+        let began = std::time::Instant::now();
+        let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
+        let (mut watch, mut published, mut capture) = (Watch::default(), Vec::new(), None);
+        for (what, fd) in settings.given.iter().zip(descriptors) {
+            match what {
+                Given::Published(port) => {
+                    let id = host.adopt_listener(fd, port.udp).context("a port cannot be used")?;
+                    published.push((id, *port));
+                }
+                Given::Control(path) => watch.serve_at(fd, path),
+                Given::Page { port, token } => watch.page(*port, fd, token.clone())?,
+                Given::Capture => capture = Some(File::from(fd)),
+                Given::Log => watch.log(File::from(fd)),
+            }
+        }
+        let (mut stack, mut engine) = engine(settings)?;
+        let device = shaped(link, settings, began)?;
+        let device = captured(device, capture, &mut watch)?;
+        let addresses = own_addresses(settings);
+        let port = PortConfig { mac: MAC, addresses, answer_all: true };
+        stack.add_port(device, port);
+        engine.set_names(settings.servers.clone(), &settings.hosts);
+        for (fd, to) in inside.into_iter().zip(&settings.to_host) {
+            host.relay(fd, *to).context("a port of the host cannot be offered")?;
+        }
+        Ok(Machine {
+            began,
+            stack,
+            engine,
+            host,
+            policy: Near::new(settings, AllowAll),
+            watch,
+            program: settings.networks.iter().map(|network| network.program).collect(),
+            published,
+            awaited: None,
+        })
+    }
+
+    fn now(&self) -> Instant {
+        clock(self.began)
+    }
+}
+
+fn clock(began: std::time::Instant) -> Instant {
+    Instant::ZERO + began.elapsed().into()
+}
+
+/// The stack, and the engine that takes all of its connections.
+fn engine(settings: &Settings) -> Result<(Stack, Engine)> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).context("the system gives no random seed")?;
+    let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+    let foreign = Foreign { udp: true, echo: true };
+    let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
+    let mut stack = Stack::new(config);
+    let mut config = Config::default();
+    config.networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
+    let flows = config.budget.of(Limit::GatewayFlows).min(outside::descriptors());
+    config.budget.set(Limit::GatewayFlows, flows);
+    let engine = Gateway::new(&mut stack, config)
+        .map_err(|why| anyhow!("the gateway cannot listen in its own stack: {why}"))?;
+    Ok((stack, engine))
+}
+
+/// The addresses of the gateway and of the resolver.
+fn own_addresses(settings: &Settings) -> Vec<Cidr> {
+    let of = |network: &super::addresses::Network| {
+        [network.gateway, network.names].map(|addr| network.with_prefix(addr))
+    };
+    settings.networks.iter().flat_map(of).collect()
+}
+
+fn shaped(
+    link: Box<dyn Device>,
+    settings: &Settings,
+    began: std::time::Instant,
+) -> Result<Box<dyn Device>> {
+    let Some(text) = &settings.link else { return Ok(link) };
+    let Path { settings, seed } = super::link::parse(text).map_err(|why| anyhow!("{why}"))?;
+    let (shaped, _) = Shaped::new(link, settings, seed, Arc::new(move || clock(began)));
+    Ok(Box::new(shaped))
+}
+
+fn captured(
+    device: Box<dyn Device>,
+    file: Option<File>,
+    watch: &mut Watch,
+) -> Result<Box<dyn Device>> {
+    let Some(file) = file else { return Ok(device) };
+    let (capture, status) = Capture::new(device, file, since_1970)?;
+    watch.capture(status);
+    Ok(Box::new(capture))
+}

@@ -1,0 +1,117 @@
+//! What others see of the gateway: the control socket for `show`, `top`, `dump` and `explain`, the
+//! page, the log of flows, the capture.
+//!
+//! Called by: `turns.rs`.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use ::gateway::Ready;
+use anyhow::{Context, Result};
+use live::{Live, Whose};
+use observe::Service;
+use outside::Host;
+use rustix::event::PollFlags;
+use wirespeed::device::capture::CaptureStatus;
+use wirespeed::{Duration, Instant, Stack};
+
+use super::turns::TOOLS;
+use super::Engine;
+use crate::output;
+
+/// The names of the program and of its stack in `wirespeed show`.
+const COMMAND: &str = "netns";
+
+/// Longer than any wait.
+const NO_TICK: Duration = Duration::from_secs(365 * 86_400);
+
+/// Those who watch.
+pub(super) struct Watch {
+    service: Service,
+    capture: Option<CaptureStatus>,
+    log: Option<File>,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch { service: Service::new(COMMAND), capture: None, log: None }
+    }
+}
+
+impl Watch {
+    /// Serve tools at a control socket that the launcher made.
+    pub(super) fn serve_at(&mut self, listener: OwnedFd, path: &Path) {
+        self.service.serve_at(listener, path, false);
+    }
+
+    /// Serve a page.
+    pub(super) fn page(
+        &mut self,
+        port: Option<u16>,
+        listener: OwnedFd,
+        token: Option<String>,
+    ) -> Result<()> {
+        let page = Live::granted(port, Some(listener), token)?;
+        let whose = Whose { locks_down: true, ..crate::http::whose(COMMAND) };
+        self.service.feed(page.serve(whose, None)?);
+        Ok(())
+    }
+
+    /// Report problems of a capture at the end.
+    pub(super) fn capture(&mut self, status: CaptureStatus) {
+        self.capture = Some(status);
+    }
+
+    /// Log flows there.
+    pub(super) fn log(&mut self, file: File) {
+        self.log = Some(file);
+    }
+
+    /// Does the service have to act by now?
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.service.next_deadline() <= now || self.service.is_watched()
+    }
+
+    /// When it has to act although nobody asks.
+    pub(super) fn next_deadline(&self, now: Instant) -> Instant {
+        self.service.next_deadline().min(now + self.service.look_within(NO_TICK))
+    }
+
+    /// Answer requests, and wait for those of the clients that came.
+    ///
+    /// # Errors
+    /// Epoll refuses a client's socket.
+    pub(super) fn answer(&mut self, stack: &mut Stack, host: &Host, now: Instant) -> Result<()> {
+        self.service.poll(now, &mut [(COMMAND, stack)]);
+        self.wait_for(host)
+    }
+
+    /// Wait for the descriptors of the service.
+    pub(super) fn wait_for(&self, host: &Host) -> Result<()> {
+        for (fd, flags) in self.service.descriptors() {
+            let mut ready = Ready::default();
+            for (flag, bit) in
+                [(PollFlags::IN, Ready::READABLE), (PollFlags::OUT, Ready::WRITABLE)]
+            {
+                ready = if flags.contains(flag) { ready.and(bit) } else { ready };
+            }
+            host.watch(fd, TOOLS, ready).context("epoll refuses a tool's connection")?;
+        }
+        Ok(())
+    }
+
+    /// Log the flows that ended.
+    pub(super) fn reports(&mut self, engine: &mut Engine, _now: Instant) {
+        while let Some(_report) = engine.next_report() {}
+    }
+
+    /// Let clients with taps collect the last packets, and say what became of the capture.
+    pub(super) fn finish(&mut self, stack: &mut Stack, clock: impl Fn() -> Instant) {
+        self.service.end_feed();
+        self.service.finish(clock, &mut [(COMMAND, stack)]);
+        if let Some(why) = self.capture.as_ref().and_then(CaptureStatus::error) {
+            output::err(&format!("wirespeed netns: warning: {why}"));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What the gateway's process has to know, as text; files and sockets come beside it, in the order
+//! of [`Settings::given`].
+//!
+//! Called by: `launch.rs` writes it, `gateway.rs` reads it. Both are this program.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::addresses::Network;
+use super::publish::Published;
+
+/// The settings of a gateway.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Settings {
+    /// The networks of the program, one of each version at most.
+    pub(super) networks: Vec<Network>,
+    /// Bytes of the link's packets at most.
+    pub(super) mtu: u16,
+    /// The text of `--link`.
+    pub(super) link: Option<String>,
+    /// The address that leads to the host's loopback address.
+    pub(super) host_address: Option<IpAddr>,
+    /// Name servers of the host; none: names are not answered.
+    pub(super) servers: Vec<SocketAddr>,
+    /// The host's /etc/hosts.
+    pub(super) hosts: String,
+    /// The ports of the host's loopback address that the sockets in the program's network lead to.
+    pub(super) to_host: Vec<SocketAddr>,
+    /// What each descriptor is.
+    pub(super) given: Vec<Given>,
+}
+
+/// What a descriptor of the gateway is for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Given {
+    /// A socket of a published port.
+    Published(Published),
+    /// A listening control socket, and where its file is.
+    Control(PathBuf),
+    /// Where packets are captured.
+    Capture,
+    /// Where flows are logged.
+    Log,
+    /// The listening socket of the page; its port, and the token that visitors need.
+    Page { port: u16, token: Option<String> },
+}
