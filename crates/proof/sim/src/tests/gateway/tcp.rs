@@ -16,10 +16,11 @@ fn a_syn_is_answered_as_the_outside_answers() {
     let mut bench = bench();
     let refused = bench.connect("198.51.100.7:81");
     assert_eq!(bench.guest.tcp_state(refused), Some((State::Closed, Some(Error::Refused))));
-    // The outside has no route there.
+    // The outside has no route there: a soft error, with which the guest's connect fails at last
+    // (RFC 9293 section 3.9.2.2).
     let lost = bench.connect("203.0.113.1:80");
-    let (_, error) = bench.guest.tcp_state(lost).expect("it is kept");
-    assert_eq!(error, Some(Error::NetUnreachable));
+    let info = bench.guest.tcp_info(lost).expect("it is kept");
+    assert_eq!(info.soft_error, Some(Error::NetUnreachable));
     let ends: Vec<End> =
         core::iter::from_fn(|| bench.engine.next_report()).map(|r| r.end).collect();
     let nowhere = Failure::Unreachable(Unreachable::Net);
