@@ -7,7 +7,9 @@ use clap::{Parser, Subcommand};
 use crate::output::EXIT;
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{filter, nfs, nfsd, ping, rpcbind, services, states, telnet, telnetd, up, wire};
+use crate::{
+    filter, netns, nfs, nfsd, ping, rpcbind, services, states, telnet, telnetd, up, wire,
+};
 
 /// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\
@@ -51,6 +53,9 @@ pub(crate) enum Tool {
     /// Join two devices by a link with a rate, a delay and faults: a bad network for any two hosts
     #[cfg(target_os = "linux")]
     Wire(Box<wire::Args>),
+    /// Run any program in a network of its own behind our stack, without root
+    #[cfg(target_os = "linux")]
+    Netns(Box<netns::Args>),
     /// List the ONC RPC programs of a host, or try whether one answers
     Rpcinfo(rpcinfo::Args),
     /// Run a port mapper: versions 2 to 4 over UDP and TCP, on the system's sockets

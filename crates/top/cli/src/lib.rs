@@ -23,6 +23,8 @@ mod lab;
 mod names;
 mod nc;
 #[cfg(target_os = "linux")]
+mod netns;
+#[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
 mod nfs;
@@ -77,6 +79,10 @@ pub fn main() -> ExitCode {
     if let Some(code) = router::daemon::worker(env!("WIRESPEED_VERSION")) {
         return code;
     }
+    #[cfg(target_os = "linux")]
+    if let Some(code) = netns::child() {
+        return code;
+    }
     if std::env::args_os().len() <= 1 {
         output::err(args::FIRST.trim_end());
         return output::exit_code(Ok(Outcome::Exit(2)));
@@ -104,6 +110,8 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Up(args) => Ok(Outcome::As(up::main(args))),
         #[cfg(target_os = "linux")]
         Tool::Wire(args) => wire::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Netns(args) => netns::main(args),
         Tool::Rpcinfo(args) => rpcinfo::main(args),
         #[cfg(target_os = "linux")]
         Tool::Rpcbind(args) => rpcbind::main(args),

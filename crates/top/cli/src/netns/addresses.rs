@@ -52,17 +52,6 @@ impl Network {
         })
     }
 
-    /// 10.0.2.0/24.
-    pub(super) fn v4() -> Network {
-        let network = IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0));
-        Network {
-            program: host(network, PROGRAM),
-            gateway: host(network, GATEWAY),
-            names: host(network, NAMES),
-            prefix_len: 24,
-        }
-    }
-
     /// A unique local /64 (RFC 4193 section 3.2) with these 40 random bits.
     pub(super) fn unique_local(random: [u8; 5]) -> Network {
         let [a, b, c, d, e] = random;
@@ -105,7 +94,6 @@ mod tests {
     #[test]
     fn hosts_have_the_numbers_of_slirp() {
         let known = network("10.0.2.0/24").expect("large enough");
-        assert_eq!(known, Network::v4());
         assert_eq!(known.program.to_string(), "10.0.2.100");
         assert_eq!(known.with_prefix(known.names).to_string(), "10.0.2.3/24");
     }

@@ -51,9 +51,9 @@ pub(crate) struct Args {
     /// The IPv6 network: a random one, a given one, or off
     #[arg(long, value_name = "ula|NETWORK|off", default_value = "ula")]
     pub(super) net6: Net6,
-    /// The MTU of the program's interface
-    #[arg(long, value_name = "BYTES", default_value = "65520", value_parser = mtu)]
-    pub(super) mtu: Mtu,
+    /// The MTU of the program's interface [default: 65520, with --link 1500]
+    #[arg(long, value_name = "BYTES", value_parser = mtu)]
+    mtu: Option<Mtu>,
     /// The name servers that names are asked of: the host's, or these addresses; off: none
     #[arg(long, value_name = "host|ADDRESS,..|off", default_value = "host")]
     pub(super) dns: Dns,
@@ -92,7 +92,12 @@ impl Args {
         if self.net4 == Net4::Off && self.net6 == Net6::Off {
             return Err(Usage("--net4 off and --net6 off leave no network: drop one".to_owned()));
         }
-        if self.net6 != Net6::Off && self.mtu.bytes() < Mtu::MIN_V6.bytes() {
+        if let Some(Http::Stack(port)) = self.http {
+            return Err(Usage(format!(
+                "the page is for this machine: give --http 127.0.0.1:{port} instead of stack:"
+            )));
+        }
+        if self.net6 != Net6::Off && self.mtu().bytes() < Mtu::MIN_V6.bytes() {
             return Err(Usage(format!(
                 "IPv6 needs an MTU of {}: raise --mtu, or give --net6 off",
                 Mtu::MIN_V6.bytes()
@@ -100,7 +105,16 @@ impl Args {
         }
         Ok(())
     }
+
+    /// The MTU of the program's interface. Long packets cost least, but a link has packets as they
+    /// are on the wire.
+    pub(super) fn mtu(&self) -> Mtu {
+        self.mtu.unwrap_or(if self.link.is_some() { Mtu::ETHERNET } else { MTU_MAX })
+    }
 }
+
+/// The most that both a frame and a segment without link header can have.
+const MTU_MAX: Mtu = Mtu::new(65_520).unwrap();
 
 /// The IPv4 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +190,7 @@ impl FromStr for Dns {
 }
 
 fn mtu(text: &str) -> Result<Mtu, String> {
-    let mtu = text.parse().ok().and_then(Mtu::new).filter(|mtu| mtu.bytes() <= 65_520);
+    let mtu = text.parse().ok().and_then(Mtu::new).filter(|&mtu| mtu <= MTU_MAX);
     mtu.ok_or_else(|| format!("'{text}' is no MTU: write 576 to 65520, such as 1500"))
 }
 

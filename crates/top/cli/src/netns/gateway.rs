@@ -9,7 +9,7 @@ mod turns;
 mod watch;
 
 use std::fs::File;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use ::gateway::{AllowAll, Config, Gateway};
 use ::link::Shaped;
 use anyhow::{Context, Result, anyhow};
-use device::capture::{Capture, CaptureStatus};
-use jail::{GatewayEnds, Launcher};
-use outside::Host;
+use device::capture::Capture;
+use jail::GatewayEnds;
+use outside::{Host, Relay};
 use wirespeed::{
-    Cidr, Device, Foreign, Instant, Limit, MacAddr, PortConfig, Stack, StackConfig, device,
+    Awaited, Cidr, Device, Foreign, Instant, Limit, MacAddr, PortConfig, PortId, Stack, StackConfig, device,
 };
 
 use self::near::Near;
@@ -35,12 +35,15 @@ use crate::output;
 /// The gateway's hardware address. The program's interface has another one, of the kernel's choice.
 const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
 
+/// The most that a connection's buffers may grow to behind a long link, in each direction.
+const LONG_PATH_BYTES: u32 = 16 << 20;
+
 /// The engine over the host's sockets.
 type Engine = Gateway<outside::Tcp, outside::Socket>;
 
 /// Be the gateway, until the program has ended.
 pub(super) fn run(ends: GatewayEnds) -> ExitCode {
-    let GatewayEnds { link, settings, descriptors, inside, launcher } = ends;
+    let GatewayEnds { link, network, settings, descriptors, inside, launcher } = ends;
     let begun = serde_json::from_str(&settings)
         .context("the settings are not understood")
         .and_then(|settings| Machine::begin(Box::new(link), &settings, descriptors, inside));
@@ -54,7 +57,9 @@ pub(super) fn run(ends: GatewayEnds) -> ExitCode {
     if launcher.ready().is_err() {
         return ExitCode::FAILURE;
     }
-    match machine.run(&launcher) {
+    let ended = machine.run(&launcher);
+    drop(network);
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             output::err(&format!("wirespeed netns: the gateway ended: {why:#}"));
@@ -67,15 +72,18 @@ pub(super) fn run(ends: GatewayEnds) -> ExitCode {
 struct Machine {
     began: std::time::Instant,
     stack: Stack,
+    /// The link to the program.
+    port: PortId,
     engine: Engine,
     host: Host,
+    relay: Relay,
     policy: Near<AllowAll>,
     watch: Watch,
     /// The program, and its published ports by the number of their listener.
     program: Vec<IpAddr>,
     published: Vec<(outside::ListenerId, Published)>,
     /// What the stack's port waits for.
-    awaited: Option<stack::Awaited>,
+    awaited: Option<Awaited>,
 }
 
 impl Machine {
@@ -91,30 +99,32 @@ impl Machine {
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
                 Given::Published(port) => {
-                    let id = host.adopt_listener(fd, port.udp).context("a port cannot be used")?;
+                    let id = host.adopt(fd).context("a port cannot be used")?;
                     published.push((id, *port));
                 }
                 Given::Control(path) => watch.serve_at(fd, path),
-                Given::Page { port, token } => watch.page(*port, fd, token.clone())?,
+                Given::Page { token } => watch.page(fd, token.clone())?,
                 Given::Capture => capture = Some(File::from(fd)),
                 Given::Log => watch.log(File::from(fd)),
             }
         }
-        let (mut stack, mut engine) = engine(settings)?;
+        let (mut stack, engine) = engine(settings)?;
         let device = shaped(link, settings, began)?;
         let device = captured(device, capture, &mut watch)?;
         let addresses = own_addresses(settings);
-        let port = PortConfig { mac: MAC, addresses, answer_all: true };
-        stack.add_port(device, port);
-        engine.set_names(settings.servers.clone(), &settings.hosts);
+        let config = PortConfig { mac: MAC, addresses, answer_all: true };
+        let port = stack.add_port(device, config);
+        let mut relay = Relay::new().context("no epoll can be made")?;
         for (fd, to) in inside.into_iter().zip(&settings.to_host) {
-            host.relay(fd, *to).context("a port of the host cannot be offered")?;
+            relay.add(fd, *to).context("a port of the host cannot be offered")?;
         }
         Ok(Machine {
             began,
             stack,
+            port,
             engine,
             host,
+            relay,
             policy: Near::new(settings, AllowAll),
             watch,
             program: settings.networks.iter().map(|network| network.program).collect(),
@@ -142,6 +152,10 @@ fn engine(settings: &Settings) -> Result<(Stack, Engine)> {
     let mut stack = Stack::new(config);
     let mut config = Config::default();
     config.networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
+    if settings.link.is_some() {
+        config.tcp.receive_buffer_max_bytes = LONG_PATH_BYTES;
+        config.tcp.send_buffer_max_bytes = LONG_PATH_BYTES;
+    }
     let flows = config.budget.of(Limit::GatewayFlows).min(outside::descriptors());
     config.budget.set(Limit::GatewayFlows, flows);
     let engine = Gateway::new(&mut stack, config)

@@ -35,7 +35,6 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     let inside: Vec<Inside> = args.to_host.iter().flat_map(|&port| inside(port)).collect();
     let settings = Settings {
         networks: networks.clone(),
-        mtu: args.mtu.bytes() as u16,
         link: args.link.clone(),
         host_address: args.host_address,
         servers: servers.clone(),
@@ -44,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<u8> {
         given,
     };
     let mut options = Options::new(&args.command);
-    options.mtu = args.mtu;
+    options.mtu = args.mtu();
     options.addresses = networks.iter().map(|n| n.with_prefix(n.program)).collect();
     options.gateways = routed(&networks, args.net6);
     if args.dns != Dns::Off {
@@ -154,7 +153,7 @@ fn open(args: &Args) -> Result<Vec<(Given, OwnedFd)>> {
         let page = Live::bind(http)?;
         output::err(&page.says());
         let (listener, token) = page.parts();
-        let what = Given::Page { port: page.stack_port(), token: token.map(str::to_owned) };
+        let what = Given::Page { token: token.map(str::to_owned) };
         let listener = listener.map(|listener| listener.try_clone().map(OwnedFd::from));
         if let Some(fd) = listener.transpose().context("no descriptor is left")? {
             given.push((what, fd));
@@ -169,7 +168,7 @@ fn open(args: &Args) -> Result<Vec<(Given, OwnedFd)>> {
 
 fn control_socket() -> Result<(PathBuf, OwnedFd)> {
     let path = observe::socket_path(std::process::id())?;
-    let listener = control::Server::listener(&path)?;
+    let listener = wirespeed::control::Server::listener(&path)?;
     Ok((path, listener))
 }
 

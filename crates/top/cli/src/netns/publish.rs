@@ -1,31 +1,24 @@
 //! `-p`: ports of the host that lead to ports of the program.
 //!
-//! Called by: clap; `launch.rs`, which makes the sockets, because the gateway's process may not
-//! listen; `gateway.rs`, which accepts.
+//! Called by: clap; `launch.rs`, which makes the sockets, because the gateway's process cannot bind
+//! them to an interface; `gateway.rs`, which accepts.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, sockopt};
+use outside::{Bound, Listen};
 use serde::{Deserialize, Serialize};
 
-/// Connections that the kernel keeps until the gateway takes them.
-const BACKLOG: i32 = 128;
-
-/// The ports of one `-p` at most: each has a socket or two.
+/// The ports of one `-p` at most: each has a socket.
 const PORTS_MAX: u16 = 64;
 
 /// Published ports: `[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Publish {
-    /// Where to listen; `None` is every address of both versions.
-    addr: Option<IpAddr>,
-    interface: Option<String>,
-    /// The first port of the host, the first port of the program, and how many follow.
-    host: u16,
+    /// Where to listen, with the first port of the host.
+    listen: Listen,
+    /// The first port of the program, and how many follow.
     program: u16,
     more: u16,
     udp: bool,
@@ -40,11 +33,10 @@ impl FromStr for Publish {
             Some((rest, "tcp")) => (rest, false),
             _ => (text, false),
         };
-        let (place, ports) = match rest.split_once('/') {
-            Some((place, ports)) => (Some(place), ports),
-            None => (None, rest),
+        let (place, ports) = match rest.rsplit_once('/') {
+            Some((place, ports)) => (format!("{place}/"), ports),
+            None => (String::new(), rest),
         };
-        let (addr, interface) = place.map_or(Ok((None, None)), where_to_listen)?;
         let (host, program) = ports.split_once(':').unwrap_or((ports, ports));
         let ((host, more), (program, as_many)) = (range(host)?, range(program)?);
         if more != as_many {
@@ -53,23 +45,8 @@ impl FromStr for Publish {
         if more >= PORTS_MAX {
             return Err(format!("'{ports}': give {PORTS_MAX} ports at most"));
         }
-        Ok(Publish { addr, interface, host, program, more, udp })
-    }
-}
-
-fn where_to_listen(text: &str) -> Result<(Option<IpAddr>, Option<String>), String> {
-    let (addr, interface) = match text.split_once('%') {
-        Some((_, "")) => return Err("the % wants the name of an interface behind it".to_owned()),
-        Some((addr, interface)) => (addr, Some(interface.to_owned())),
-        None => (text, None),
-    };
-    let bare = addr.trim_start_matches('[').trim_end_matches(']');
-    match bare {
-        "" | "*" => Ok((None, interface)),
-        _ => match bare.parse() {
-            Ok(addr) => Ok((Some(addr), interface)),
-            Err(_) => Err(format!("'{addr}' is no address: write 127.0.0.1/8080:80")),
-        },
+        let listen = format!("{place}{host}").parse::<Listen>().map_err(|why| why.to_string())?;
+        Ok(Publish { listen, program, more, udp })
     }
 }
 
@@ -81,9 +58,8 @@ fn range(text: &str) -> Result<(u16, u16), String> {
     };
     let Some((first, last)) = text.split_once('-') else { return Ok((port(text)?, 0)) };
     let (first, last): (u16, u16) = (port(first)?, port(last)?);
-    last.checked_sub(first)
-        .map(|more| (first, more))
-        .ok_or_else(|| format!("'{text}': the last port is before the first"))
+    let more = last.checked_sub(first);
+    Ok((first, more.ok_or_else(|| format!("'{text}': the last port is before the first"))?))
 }
 
 /// A socket of a published port, as the gateway's process gets it beside its descriptor.
@@ -95,58 +71,27 @@ pub(super) struct Published {
 }
 
 impl Publish {
-    /// Make the sockets: one for each port and version.
+    /// Make the sockets, one for each port.
     ///
     /// # Errors
     /// The port is taken, or this user may not have it.
     pub(super) fn sockets(&self) -> Result<Vec<(Published, OwnedFd)>> {
-        let mut made = Vec::new();
-        for number in 0..=self.more {
-            let (host, to) = (self.host + number, self.program + number);
-            let addresses = match self.addr {
-                Some(addr) => vec![addr],
-                None => vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
-            };
-            for addr in addresses {
-                let at = SocketAddr::new(addr, host);
-                match self.socket(at) {
-                    Ok(fd) => made.push((Published { to, udp: self.udp }, fd)),
-                    // A host may be without IPv6.
-                    Err(_) if self.addr.is_none() && addr.is_ipv6() => {}
-                    Err(why) => return Err(why).with_context(|| cannot(at)),
-                }
-            }
-        }
-        Ok(made)
+        (0..=self.more)
+            .map(|number| {
+                let listen = Listen { port: self.listen.port + number, ..self.listen.clone() };
+                let what = Published { to: self.program + number, udp: self.udp };
+                let made = if self.udp { Bound::udp(&listen) } else { Bound::tcp(&listen) };
+                let made = made.with_context(|| {
+                    format!(
+                        "port {} cannot be published: give another one, above 1023 for an \
+                         ordinary user",
+                        listen.port
+                    )
+                });
+                Ok((what, made?.into_fd()))
+            })
+            .collect()
     }
-
-    fn socket(&self, at: SocketAddr) -> io::Result<OwnedFd> {
-        let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let (kind, protocol) = match self.udp {
-            true => (SocketType::DGRAM, ipproto::UDP),
-            false => (SocketType::STREAM, ipproto::TCP),
-        };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = rustix::net::socket_with(family, kind, flags, Some(protocol))?;
-        if at.is_ipv6() {
-            sockopt::set_ipv6_v6only(&fd, true)?;
-        }
-        if let Some(interface) = &self.interface {
-            sockopt::set_socket_bindtodevice(&fd, interface)?;
-        }
-        if !self.udp {
-            sockopt::set_socket_reuseaddr(&fd, true)?;
-        }
-        bind(&fd, &at)?;
-        if !self.udp {
-            listen(&fd, BACKLOG)?;
-        }
-        Ok(fd)
-    }
-}
-
-fn cannot(at: SocketAddr) -> String {
-    format!("{at} cannot be published: give another port, above 1023 for an ordinary user")
 }
 
 #[cfg(test)]
@@ -159,23 +104,17 @@ mod tests {
 
     #[test]
     fn ports_are_written_as_for_pasta() {
-        let plain = Publish {
-            addr: None,
-            interface: None,
-            host: 8080,
-            program: 8080,
-            more: 0,
-            udp: false,
-        };
+        let listen = |text: &str| text.parse::<Listen>().expect("a listener");
+        let plain = Publish { listen: listen("8080"), program: 8080, more: 0, udp: false };
         assert_eq!(parsed("8080"), plain);
         assert_eq!(parsed("8080:80"), Publish { program: 80, ..plain.clone() });
         assert_eq!(parsed("8080/udp"), Publish { udp: true, ..plain.clone() });
-        let addr = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        assert_eq!(parsed("127.0.0.1/8080"), Publish { addr, ..plain.clone() });
-        let addr = Some(IpAddr::V6(Ipv6Addr::LOCALHOST));
-        assert_eq!(parsed("[::1]/8080:80/tcp"), Publish { addr, program: 80, ..plain.clone() });
-        let interface = Some("eth0".to_owned());
-        assert_eq!(parsed("%eth0/8080"), Publish { interface, ..plain.clone() });
+        assert_eq!(
+            parsed("::1/8080:80/tcp"),
+            Publish { listen: listen("::1/8080"), program: 80, ..plain.clone() }
+        );
+        let listen = listen("%eth0/8080");
+        assert_eq!(parsed("%eth0/8080"), Publish { listen, ..plain.clone() });
         assert_eq!(parsed("8080-8082:80-82"), Publish { program: 80, more: 2, ..plain });
     }
 
@@ -188,7 +127,7 @@ mod tests {
             ("80-70", "before the first"),
             ("80-81:80", "as many ports"),
             ("8000-9000", "64 ports"),
-            ("localhost/80", "no address"),
+            ("localhost/80", "address of the host"),
             ("127.0.0.1%/80", "name of an interface"),
         ] {
             let why = text.parse::<Publish>().expect_err("the port is not valid");
@@ -201,6 +140,6 @@ mod tests {
         let one = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = one.local_addr().expect("an address").port();
         let why = parsed(&format!("127.0.0.1/{port}")).sockets().expect_err("it is taken");
-        assert!(format!("{why:#}").contains("another port"), "{why:#}");
+        assert!(format!("{why:#}").contains("another one"), "{why:#}");
     }
 }

@@ -16,8 +16,6 @@ use super::publish::Published;
 pub(super) struct Settings {
     /// The networks of the program, one of each version at most.
     pub(super) networks: Vec<Network>,
-    /// Bytes of the link's packets at most.
-    pub(super) mtu: u16,
     /// The text of `--link`.
     pub(super) link: Option<String>,
     /// The address that leads to the host's loopback address.
@@ -43,6 +41,6 @@ pub(super) enum Given {
     Capture,
     /// Where flows are logged.
     Log,
-    /// The listening socket of the page; its port, and the token that visitors need.
-    Page { port: u16, token: Option<String> },
+    /// The listening socket of the page, and the token that visitors need.
+    Page { token: Option<String> },
 }

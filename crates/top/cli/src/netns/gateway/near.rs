@@ -6,8 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use gateway::{Ends, Policy, Verdict};
-use stack::Unreachable;
-use wirespeed::Cidr;
+use wirespeed::{Cidr, Unreachable};
 
 use super::super::settings::Settings;
 

@@ -10,8 +10,7 @@ use ::gateway::{Around, Ready};
 use anyhow::{Context, Result};
 use jail::Launcher;
 use outside::Wake;
-use stack::{Armed, Awaited};
-use wirespeed::{Duration, Instant};
+use wirespeed::{Armed, Awaited, Duration, Instant};
 
 use super::Machine;
 use crate::output;
@@ -20,6 +19,7 @@ use crate::output;
 const LINK: u32 = 0;
 const LAUNCHER: u32 = 1;
 pub(super) const TOOLS: u32 = 2;
+const RELAY: u32 = 3;
 
 /// How long data that the program left behind may take to leave.
 const LAST: Duration = Duration::from_secs(2);
@@ -32,6 +32,9 @@ impl Machine {
         if let Some(fd) = launcher.as_fd() {
             self.host.watch(fd, LAUNCHER, Ready::READABLE).context("epoll refuses the launcher")?;
         }
+        let relay = self.relay.epoll_fd();
+        self.host.watch(relay, RELAY, Ready::READABLE).context("epoll refuses another epoll")?;
+        self.watch.wait_for(&self.host)?;
         let mut last = Instant::NEVER;
         loop {
             let now = self.now();
@@ -55,7 +58,7 @@ impl Machine {
 
     /// The last process in the program's network has ended.
     fn is_cut_off(&self) -> bool {
-        self.stack.ports().all(|port| !port.link_up)
+        self.stack.device(self.port).is_none_or(|device| !device.link_up())
     }
 
     fn turn(&mut self, now: Instant) -> Result<()> {
@@ -68,6 +71,8 @@ impl Machine {
             match wake {
                 Wake::Outside(token, ready) => self.engine.ready(token, ready),
                 Wake::Own(TOOLS, _) => is_asked = true,
+                Wake::Own(RELAY, _) => drop(self.relay.turn()),
+                Wake::Own(LINK, ready) if ready.has(Ready::ERROR) => self.stack.check_links(),
                 // The stack's poll took the frames; the caller asks the launcher.
                 Wake::Own(..) => {}
             }
@@ -105,7 +110,7 @@ impl Machine {
         }
         self.stack.settle();
         let own = self.stack.next_deadline().min(self.engine.next_deadline());
-        let own = own.min(self.host.next_deadline()).min(self.watch.next_deadline(now));
+        let own = own.min(self.watch.next_deadline(now));
         let armed = self.stack.arm(Waker::noop());
         let known = self.stack.descriptors().next();
         if let Some((_, fd, awaited)) = known

@@ -48,11 +48,10 @@ impl Watch {
     /// Serve a page.
     pub(super) fn page(
         &mut self,
-        port: Option<u16>,
         listener: OwnedFd,
         token: Option<String>,
     ) -> Result<()> {
-        let page = Live::granted(port, Some(listener), token)?;
+        let page = Live::granted(None, Some(listener), token)?;
         let whose = Whose { locks_down: true, ..crate::http::whose(COMMAND) };
         self.service.feed(page.serve(whose, None)?);
         Ok(())
