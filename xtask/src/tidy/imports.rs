@@ -51,7 +51,13 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
         ],
     ),
-    ("gateway", &[("gateway", Only(&["base", "mbuf", "tcp", "stack"]))]),
+    (
+        "gateway",
+        &[
+            ("gateway", Only(&["base", "mbuf", "tcp", "stack"])),
+            ("policy", Only(&["base", "wire", "filter", "stack", "host", "gateway"])),
+        ],
+    ),
     (
         "services",
         &[
