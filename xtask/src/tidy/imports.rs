@@ -55,6 +55,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
         &[
             ("gateway", Only(&["base", "mbuf", "tcp", "stack"])),
             ("outside", Only(&["base", "gateway", "stack"])),
+            ("policy", Only(&["base", "wire", "filter", "stack", "host", "gateway"])),
         ],
     ),
     (

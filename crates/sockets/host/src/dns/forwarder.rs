@@ -30,6 +30,7 @@ use super::limits::SERVERS_MAX;
 use crate::random::Random;
 use flight::{Context, Flight, Progress, Upstream};
 pub use framing::{Framing, TooLong, framed};
+pub use question::address_of_pointer;
 pub use policy::{Answered, Asked, Learned, Policy, Verdict};
 use question::{Question, Unfit, extended, rcode, rtype};
 
