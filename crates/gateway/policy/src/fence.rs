@@ -1,23 +1,22 @@
 //! The fence: what becomes of a flow, and why.
 //!
-//! Called by: the engine of the gateway, for each SYN and each first datagram to a destination.
-//! The first rule that matches decides, by an address or by a name of it.
+//! Called by: `flows`, for the engine of the gateway; `policy check` and the like. The first rule
+//! that matches decides, by an address or by a name of it.
 
 use core::net::SocketAddr;
 
-use base::{Budget, Instant};
+use base::{Budget, Duration, Instant};
 use filter::program::TooLarge;
-use gateway::{Ends, Policy, Verdict};
+use gateway::Verdict;
 use host::dns::DomainName;
 use stack::Unreachable;
 
 use crate::compiled::{Compiled, Destination, Protocol};
 use crate::group::HostAddresses;
+use crate::log::Log;
 use crate::pins::Pins;
+use crate::questions::Questions;
 use crate::rules::{Action, Refusal, Rule, Rules, Sni};
-
-/// The port of name servers (RFC 1035 section 4.2).
-const NAMES: u16 = 53;
 
 /// What becomes of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +69,13 @@ pub struct Fence {
     pub(crate) counts: Counts,
     pub(crate) budget: Budget,
     /// The resolver to which questions for names lead.
-    resolver: Option<SocketAddr>,
+    pub(crate) resolver: Option<SocketAddr>,
+    pub(crate) questions: Questions,
+    pub(crate) log: Log,
+    /// Time since 1970, at `now`.
+    pub(crate) unix: Duration,
+    /// Bytes from guests and to them, so far.
+    pub(crate) used: (u64, u64),
 }
 
 impl Fence {
@@ -88,12 +93,24 @@ impl Fence {
             counts: Counts::default(),
             budget: Budget::default(),
             resolver: None,
+            questions: Questions::default(),
+            log: Log::default(),
+            unix: Duration::ZERO,
+            used: (0, 0),
         })
     }
 
-    /// The time, once a turn.
-    pub fn set_now(&mut self, now: Instant) {
+    /// The time, once a turn: by the clock of the engine, and since 1970 for the log.
+    pub fn set_now(&mut self, now: Instant, unix: Duration) {
         self.now = now;
+        self.unix = unix;
+        self.questions.expire(now);
+    }
+
+    /// Bytes that guests have sent and received so far (`gateway::Counts`), for the limits
+    /// `bytes_out` and `bytes_in`.
+    pub fn set_used(&mut self, bytes_out: u64, bytes_in: u64) {
+        self.used = (bytes_out, bytes_in);
     }
 
     /// Questions for names, which are all flows to port 53, lead to this address, whatever the
@@ -123,6 +140,7 @@ impl Fence {
         self.compiled = Compiled::new(&rules, &self.host)?;
         self.rules = rules;
         self.pins.renumber(|name| self.compiled.of_name(name));
+        self.questions.forget();
         Ok(())
     }
 
@@ -224,31 +242,6 @@ impl Fence {
         self.decision(to, service, self.compiled.by_address(to), first)
     }
 
-    fn judge(&mut self, protocol: Protocol, ends: &Ends) -> Verdict {
-        if let Some(resolver) = self.resolver
-            && ends.remote.port() == NAMES
-            && protocol != Protocol::Echo
-        {
-            return Verdict::To(resolver);
-        }
-        let to = Destination::new(protocol, ends.remote.ip(), ends.remote.port());
-        let decision = self.decide(&to);
-        match decision.action {
-            Action::Allow => {
-                self.counts.allowed += 1;
-                Verdict::Allow
-            }
-            Action::Deny => {
-                self.counts.refused += 1;
-                self.refusal()
-            }
-            Action::Ask => {
-                self.counts.asked += 1;
-                Verdict::Ask
-            }
-        }
-    }
-
     /// What a guest hears of a refusal.
     pub fn refusal(&self) -> Verdict {
         match self.rules.refuse {
@@ -256,20 +249,6 @@ impl Fence {
             Refusal::Prohibited => Verdict::Unreachable(Unreachable::Prohibited),
             Refusal::Drop => Verdict::Drop,
         }
-    }
-}
-
-impl Policy for Fence {
-    fn tcp(&mut self, ends: &Ends) -> Verdict {
-        self.judge(Protocol::Tcp, ends)
-    }
-
-    fn udp(&mut self, ends: &Ends) -> Verdict {
-        self.judge(Protocol::Udp, ends)
-    }
-
-    fn echo(&mut self, ends: &Ends) -> Verdict {
-        self.judge(Protocol::Echo, ends)
     }
 }
 

@@ -11,15 +11,21 @@
 
 pub mod compiled;
 mod fence;
+mod flows;
 pub mod group;
+pub mod hello;
+pub mod learn;
+pub mod log;
 pub mod name;
 pub mod pins;
 pub mod plain;
+pub mod questions;
 mod resolving;
 pub mod rules;
 pub mod text;
 
 pub use compiled::{Destination, Protocol};
 pub use fence::{Counts, Decision, Fence, Hello};
+pub use flows::Glance;
 pub use group::{Group, HostAddresses};
 pub use rules::{Action, Rules};

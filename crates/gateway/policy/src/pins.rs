@@ -114,13 +114,14 @@ impl Pins {
         true
     }
 
-    /// A flow begins to use the pin of an address.
-    pub(crate) fn hold(&mut self, address: IpAddr) {
-        let Some(pin) = self.by_address.get_mut(&address) else { return };
+    /// A flow begins to use the pin of an address; `false` if there is none.
+    pub(crate) fn hold(&mut self, address: IpAddr) -> bool {
+        let Some(pin) = self.by_address.get_mut(&address) else { return false };
         if pin.uses == 0 {
             self.idle.remove(&(pin.since, address));
         }
         pin.uses = pin.uses.saturating_add(1);
+        true
     }
 
     /// A flow that used the pin is over.

@@ -11,7 +11,7 @@ use host::dns::{Answered, Asked, DomainName, Policy, Verdict, address_of_pointer
 use crate::fence::Fence;
 use crate::group::inner;
 use crate::pins::{Known, NAMES_MAX};
-use crate::rules::{Action, Target};
+use crate::rules::{Action, Sni, Target};
 
 impl Fence {
     /// The rule that decides whether a name is asked upstream, and whether it is: `None` is the
@@ -92,14 +92,15 @@ impl Policy for Fence {
         if !self.rules.dns.only_allowed {
             return Verdict::Pass;
         }
-        let may = match address_of_pointer(asked.name) {
-            Some(address) => self.may_ask_name_of(address),
-            None => self.decide_name(asked.name).0,
+        let (may, rule) = match address_of_pointer(asked.name) {
+            Some(address) => (self.may_ask_name_of(address), None),
+            None => self.decide_name(asked.name),
         };
         if may {
             return Verdict::Pass;
         }
         self.counts.names_refused += 1;
+        self.write_name(asked.name, rule, "no rule could allow it: not asked".to_owned());
         Verdict::Refuse
     }
 
@@ -107,12 +108,22 @@ impl Policy for Fence {
         // The hosts table is the operator's.
         if self.rules.dns.refuses_rebinding && !answer.asked.is_local {
             let wrong = answer.addresses.iter().find(|one| !self.may_be_named(one.address));
-            if wrong.is_some() {
+            if let Some(wrong) = wrong {
+                let why = format!("the answer has {}, which no rule allows", wrong.address);
                 self.counts.answers_refused += 1;
+                self.write_name(answer.asked.name, None, why);
                 return Verdict::Refuse;
             }
         }
         self.pin(answer);
         Verdict::Pass
+    }
+
+    fn keeps_ech(&mut self, asked: &Asked<'_>) -> bool {
+        let named = self.compiled.of_name(asked.name);
+        let rules = named.iter().filter_map(|&number| self.rule(number));
+        let mut allowing = rules.filter(|rule| rule.action != Action::Deny);
+        // A name that no rule names may still share an address with one that a rule denies.
+        self.compiled.denies_names.is_empty() && allowing.all(|rule| rule.sni == Sni::Ignore)
     }
 }

@@ -18,6 +18,8 @@ pub const RULES_MAX: usize = 4_096;
 /// Everything that the text of a policy says.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
+    /// The name of the file, for the log.
+    pub file: String,
     /// What becomes of a flow that no rule matches.
     pub default: Action,
     /// What a guest hears of a refusal.
@@ -36,6 +38,19 @@ pub struct Rules {
     pub bytes_out_max: Option<u64>,
     /// The same of bytes that they receive.
     pub bytes_in_max: Option<u64>,
+}
+
+impl Rules {
+    /// Where a rule is: `policy.toml:12`, `--allow:1`; `default` for none.
+    pub fn place(&self, number: Option<u16>) -> String {
+        let Some(rule) = number.and_then(|number| self.rules.get(usize::from(number))) else {
+            return "default".to_owned();
+        };
+        match rule.is_argument {
+            false => format!("{}:{}", self.file, rule.line),
+            true => format!("--{}:{}", rule.action.name(), rule.line),
+        }
+    }
 }
 
 /// What a rule does with a flow.

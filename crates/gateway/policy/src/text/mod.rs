@@ -144,6 +144,7 @@ fn read_file(
             let file = Section::new(table.get_ref(), 0, "the file", &notes);
             *sets = sets_of(&file, text_of, log);
             rules = file::read(&file, sets);
+            rules.file = name.to_owned();
         }
     }
     let location = Location::File(name.to_owned());
