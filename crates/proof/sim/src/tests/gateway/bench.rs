@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use base::{Duration, Instant, LinkKind, Owner};
 use device::mem;
 use gateway::{Around, Config, Ends, Gateway, Policy, Ready, Verdict};
+use host::dns;
 use stack::{
     Event, Foreign, ListenConfig, ListenerHandle, PortConfig, Route, Stack, StackConfig, TcpHandle,
     UdpHandle,
@@ -20,14 +21,28 @@ use crate::{Beyond, Socket, Tokens};
 pub(super) const GUEST: &str = "10.0.2.100";
 pub(super) const SERVER: &str = "198.51.100.7";
 
-/// Answers of a policy, in turn; it allows everything when they are used up.
+/// Answers of a policy, in turn; it allows everything when they are used up. Then what it was asked
+/// about, and a name that it refuses.
 #[derive(Default)]
-pub(super) struct Answers(pub(super) VecDeque<Verdict>, pub(super) Vec<Ends>);
+pub(super) struct Answers(
+    pub(super) VecDeque<Verdict>,
+    pub(super) Vec<Ends>,
+    pub(super) Option<&'static str>,
+);
 
 impl Answers {
     fn next(&mut self, ends: &Ends) -> Verdict {
         self.1.push(*ends);
         self.0.pop_front().unwrap_or(Verdict::Allow)
+    }
+}
+
+impl dns::Policy for Answers {
+    fn question(&mut self, asked: &dns::Asked<'_>) -> dns::Verdict {
+        match self.2 {
+            Some(name) if asked.name.to_string() == name => dns::Verdict::Refuse,
+            _ => dns::Verdict::Pass,
+        }
     }
 }
 
