@@ -50,7 +50,13 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
         ],
     ),
-    ("gateway", &[("gateway", Only(&["base", "mbuf", "tcp", "stack"]))]),
+    (
+        "gateway",
+        &[
+            ("gateway", Only(&["base", "mbuf", "tcp", "stack"])),
+            ("outside", Only(&["base", "gateway", "stack"])),
+        ],
+    ),
     (
         "services",
         &[

@@ -73,6 +73,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("capi/", Some(Socket)),
         ("host/", Some(Other)),
         ("gateway/", Some(Socket)),
+        ("outside/", Some(Socket)),
         ("rpc/", Some(Other)),
         ("nfs/", Some(Other)),
         ("telnet/", Some(Other)),

@@ -1,0 +1,115 @@
+//! Sockets for the datagrams and echoes of a session.
+//!
+//! Called by: `host/outside.rs`, for the engine. `send.rs` and `gather.rs` send, `receive.rs`
+//! receives, `problems.rs` reads the error queue. Echoes need ping sockets (icmp(7)), which the
+//! kernel permits to the groups of `net.ipv4.ping_group_range`.
+
+mod gather;
+mod problems;
+mod receive;
+mod send;
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use gateway::{SessionKey, Token};
+use nix::sys::socket::{setsockopt, sockopt as option};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, sockopt};
+
+pub(crate) use gather::Gather;
+pub(crate) use problems::next_problem;
+
+/// Room for the control messages of a received datagram: a TTL, a size of segments, an error with
+/// the address of who reports it.
+pub(crate) const CONTROL_BYTES: usize = 256;
+/// Bytes of the header of an echo request or reply.
+const ECHO_HEADER_BYTES: usize = 8;
+
+/// A socket of the host for datagrams or for echoes.
+#[derive(Debug)]
+pub struct Socket {
+    /// Shared with what is gathered for it.
+    fd: Arc<OwnedFd>,
+    token: Token,
+    is_echo: bool,
+    is_v6: bool,
+    /// With which TTL and type of service the socket sends now, once the first was set.
+    sends_with: Option<(u8, u8)>,
+    /// Where the last datagram went, and at which failure of gathered ones: see `gather.rs`.
+    last_to: Option<(SocketAddr, u64)>,
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Socket {
+    /// Open the socket of a session.
+    pub(crate) fn open(token: Token, key: &SessionKey) -> Result<Socket, Errno> {
+        let (ip, is_echo) = match *key {
+            SessionKey::Udp(guest) => (guest.ip(), false),
+            SessionKey::Echo(guest, _) => (guest, true),
+        };
+        let (family, protocol) = match (ip, is_echo) {
+            (IpAddr::V4(_), false) => (AddressFamily::INET, None),
+            (IpAddr::V6(_), false) => (AddressFamily::INET6, None),
+            (IpAddr::V4(_), true) => (AddressFamily::INET, Some(ipproto::ICMP)),
+            (IpAddr::V6(_), true) => (AddressFamily::INET6, Some(ipproto::ICMPV6)),
+        };
+        let fd = socket(family, protocol)?;
+        set_options(&fd, ip.is_ipv6(), is_echo);
+        if let SessionKey::Udp(guest) = *key {
+            bind(&fd, guest)?;
+        }
+        Ok(Socket {
+            fd: Arc::new(fd),
+            token,
+            is_echo,
+            is_v6: ip.is_ipv6(),
+            sends_with: None,
+            last_to: None,
+        })
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+}
+
+fn socket(family: AddressFamily, protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(family, SocketType::DGRAM, flags, protocol)
+}
+
+/// Ask for errors of the network and for TTLs, and for several datagrams in one call. A kernel that
+/// does not know one of these still carries datagrams.
+fn set_options(fd: &OwnedFd, is_v6: bool, is_echo: bool) {
+    if is_v6 {
+        let _ = sockopt::set_ipv6_v6only(fd, true);
+        let _ = setsockopt(fd, option::Ipv6RecvErr, &true);
+        let _ = setsockopt(fd, option::Ipv6RecvHopLimit, &true);
+    } else {
+        let _ = setsockopt(fd, option::Ipv4RecvErr, &true);
+        let _ = setsockopt(fd, option::Ipv4RecvTtl, &true);
+    }
+    if !is_echo {
+        let _ = setsockopt(fd, option::UdpGroSegment, &true);
+    }
+}
+
+/// Bind to the port that the guest has, if it is free (RFC 4787 REQ-3) and permitted; else to
+/// another one.
+fn bind(fd: &OwnedFd, guest: SocketAddr) -> Result<(), Errno> {
+    let any = |port| match guest {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+        SocketAddr::V6(_) => SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into(),
+    };
+    match rustix::net::bind(fd, &any(guest.port())) {
+        Err(Errno::ADDRINUSE | Errno::ACCESS | Errno::PERM) => rustix::net::bind(fd, &any(0)),
+        bound => bound,
+    }
+}

@@ -1,0 +1,162 @@
+//! Connections: the calls of a non-blocking socket.
+//!
+//! Called by: `host/outside.rs`, for the engine. RFC 9293; urgent data as RFC 6093 advises, in line
+//! with the rest.
+
+use core::net::SocketAddr;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use gateway::{Failure, Outcome, Received, Stop, Token};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType,
+};
+use socket2::SockRef;
+use stack::Unreachable;
+
+use crate::errors::{failure, stop};
+
+/// Bytes that the kernel keeps of a connection beyond what it has sent: more would only wait there,
+/// while the guest believes that they are under way.
+const NOT_SENT_BYTES: u32 = 256 * 1024;
+
+/// A connection of the host.
+#[derive(Debug)]
+pub struct Tcp {
+    fd: OwnedFd,
+    /// How reports call it; none does before the engine has it.
+    token: Token,
+    /// An urgent byte was announced and not received yet, as far as the engine has asked.
+    is_urgent: bool,
+}
+
+impl AsFd for Tcp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The version of an address.
+pub(crate) fn family(address: SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}
+
+/// Begin to connect.
+pub(crate) fn connect(token: Token, to: SocketAddr) -> Result<Tcp, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(family(to), SocketType::STREAM, flags, None)?;
+    let tcp = Tcp::of(fd, token);
+    match retry_on_intr(|| rustix::net::connect(&tcp.fd, &to)) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(tcp),
+        Err(error) => Err(error),
+    }
+}
+
+/// Does EADDRNOTAVAIL mean that no port is left? Otherwise the host has no address with which it
+/// could reach `to`, because IPv6 is switched off, for instance.
+pub(crate) fn has_address_for(to: SocketAddr) -> bool {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    match rustix::net::socket_with(family(to), SocketType::DGRAM, flags, None) {
+        Ok(fd) => rustix::net::connect(fd, &to) != Err(Errno::ADDRNOTAVAIL),
+        Err(_) => true,
+    }
+}
+
+/// Why a connect failed.
+pub(crate) fn connect_failure(error: Errno, to: SocketAddr) -> Failure {
+    match error {
+        Errno::ADDRNOTAVAIL if !has_address_for(to) => Failure::Unreachable(Unreachable::Net),
+        error => failure(error),
+    }
+}
+
+impl Tcp {
+    /// A connection of this socket, with its options set. Options are a matter of speed: a
+    /// connection without one of them works.
+    pub(crate) fn of(fd: OwnedFd, token: Token) -> Tcp {
+        let _ = sockopt::set_tcp_nodelay(&fd, true);
+        let _ = sockopt::set_socket_oobinline(&fd, true);
+        let _ = SockRef::from(&fd).set_tcp_notsent_lowat(NOT_SENT_BYTES);
+        Tcp { fd, token, is_urgent: false }
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    pub(crate) fn set_token(&mut self, token: Token) {
+        self.token = token;
+    }
+
+    /// What has become of a connect, or of a connection.
+    pub(crate) fn outcome(&self) -> Result<Outcome, Failure> {
+        sockopt::socket_error(&self.fd).and_then(|error| error).map_err(failure)?;
+        match rustix::net::getpeername(&self.fd) {
+            Ok(_) => Ok(Outcome::Connected),
+            Err(_) => Ok(Outcome::Pending),
+        }
+    }
+
+    /// Send the parts.
+    pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
+        let mut control = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL;
+        retry_on_intr(|| rustix::net::sendmsg(&self.fd, parts, &mut control, flags)).map_err(stop)
+    }
+
+    /// Send a byte as urgent data.
+    pub(crate) fn send_urgent(&self, byte: u8) -> Result<(), Stop> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::OOB;
+        retry_on_intr(|| rustix::net::send(&self.fd, &[byte], flags)).map(|_| ()).map_err(stop)
+    }
+
+    /// Receive. The kernel itself ends a call before the urgent byte; then the call is short
+    /// although there is more.
+    pub(crate) fn receive(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Received, Stop> {
+        let room: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = retry_on_intr(|| rustix::io::readv(&self.fd, parts)).map_err(stop)?;
+        Ok(Received { bytes, is_drained: bytes < room && !self.is_urgent })
+    }
+
+    /// Is the next byte the urgent one? There is no safe call for SIOCATMARK, so the socket answers
+    /// in another way: while urgent data is not in line, FIONREAD says how many bytes lie before
+    /// it, and MSG_OOB whether it is there. Nobody else reads the socket meanwhile.
+    pub(crate) fn at_mark(&mut self) -> Option<bool> {
+        sockopt::set_socket_oobinline(&self.fd, false).ok()?;
+        let mut byte = [0];
+        let flags = RecvFlags::OOB | RecvFlags::PEEK;
+        let there = retry_on_intr(|| rustix::net::recv(&self.fd, &mut byte, flags));
+        let before = rustix::io::ioctl_fionread(&self.fd);
+        let _ = sockopt::set_socket_oobinline(&self.fd, true);
+        let is_next = match there {
+            Ok((1, _)) => Some(before == Ok(0)),
+            // It was announced, and has not come yet.
+            Err(Errno::AGAIN) => Some(false),
+            _ => None,
+        };
+        self.is_urgent = is_next.is_some();
+        is_next
+    }
+
+    /// No more will be sent.
+    pub(crate) fn shut_down(&self) {
+        // If it fails, the connection is gone, and that is reported.
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
+    }
+
+    /// End both halves without a reset.
+    pub(crate) fn give_up(&self) {
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+
+    /// Reset the connection.
+    pub(crate) fn abort(self) {
+        let _ = sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
+    }
+}
