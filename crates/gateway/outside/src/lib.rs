@@ -4,7 +4,7 @@
 //!
 //! Called by: programs with an event loop. Read `host.rs` first; `tcp.rs` has connections,
 //! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports; `relay.rs` joins
-//! connections of two network namespaces past the engine.
+//! connections of two network namespaces past the engine. Decision 0140 has the reasons.
 //!
 //! # A loop
 //!
