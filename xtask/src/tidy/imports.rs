@@ -16,9 +16,8 @@ enum May {
 use May::{Everything, Only};
 
 const LAYERS: &[&str] = &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device"];
-const SIMULATED: &[&str] = &[
-    "base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack", "link", "gateway",
-];
+const SIMULATED: &[&str] =
+    &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack", "link", "gateway"];
 
 const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];

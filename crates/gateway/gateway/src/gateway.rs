@@ -74,7 +74,9 @@ impl<T, S> Gateway<T, S> {
     /// The stack has such a listener already, or no room for one.
     pub fn new(stack: &mut Stack, config: Config) -> Result<Gateway<T, S>, ListenError> {
         let listen = ListenConfig {
-            backlog: config.budget.of(base::Limit::GatewayPending),
+            // A SYN is answered only for a flow, so that the limits of flows hold. A small backlog
+            // would let a flow whose SYN-ACK was lost give way to another.
+            backlog: usize::MAX,
             inspect: true,
             tcp: config.tcp,
             owner: Owner::program(),

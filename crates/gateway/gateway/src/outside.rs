@@ -221,8 +221,8 @@ pub trait Outside {
     /// It was not sent; [`Failure::Full`] without room.
     fn send(&mut self, socket: &mut Self::Socket, what: &Outgoing<'_>) -> Result<(), Failure>;
 
-    /// Receive into the beginning of `into`; `None` if nothing waits, and readiness is reported when
-    /// something does.
+    /// Receive into the beginning of `into`; `None` if nothing waits, and readiness is reported
+    /// when something does.
     fn receive(&mut self, socket: &mut Self::Socket, into: &mut [u8]) -> Option<Incoming>;
 
     /// The next error about something that was sent. One error is not the end of a socket, which

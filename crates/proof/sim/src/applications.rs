@@ -32,7 +32,6 @@ impl World {
                 Event::Accept(listener) => self.accept(host, listener)?,
                 // Also what a gateway has on its hosts.
                 other => self.gateway_event(host, other, local),
-                Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
         }
         let mut acted = self.chat(host, local)? | self.gateway_turn(host, local);

@@ -23,6 +23,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// than twice the longest time-out.
 const REST: Duration = Duration::from_secs(400);
 
+/// The same with a gateway: programs send datagrams for up to 303 s, and a session of theirs ends
+/// 300 s later.
+const GATEWAY_REST: Duration = Duration::from_secs(700);
+
 impl World {
     /// Run until this time.
     ///
@@ -84,7 +88,7 @@ impl World {
                 self.hosts[end.host].stack.tcp_unlisten(listener);
             }
         }
-        let rested = self.now + REST;
+        let rested = self.now + if self.gateway.is_some() { GATEWAY_REST } else { REST };
         for host in 0..self.hosts.len() {
             self.event_queue.no_later(self.host_sources[host], self.now);
             self.hosts[host].release_buffers();

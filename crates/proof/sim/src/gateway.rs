@@ -1,8 +1,8 @@
 //! A gateway in a world: two of its hosts are one machine, whose first stack faces the guest and
 //! whose second is the outside. Connections of the guest to hosts beyond cross it.
 //!
-//! Called by: `world/topology`, which joins the hosts; `applications.rs` and `events/`, in the steps
-//! of the two hosts. Both share a clock.
+//! Called by: `world/topology`, which joins the hosts; `applications.rs` and `events/`, in the
+//! steps of the two hosts. Both share a clock.
 
 mod beyond;
 mod sockets;

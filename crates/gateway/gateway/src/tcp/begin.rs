@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 
-use base::{DropReason, Duration, Instant, Limit};
+use base::{Duration, Instant, Limit};
 use stack::{RequestHandle, Stack, Unreachable};
 
 use crate::flow::{Flow, FlowId, Leg, State, bit, second};
@@ -170,16 +170,13 @@ impl<T, S> Gateway<T, S> {
                 self.counts.opened += 1;
                 self.wake(id, bit::HOST_READABLE | bit::HOST_WRITABLE);
             }
-            // The stack has forgotten the SYN; the guest sends it again if it still wants to.
-            Err(DropReason::TcpNoSocket) => flow.guest = Leg::Lost,
-            Err(_) => {
-                flow.guest = Leg::Lost;
-                self.not_connected(id, Failure::Full, around);
-            }
+            // The stack has forgotten the SYN, or has no room for the connection now, which it
+            // counts. The guest repeats its SYN if it still wants the connection.
+            Err(_) => flow.guest = Leg::Lost,
         }
     }
 
-    /// The connect of the outside has failed, or there is no room for the guest's connection.
+    /// The connect of the outside has failed.
     fn not_connected<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
         &mut self,
         id: FlowId,

@@ -38,7 +38,13 @@ impl Window {
         self.reported(seen);
         let Some((edge, unit)) = self.edge(seen) else { return Ok(()) };
         let side = self.sides.entry((seen.src, seen.dst)).or_default();
-        if let Some(last) = side.edge
+        // The window of a SYN is not scaled. A SYN-ACK that is sent again after an ACK of the same
+        // end (the answer to a keep-alive probe, say) cannot repeat what the ACK offered, and
+        // withdraws nothing: a peer with a synchronised connection does not use the window of a SYN
+        // (RFC 9293 section 3.10.7.4).
+        let is_repeated_syn = seen.flags.contains(Flags::SYN) && side.edge.is_some();
+        if !is_repeated_syn
+            && let Some(last) = side.edge
             && (edge + (unit - 1)).lt(last)
         {
             let by = last.since(edge);
@@ -141,6 +147,22 @@ mod tests {
             |by: u32| Seen { ack: SeqNumber(1008 - by), window: 499, ..seen(1, 2, Flags::ACK) };
         window.sent(&fell(7)).expect("rounding");
         assert!(window.sent(&fell(8)).is_err());
+    }
+
+    #[test]
+    fn a_repeated_syn_withdraws_nothing() {
+        let mut window = Window::default();
+        let scale = Some(WindowScale::new(3));
+        let both = Flags::SYN | Flags::ACK;
+        let (syn, syn_ack) = (
+            Seen { window_scale: scale, ..seen(2, 1, Flags::SYN) },
+            Seen { window_scale: scale, ..seen(1, 2, both) },
+        );
+        window.sent(&syn).expect("a SYN");
+        window.sent(&syn_ack).expect("its answer");
+        window.sent(&seen(1, 2, Flags::ACK)).expect("eight times as much");
+        window.sent(&syn_ack).expect("the same again");
+        assert!(window.sent(&Seen { window: 499, ..seen(1, 2, Flags::ACK) }).is_err());
     }
 
     #[test]

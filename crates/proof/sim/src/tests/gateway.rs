@@ -1,4 +1,5 @@
-//! A gateway between two stacks: every law holds for fixed seeds, and a seed gives the same packets.
+//! A gateway between two stacks: every law holds for fixed seeds, and a seed gives the same
+//! packets.
 
 mod bench;
 mod datagrams;

@@ -16,10 +16,11 @@ fn a_syn_is_answered_as_the_outside_answers() {
     let mut bench = bench();
     let refused = bench.connect("198.51.100.7:81");
     assert_eq!(bench.guest.tcp_state(refused), Some((State::Closed, Some(Error::Refused))));
-    // The outside has no route there.
+    // The outside has no route there: a soft error, with which the guest's connect fails at last
+    // (RFC 9293 section 3.9.2.2).
     let lost = bench.connect("203.0.113.1:80");
-    let (_, error) = bench.guest.tcp_state(lost).expect("it is kept");
-    assert_eq!(error, Some(Error::NetUnreachable));
+    let info = bench.guest.tcp_info(lost).expect("it is kept");
+    assert_eq!(info.soft_error, Some(Error::NetUnreachable));
     let ends: Vec<End> =
         core::iter::from_fn(|| bench.engine.next_report()).map(|r| r.end).collect();
     let nowhere = Failure::Unreachable(Unreachable::Net);
@@ -153,6 +154,26 @@ fn somebody_decides_about_a_syn_that_is_held() {
     // Its SYN comes again, and is allowed this time.
     bench.pass(4);
     assert_eq!(bench.guest.tcp_state(dropped), Some((State::Established, None)));
+}
+
+/// A connect of the host may take 127 s, and its guest's may as well.
+#[test]
+fn a_syn_is_held_until_a_slow_connect_has_its_result() {
+    let mut bench = bench();
+    let listener = Bench::listen(&mut bench.server, 80);
+    let (config, now) = (tcp::Config { syn_retries_max: 6, ..Default::default() }, bench.now);
+    let to = at("198.51.100.7:80");
+    bench.is_server_deaf = true;
+    let client = bench.guest.tcp_connect(to, None, &config, base::Owner::program(), now);
+    let client = client.expect("there is a route");
+    bench.pass(100);
+    assert_eq!(bench.guest.tcp_state(client), Some((State::SynSent, None)));
+    assert_eq!((bench.engine.pending_count(), bench.engine.counts().syns), (1, 1));
+    bench.is_server_deaf = false;
+    bench.pass(20);
+    assert_eq!(bench.guest.tcp_state(client), Some((State::Established, None)));
+    assert_eq!(bench.engine.counts().syns, 1);
+    assert!(bench.server.tcp_accept(listener).is_some());
 }
 
 #[test]
