@@ -5,7 +5,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::outside::Ends;
-use crate::policy::{Policy, Verdict};
+use crate::policy::{Glance, Policy, Verdict};
 
 /// The port of name servers (RFC 1035 section 4.2).
 const NAMES: u16 = 53;
@@ -74,5 +74,13 @@ impl<P: Policy> Policy for Redirect<P> {
 
     fn echo(&mut self, ends: &Ends) -> Verdict {
         self.behind.echo(ends)
+    }
+
+    fn wants_hello(&mut self, ends: &Ends) -> bool {
+        self.behind.wants_hello(ends)
+    }
+
+    fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        self.behind.hello(ends, bytes, is_all)
     }
 }

@@ -3,6 +3,7 @@
 
 mod bench;
 mod datagrams;
+mod hello;
 mod tcp;
 
 use crate::run::{Campaign, WorldKind, campaign, replay, run};

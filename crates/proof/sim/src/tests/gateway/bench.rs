@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use base::{Duration, Instant, LinkKind, Owner};
 use device::mem;
-use gateway::{Around, Config, Ends, Gateway, Policy, Ready, Verdict};
+use gateway::{Around, Config, Ends, Gateway, Glance, Policy, Ready, Verdict};
 use stack::{
     Event, Foreign, ListenConfig, ListenerHandle, PortConfig, Route, Stack, StackConfig, TcpHandle,
     UdpHandle,
@@ -22,7 +22,16 @@ pub(super) const SERVER: &str = "198.51.100.7";
 
 /// Answers of a policy, in turn; it allows everything when they are used up.
 #[derive(Default)]
-pub(super) struct Answers(pub(super) VecDeque<Verdict>, pub(super) Vec<Ends>);
+pub(super) struct Answers(pub(super) VecDeque<Verdict>, pub(super) Vec<Ends>, pub(super) Hellos);
+
+/// What a policy says to the first bytes of flows.
+#[derive(Default)]
+pub(super) struct Hellos {
+    /// It wants to see them; then what it says, in turn, and in the end that they pass.
+    pub(super) answers: Option<VecDeque<Glance>>,
+    /// What it saw, and whether that was all.
+    pub(super) seen: Vec<(Vec<u8>, bool)>,
+}
 
 impl Answers {
     fn next(&mut self, ends: &Ends) -> Verdict {
@@ -42,6 +51,16 @@ impl Policy for Answers {
 
     fn echo(&mut self, ends: &Ends) -> Verdict {
         self.next(ends)
+    }
+
+    fn wants_hello(&mut self, _: &Ends) -> bool {
+        self.2.answers.is_some()
+    }
+
+    fn hello(&mut self, _: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        self.2.seen.push((bytes.to_vec(), is_all));
+        let answer = self.2.answers.as_mut().and_then(VecDeque::pop_front);
+        answer.unwrap_or(Glance::Pass)
     }
 }
 
