@@ -299,3 +299,6 @@ impl Policy for Fence {
         self.glance(ends, bytes, is_all)
     }
 }
+
+#[cfg(test)]
+mod tests;
