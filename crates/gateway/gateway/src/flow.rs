@@ -42,6 +42,8 @@ pub enum State {
     Asking,
     /// One of its connections is open, or is being opened, and the other is not open yet.
     Connecting,
+    /// Both halves are open, and the guest's first bytes wait for the policy.
+    Hello,
     /// Both halves are open.
     Open,
     /// The guest has closed its half, and the outside knows.
@@ -104,6 +106,8 @@ pub(crate) mod bit {
     pub(crate) const UP_FIRST: u32 = 32_768;
     /// On the list of flows that found no buffer.
     pub(crate) const STARVED: u32 = 65_536;
+    /// The policy wants to see the guest's first bytes.
+    pub(crate) const HELLO: u32 = 131_072;
 }
 
 /// Bytes that one side gave and the other did not take at once.
@@ -208,6 +212,7 @@ impl<T> Flow<T> {
         self.state = match (self.has(bit::UP_OVER), self.has(bit::DOWN_OVER)) {
             (true, _) => State::HalfGuest,
             (false, true) => State::HalfHost,
+            (false, false) if self.has(bit::HELLO) => State::Hello,
             (false, false) => State::Open,
         };
     }

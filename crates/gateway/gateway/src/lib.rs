@@ -33,7 +33,7 @@ pub use gateway::Gateway;
 pub use outside::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, Stop, Token,
 };
-pub use policy::{AllowAll, Policy, Verdict};
+pub use policy::{AllowAll, Glance, Policy, Verdict};
 pub use redirect::Redirect;
 pub use report::{End, Report};
 

@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use host::dns;
 
 use crate::outside::Ends;
-use crate::policy::{Policy, Verdict};
+use crate::policy::{Glance, Policy, Verdict};
 
 /// Where some destinations lead. The policy behind it decides first, about the address that the
 /// guest has used.
@@ -79,5 +79,13 @@ impl<P: Policy> Policy for Redirect<P> {
 
     fn echo(&mut self, ends: &Ends) -> Verdict {
         self.behind.echo(ends)
+    }
+
+    fn wants_hello(&mut self, ends: &Ends) -> bool {
+        self.behind.wants_hello(ends)
+    }
+
+    fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        self.behind.hello(ends, bytes, is_all)
     }
 }

@@ -167,6 +167,10 @@ impl<T, S> Gateway<T, S> {
             Ok(handle) => {
                 flow.guest = Leg::Tcp(handle);
                 flow.state = State::Open;
+                if around.policy.wants_hello(&flow.ends) {
+                    flow.set(bit::HELLO);
+                    flow.state = State::Hello;
+                }
                 flow.active_s = second(around.now);
                 // For a guest's connection this bit comes with the event.
                 flow.clear(bit::CONNECTED);

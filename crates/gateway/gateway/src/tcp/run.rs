@@ -45,6 +45,11 @@ impl<T, S> Gateway<T, S> {
         if let Err(end) = self.ended(id, around) {
             return self.reset(id, end, around);
         }
+        if self.flows.get(id).is_some_and(|flow| flow.has(bit::HELLO))
+            && let Err(end) = self.glance(id, around)
+        {
+            return self.reset(id, end, around);
+        }
         let Some(flow) = self.flows.get_mut(id) else { return };
         let Leg::Tcp(handle) = flow.guest else { return };
         let (up_before, down_before) = (flow.bytes_up, flow.bytes_down);

@@ -15,9 +15,9 @@ use crate::tcp::Step;
 use crate::tcp::run::{Legs, NO_CONNECTION};
 
 /// Buffers of one call.
-const BUFFERS_MAX: usize = 64;
+pub(crate) const BUFFERS_MAX: usize = 64;
 /// The most bytes that a received buffer has: an IP packet's.
-const BUFFER_BYTES_MAX: usize = 65_535;
+pub(crate) const BUFFER_BYTES_MAX: usize = 65_535;
 
 /// Move bytes until a side has no more of them or no more room, or `budget` is used up.
 pub(crate) fn pump<O: Outside>(
@@ -27,7 +27,7 @@ pub(crate) fn pump<O: Outside>(
 ) -> Step {
     let mut left = budget;
     loop {
-        if !flow.has(bit::HOST_WRITABLE) || flow.has(bit::UP_OVER) {
+        if !flow.has(bit::HOST_WRITABLE) || flow.has(bit::UP_OVER | bit::HELLO) {
             return Step::Idle;
         }
         if flow.stages_up() {
@@ -60,8 +60,13 @@ pub(crate) fn pump<O: Outside>(
     }
 }
 
+/// Bytes of the guest that wait.
+pub(crate) fn staged_bytes<T>(flow: &Flow<T>) -> usize {
+    flow.staged.as_ref().map_or(0, |staged| staged.up.iter().map(Mbuf::len).sum())
+}
+
 /// Take buffers from the stack, for one call.
-fn gather<O: Outside>(
+pub(crate) fn gather<O: Outside>(
     flow: &mut Flow<O::Tcp>,
     legs: &mut Legs<'_, O>,
     most: usize,

@@ -3,6 +3,7 @@
 
 mod bench;
 mod datagrams;
+mod hello;
 mod names;
 mod tcp;
 

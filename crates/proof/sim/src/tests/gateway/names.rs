@@ -85,7 +85,7 @@ fn a_question_to_any_address_is_answered_from_there() {
         nothing_is_left(&bench);
     }
     assert_eq!(bench.engine.name_counts().map(|counts| counts.answers), Some(2));
-    assert!(bench.policy.1.is_empty(), "no flow was judged");
+    assert!(bench.policy.asked.is_empty(), "no flow was judged");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn names_that_are_known_or_refused_are_not_asked() {
     let mut bench = bench(&["198.51.100.7:53"]);
     let own = Bench::udp(&mut bench.guest, 5_000);
     let there = Bench::udp(&mut bench.server, 53);
-    bench.policy.2 = Some("secret.example");
+    bench.policy.refused_name = Some("secret.example");
     for (name, code, is_known) in [("box.test", 0, true), ("secret.example", 5, false)] {
         ask(&mut bench, own, 9, name);
         assert_eq!(heard(&mut bench, own, [192, 0, 2, 7]), (9, code, is_known));

@@ -135,12 +135,12 @@ fn the_guest_sees_the_room_of_the_outside() {
 fn somebody_decides_about_a_syn_that_is_held() {
     let mut bench = bench();
     let listener = Bench::listen(&mut bench.server, 80);
-    bench.policy.0.extend([Verdict::Ask, Verdict::Ask, Verdict::Drop]);
+    bench.policy.verdicts.extend([Verdict::Ask, Verdict::Ask, Verdict::Drop]);
     let client = bench.connect("198.51.100.7:80");
     let denied = bench.connect("198.51.100.7:80");
     let dropped = bench.connect("198.51.100.7:80");
     assert_eq!(bench.engine.pending_count(), 2);
-    let ends = bench.policy.1.clone();
+    let ends = bench.policy.asked.clone();
     let decided = bench.with(|engine, around| {
         engine.decide(&ends[0], Verdict::Allow, around)
             && engine.decide(&ends[1], Verdict::Reset, around)
@@ -182,7 +182,7 @@ fn a_limit_leaves_a_syn_without_an_answer_until_there_is_room() {
     config.budget.set(Limit::GatewayPending, 1);
     let mut bench = Bench::new(config);
     Bench::listen(&mut bench.server, 80);
-    bench.policy.0.extend([Verdict::Ask]);
+    bench.policy.verdicts.extend([Verdict::Ask]);
     let asked = bench.connect("198.51.100.7:80");
     let second = bench.connect("198.51.100.7:80");
     assert_eq!(bench.guest.tcp_state(second), Some((State::SynSent, None)));
