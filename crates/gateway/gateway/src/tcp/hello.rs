@@ -3,8 +3,8 @@
 //! Called by: `run.rs`, while a flow has [`bit::HELLO`]. Bytes of the outside go on to the guest,
 //! because in some protocols the server speaks first.
 
-use crate::flow::{Flow, FlowId, Leg, bit};
 use crate::around::Around;
+use crate::flow::{Flow, FlowId, Leg, bit};
 use crate::gateway::Gateway;
 use crate::outside::Outside;
 use crate::policy::{Glance, Policy};

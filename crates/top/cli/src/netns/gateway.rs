@@ -19,9 +19,9 @@ use ::gateway::{Config, Gateway, NamesConfig};
 use ::link::Shaped;
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
+use host::dns::{ForwarderConfig, Hosts};
 use jail::GatewayEnds;
 use outside::{Host, Relay};
-use host::dns::{ForwarderConfig, Hosts};
 use policy::rules::Server;
 use policy::{Fence, HostAddresses, Rules};
 use wirespeed::{
@@ -171,7 +171,7 @@ fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).context("the system gives no random seed")?;
     let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-    let foreign = Foreign { udp: true, echo: true };
+    let foreign = Foreign { udp: true, echo: true, unclaimed: true };
     let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
     let mut stack = Stack::new(config);
     let mut config = Config::default();
