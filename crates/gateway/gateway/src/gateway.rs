@@ -130,11 +130,6 @@ impl<T, S> Gateway<T, S> {
         self.waiting.deadlines.len()
     }
 
-    /// Every flow: its ends, its state, the bytes from and to the guest.
-    pub fn flows(&self) -> impl Iterator<Item = (&Ends, State, u64, u64)> {
-        self.flows.values().map(|f| (&f.ends, f.state, f.bytes_up, f.bytes_down))
-    }
-
     /// An event of the stack; `false` if it is not the gateway's. Tags of connections
     /// (`Stack::tcp_set_tag`) are the gateway's alone.
     pub fn event(&mut self, event: Event) -> bool {

@@ -13,7 +13,7 @@ mod upstream;
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 
-use base::{Budget, Instant, Limit};
+use base::{Budget, Drops, Instant, Limit};
 use host::dns::{Forwarder, ForwarderAction, QueryId, Transport};
 use slotmap::SlotMap;
 use stack::{ForeignDatagram, IpSettings};
@@ -66,6 +66,10 @@ impl<T, S> Names<T, S> {
             queries: BTreeMap::new(),
             buffer: Vec::new(),
         }
+    }
+
+    pub(crate) fn drops(&self) -> &Drops {
+        self.forwarder.drops()
     }
 
     pub(crate) fn has_work(&self) -> bool {
