@@ -1,10 +1,10 @@
 //! Names: all that guests send to port 53, to any address, is answered here, by a forwarder that
 //! asks the servers of the host.
 //!
-//! Called by: `gateway.rs`, `tcp/begin.rs`, `datagrams/up.rs`. `serve.rs` has the gateway's calls, `guests.rs` the connections over
-//! which guests ask, `upstream.rs` the sockets of questions to servers. An answer comes from the
-//! address that was asked. RFC 1035, RFC 7766. Limits: `dns_in_flight` (the guest gets SERVFAIL
-//! beyond it), `gateway_dns_connections`.
+//! Called by: `gateway.rs`, `tcp/begin.rs`, `datagrams/up.rs`. `serve.rs` has the gateway's calls,
+//! `guests.rs` the connections over which guests ask, `upstream.rs` the sockets of questions to
+//! servers. An answer comes from the address that was asked. RFC 1035, RFC 7766. Limits:
+//! `dns_in_flight` (the guest gets SERVFAIL beyond it), `gateway_dns_connections`.
 
 mod guests;
 mod serve;
