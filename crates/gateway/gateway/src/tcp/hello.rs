@@ -3,8 +3,9 @@
 //! Called by: `run.rs`, while a flow has [`bit::HELLO`]. Bytes of the outside go on to the guest,
 //! because in some protocols the server speaks first.
 
+use crate::around::Around;
 use crate::flow::{Flow, FlowId, Leg, bit};
-use crate::gateway::{Around, Gateway};
+use crate::gateway::Gateway;
 use crate::outside::Outside;
 use crate::policy::{Glance, Policy};
 use crate::report::End;
@@ -19,7 +20,7 @@ impl<T, S> Gateway<T, S> {
     ///
     /// # Errors
     /// The flow ends: the policy refuses it, or the guest's connection has failed.
-    pub(crate) fn glance<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn glance<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,

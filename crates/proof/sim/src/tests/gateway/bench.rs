@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use base::{Duration, Instant, LinkKind, Owner};
 use device::mem;
 use gateway::{Around, Config, Ends, Gateway, Glance, Policy, Ready, Verdict};
+use host::dns;
 use stack::{
     Event, Foreign, ListenConfig, ListenerHandle, PortConfig, Route, Stack, StackConfig, TcpHandle,
     UdpHandle,
@@ -20,9 +21,15 @@ use crate::{Beyond, Socket, Tokens};
 pub(super) const GUEST: &str = "10.0.2.100";
 pub(super) const SERVER: &str = "198.51.100.7";
 
-/// Answers of a policy, in turn; it allows everything when they are used up.
+/// Answers of a policy, in turn; it allows everything when they are used up. Then what it was asked
+/// about, and a name that it refuses.
 #[derive(Default)]
-pub(super) struct Answers(pub(super) VecDeque<Verdict>, pub(super) Vec<Ends>, pub(super) Hellos);
+pub(super) struct Answers(
+    pub(super) VecDeque<Verdict>,
+    pub(super) Vec<Ends>,
+    pub(super) Option<&'static str>,
+    pub(super) Hellos,
+);
 
 /// What a policy says to the first bytes of flows.
 #[derive(Default)]
@@ -40,6 +47,15 @@ impl Answers {
     }
 }
 
+impl dns::Policy for Answers {
+    fn question(&mut self, asked: &dns::Asked<'_>) -> dns::Verdict {
+        match self.2 {
+            Some(name) if asked.name.to_string() == name => dns::Verdict::Refuse,
+            _ => dns::Verdict::Pass,
+        }
+    }
+}
+
 impl Policy for Answers {
     fn tcp(&mut self, ends: &Ends) -> Verdict {
         self.next(ends)
@@ -54,12 +70,12 @@ impl Policy for Answers {
     }
 
     fn wants_hello(&mut self, _: &Ends) -> bool {
-        self.2.answers.is_some()
+        self.3.answers.is_some()
     }
 
     fn hello(&mut self, _: &Ends, bytes: &[u8], is_all: bool) -> Glance {
-        self.2.seen.push((bytes.to_vec(), is_all));
-        let answer = self.2.answers.as_mut().and_then(VecDeque::pop_front);
+        self.3.seen.push((bytes.to_vec(), is_all));
+        let answer = self.3.answers.as_mut().and_then(VecDeque::pop_front);
         answer.unwrap_or(Glance::Pass)
     }
 }

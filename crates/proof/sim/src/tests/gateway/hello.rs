@@ -8,7 +8,7 @@ use super::bench::Bench;
 
 fn bench(answers: &[Glance]) -> Bench {
     let mut bench = Bench::new(Config::default());
-    bench.policy.2.answers = Some(answers.iter().copied().collect());
+    bench.policy.3.answers = Some(answers.iter().copied().collect());
     bench
 }
 
@@ -36,7 +36,7 @@ fn first_bytes_wait_until_the_policy_is_content() {
         assert_eq!(bench.server.tcp_read(there, &mut into), Err(CallError::WouldBlock));
         assert_eq!(bench.guest.tcp_write(client, part), Ok(part.len()));
         bench.settle();
-        assert_eq!(bench.policy.2.seen.last(), Some(&(all.to_vec(), false)));
+        assert_eq!(bench.policy.3.seen.last(), Some(&(all.to_vec(), false)));
     }
     assert_eq!(bench.server.tcp_read(there, &mut into), Ok(13));
     assert_eq!(&into[..13], b"one two three");
@@ -47,7 +47,7 @@ fn first_bytes_wait_until_the_policy_is_content() {
     bench.settle();
     assert_eq!(bench.server.tcp_read(there, &mut into), Ok(4));
     assert_eq!(bench.server.tcp_read(there, &mut into), Ok(0));
-    assert_eq!(bench.policy.2.seen.len(), 3);
+    assert_eq!(bench.policy.3.seen.len(), 3);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_policy_hears_when_there_will_not_be_more() {
             }
         }
         bench.settle();
-        let (bytes, is_all) = bench.policy.2.seen.last().expect("it was asked");
+        let (bytes, is_all) = bench.policy.3.seen.last().expect("it was asked");
         assert!(*is_all && bytes.len() <= 16_384, "{kind}: {}", bytes.len());
         // The engine does not ask for ever: the flow goes on.
         let (mut into, mut got) = (vec![0; 65_536], 0);
