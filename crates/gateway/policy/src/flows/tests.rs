@@ -78,18 +78,18 @@ fn questions_go_to_somebody_and_the_answer_to_all_who_wait() {
     assert_eq!(fence.udp(&datagram), Verdict::Ask, "another protocol is another question");
     let ids: Vec<u64> = fence.questions().open().iter().map(|question| question.id).collect();
     assert_eq!(ids.len(), 2);
-    let verdicts = fence.answer(ids[0], true, false);
+    let verdicts = fence.answer_question(ids[0], true, false);
     assert_eq!(verdicts, Some(vec![(one, Verdict::Allow), (two, Verdict::Allow)]));
-    assert_eq!(fence.answer(ids[1], false, true), Some(Vec::new()));
+    assert_eq!(fence.answer_question(ids[1], false, true), Some(Vec::new()));
     assert_eq!(fence.udp(&datagram), Verdict::Drop);
     assert_eq!(fence.tcp(&ends(4, "192.0.3.1:443")), Verdict::Allow);
-    assert_eq!(fence.answer(99, true, true), None);
+    assert_eq!(fence.answer_question(99, true, true), None);
     // Nobody answers this one.
     let lost = ends(5, "192.0.3.2:443");
     assert_eq!(fence.tcp(&lost), Verdict::Ask);
     let id = fence.questions().open()[0].id;
     fence.set_now(fence.now + crate::questions::LIFE, Duration::ZERO);
-    assert_eq!(fence.answer(id, true, true), None);
+    assert_eq!(fence.answer_question(id, true, true), None);
     fence.ended(&report(one, End::Finished));
     fence.ended(&report(lost, End::Refused));
     let lines = lines(&mut fence);
@@ -155,7 +155,7 @@ fn a_flow_that_somebody_allowed_may_still_not_lie() {
     let flow = ends(1, "192.0.3.1:443");
     assert_eq!(fence.tcp(&flow), Verdict::Ask);
     let id = fence.questions().open()[0].id;
-    assert_eq!(fence.answer(id, true, false), Some(vec![(flow, Verdict::Allow)]));
+    assert_eq!(fence.answer_question(id, true, false), Some(vec![(flow, Verdict::Allow)]));
     assert!(fence.wants_hello(&flow));
     assert_eq!(fence.hello(&flow, &tls(Some("a.test")), false), Glance::Pass);
     assert_eq!(fence.hello(&flow, &tls(Some("b.test")), false), Glance::Refuse);
