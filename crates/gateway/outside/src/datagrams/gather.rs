@@ -36,7 +36,8 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Add a datagram, which is not empty; sends what cannot go together with it.
+    /// Add a datagram, which is not empty; sends what cannot go together with it. What waits for the
+    /// same socket is for the same peer, because a socket sends its first to another peer at once.
     pub(super) fn add(
         &mut self,
         socket: &Socket,
@@ -45,7 +46,6 @@ impl Gather {
         counts: &mut Counts,
     ) {
         let goes_along = self.is_of(socket)
-            && self.socket.as_ref().is_some_and(|&(_, _, peer)| peer == to)
             && payload.len() <= self.size
             // The last one was not shorter.
             && self.bytes.len() == self.size * self.count
