@@ -66,6 +66,8 @@ limits! {
     GatewayEchoes "gateway_echoes" 64
         "identifiers of guests that send echo requests; the oldest makes room, if it was not \
          active lately";
+    GatewayDnsConnections "gateway_dns_connections" 64
+        "connections over which guests ask a gateway for names; the SYN goes without an answer";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
     ReassemblySegments "reassembly_segments" 65_536
         "out-of-order segments a connection may hold, fewer with a small receive buffer";

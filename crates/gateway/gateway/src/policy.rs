@@ -26,8 +26,10 @@ pub enum Verdict {
     Ask,
 }
 
-/// Decides about flows.
-pub trait Policy {
+/// Decides about flows, and about the names that guests ask for ([`host::dns::Policy`], whose hooks
+/// let everything pass by default). Questions to port 53 that the gateway answers itself are no
+/// flows.
+pub trait Policy: host::dns::Policy {
     /// A SYN of a guest.
     fn tcp(&mut self, ends: &Ends) -> Verdict;
 
@@ -43,6 +45,8 @@ pub trait Policy {
 /// A policy that allows everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAll;
+
+impl host::dns::Policy for AllowAll {}
 
 impl Policy for AllowAll {
     fn tcp(&mut self, _: &Ends) -> Verdict {

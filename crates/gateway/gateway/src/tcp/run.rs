@@ -3,8 +3,9 @@
 //! Called by: `gateway.rs`.
 
 use crate::TURN_BYTES;
+use crate::around::Around;
 use crate::flow::{FlowId, Leg, State, bit, second};
-use crate::gateway::{Around, Gateway};
+use crate::gateway::Gateway;
 use crate::outside::{Failure, Outside};
 use crate::policy::Policy;
 use crate::report::End;
@@ -19,7 +20,7 @@ pub(crate) struct Legs<'a, O: Outside> {
 
 impl<T, S> Gateway<T, S> {
     /// Let a flow do what it can.
-    pub(crate) fn run<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn run<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -36,7 +37,7 @@ impl<T, S> Gateway<T, S> {
         }
     }
 
-    fn move_bytes<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn move_bytes<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -85,7 +86,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// Has one of the connections ended other than by FIN?
-    fn ended<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn ended<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,

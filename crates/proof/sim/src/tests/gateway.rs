@@ -3,6 +3,7 @@
 
 mod bench;
 mod datagrams;
+mod names;
 mod tcp;
 
 use crate::run::{Campaign, WorldKind, campaign, replay, run};

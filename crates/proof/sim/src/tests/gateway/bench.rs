@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use base::{Duration, Instant, LinkKind, Owner};
 use device::mem;
 use gateway::{Around, Config, Ends, Gateway, Policy, Ready, Verdict};
+use host::dns;
 use stack::{
     Event, Foreign, ListenConfig, ListenerHandle, PortConfig, Route, Stack, StackConfig, TcpHandle,
     UdpHandle,
@@ -20,14 +21,28 @@ use crate::{Beyond, Socket, Tokens};
 pub(super) const GUEST: &str = "10.0.2.100";
 pub(super) const SERVER: &str = "198.51.100.7";
 
-/// Answers of a policy, in turn; it allows everything when they are used up.
+/// Answers of a policy, in turn; it allows everything when they are used up. Then what it was asked
+/// about, and a name that it refuses.
 #[derive(Default)]
-pub(super) struct Answers(pub(super) VecDeque<Verdict>, pub(super) Vec<Ends>);
+pub(super) struct Answers(
+    pub(super) VecDeque<Verdict>,
+    pub(super) Vec<Ends>,
+    pub(super) Option<&'static str>,
+);
 
 impl Answers {
     fn next(&mut self, ends: &Ends) -> Verdict {
         self.1.push(*ends);
         self.0.pop_front().unwrap_or(Verdict::Allow)
+    }
+}
+
+impl dns::Policy for Answers {
+    fn question(&mut self, asked: &dns::Asked<'_>) -> dns::Verdict {
+        match self.2 {
+            Some(name) if asked.name.to_string() == name => dns::Verdict::Refuse,
+            _ => dns::Verdict::Pass,
+        }
     }
 }
 
@@ -56,6 +71,8 @@ pub(super) struct Bench {
     pub(super) tokens: Tokens,
     pub(super) policy: Answers,
     pub(super) now: Instant,
+    /// The server takes nothing from its wire.
+    pub(super) is_server_deaf: bool,
     tcp: tcp::Config,
 }
 
@@ -86,7 +103,18 @@ impl Bench {
         let engine = Gateway::new(&mut inner, config).expect("nobody else listens");
         let (tokens, policy) = Default::default();
         let (now, tcp) = (Instant::ZERO + Duration::from_secs(1), tcp::Config::default());
-        Bench { guest, inner, outer, server, engine, tokens, policy, now, tcp }
+        Bench {
+            guest,
+            inner,
+            outer,
+            server,
+            engine,
+            tokens,
+            policy,
+            now,
+            is_server_deaf: false,
+            tcp,
+        }
     }
 
     /// Do something with the engine.
@@ -115,7 +143,10 @@ impl Bench {
         for _ in 0..400 {
             let now = self.now;
             let mut work = self.guest.poll(now) + self.inner.poll(now);
-            work += self.outer.poll(now) + self.server.poll(now);
+            work += self.outer.poll(now);
+            if !self.is_server_deaf {
+                work += self.server.poll(now);
+            }
             while let Some(event) = self.inner.next_event() {
                 self.engine.event(event);
             }
