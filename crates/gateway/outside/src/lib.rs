@@ -3,7 +3,8 @@
 //! `unsafe`.
 //!
 //! Called by: programs with an event loop. Read `host.rs` first; `tcp.rs` has connections,
-//! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports.
+//! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports. Decision 0140 has
+//! the reasons.
 //!
 //! # A loop
 //!
