@@ -79,17 +79,15 @@ fn error(world: &mut World, socket: UdpHandle) -> UdpErrorReport {
 }
 
 fn bind(world: &mut World, port: u16) -> UdpHandle {
-    let any = SocketAddr::from(([0, 0, 0, 0], port));
-    let socket = world.guest.udp_bind(any, Owner::program()).expect("a free port");
+    bind_at(world, at("0.0.0.0", port))
+}
+
+fn bind_at(world: &mut World, own: SocketAddr) -> UdpHandle {
+    let socket = world.guest.udp_bind(own, Owner::program()).expect("a free port");
     let mut options = world.guest.udp_options(socket).expect("it is open");
     options.error_queue = true;
     world.guest.udp_set_options(socket, options).expect("it is open");
     socket
-}
-
-fn bind_v6(world: &mut World, port: u16) -> UdpHandle {
-    let any = SocketAddr::from(([0_u16; 8], port));
-    world.guest.udp_bind(any, Owner::program()).expect("a free port")
 }
 
 fn answers() {
@@ -97,8 +95,8 @@ fn answers() {
     let mut world = World::new();
     for ip in [SERVER, SERVER_V6] {
         let (server, to) = server(ip);
-        let socket =
-            if to.is_ipv4() { bind(&mut world, 5_555) } else { bind_v6(&mut world, 5_556) };
+        let any = if to.is_ipv4() { at("0.0.0.0", 5_555) } else { at("::", 5_556) };
+        let socket = bind_at(&mut world, any);
         for payload in [&b"question"[..], b"", b"another"] {
             send(&mut world, socket, to, payload);
             let (got, from) = take(&mut world, &server);
@@ -270,14 +268,17 @@ fn no_port() {
     let mut world = World::new();
     let (server, to) = server(SERVER);
     let socket = bind(&mut world, 5_555);
-    let nobody = at(SERVER, 1);
-    for _ in 0..3 {
+    let socket_v6 = bind_at(&mut world, at("::", 5_556));
+    for ip in [SERVER, SERVER_V6, SERVER] {
+        let nobody = at(ip, 1);
+        let socket = if nobody.is_ipv4() { socket } else { socket_v6 };
         send(&mut world, socket, nobody, b"anybody?");
         let report = error(&mut world, socket);
         assert_eq!(report.kind, ErrorKind::Unreachable(Unreachable::Port));
         assert_eq!((report.remote, report.from), (nobody, nobody.ip()));
         assert_eq!(report.payload_len, 8);
     }
+    let nobody = at(SERVER, 1);
     // Errors that are not read yet are nothing for others: both leave in one turn.
     send(&mut world, socket, nobody, b"anybody?");
     for payload in [b"one", b"two"] {
@@ -295,7 +296,7 @@ fn no_port() {
     server.send_to(b"answer", from).expect("a way back");
     assert_eq!(receive(&mut world, socket).0, b"answer");
     error(&mut world, socket);
-    assert_eq!(world.engine.session_counts(), (1, 0));
+    assert_eq!(world.engine.session_counts(), (2, 0));
     assert_eq!(world.engine.counts().datagrams_not_sent, 0);
 }
 
@@ -304,11 +305,17 @@ fn no_route() {
     assert!(testbed::ip("route add prohibit 192.0.2.0/24"));
     let mut world = World::new();
     let socket = bind(&mut world, 5_555);
-    for (to, why) in [("198.18.0.1", Unreachable::Net), ("192.0.2.1", Unreachable::Prohibited)] {
+    let socket_v6 = bind_at(&mut world, at("::", 5_556));
+    for (to, why) in [
+        ("198.18.0.1", Unreachable::Net),
+        ("192.0.2.1", Unreachable::Prohibited),
+        ("2001:db8:9::1", Unreachable::Net),
+    ] {
+        let socket = if to.contains(':') { socket_v6 } else { socket };
         send(&mut world, socket, at(to, 9), b"question");
         assert_eq!(error(&mut world, socket).kind, ErrorKind::Unreachable(why));
     }
-    assert_eq!(world.engine.counts().datagrams_not_sent, 2);
+    assert_eq!(world.engine.counts().datagrams_not_sent, 3);
 }
 
 fn permit_echoes() {
