@@ -13,6 +13,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use base::IpVersion;
 use gateway::{SessionKey, Token};
 use nix::sys::socket::{setsockopt, sockopt as option};
 use rustix::io::Errno;
@@ -53,6 +54,7 @@ impl Socket {
         let (is_v6, is_echo, port) = match *key {
             SessionKey::Udp(guest) => (guest.is_ipv6(), false, guest.port()),
             SessionKey::Echo(guest, _) => (guest.is_ipv6(), true, 0),
+            SessionKey::Names(version) => (version == IpVersion::V6, false, 0),
         };
         let fd = socket(is_v6, is_echo)?;
         set_options(&fd, is_v6, is_echo);
