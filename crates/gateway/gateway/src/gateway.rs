@@ -19,7 +19,7 @@ use crate::bucket::Bucket;
 use crate::config::Config;
 use crate::counts::Counts;
 use crate::datagrams::{SessionId, Sessions};
-use crate::flow::{Flow, FlowId, State, bit};
+use crate::flow::{Flow, FlowId, Staged, State, bit};
 use crate::names::{GuestId, Names, UpstreamId};
 use crate::outside::{Ends, Outside, Ready, Token};
 use crate::policy::Policy;
@@ -49,6 +49,8 @@ pub struct Gateway<T, S> {
     /// Flows that have something to do, in turn; each is there once.
     pub(crate) queue: VecDeque<FlowId>,
     pub(crate) has_requests: bool,
+    /// The memory in which bytes wait while a flow moves them.
+    pub(crate) spare: Option<Box<Staged>>,
     pub(crate) bucket: Bucket,
     /// When idle flows may be looked for again.
     pub(crate) next_look: Instant,
@@ -91,6 +93,7 @@ impl<T, S> Gateway<T, S> {
             },
             queue: VecDeque::new(),
             has_requests: false,
+            spare: None,
             bucket: Bucket::default(),
             next_look: Instant::ZERO,
             counts: Counts::default(),
@@ -128,11 +131,6 @@ impl<T, S> Gateway<T, S> {
     /// Flows that are not open yet.
     pub fn pending_count(&self) -> usize {
         self.waiting.deadlines.len()
-    }
-
-    /// Every flow: its ends, its state, the bytes from and to the guest.
-    pub fn flows(&self) -> impl Iterator<Item = (&Ends, State, u64, u64)> {
-        self.flows.values().map(|f| (&f.ends, f.state, f.bytes_up, f.bytes_down))
     }
 
     /// An event of the stack; `false` if it is not the gateway's. Tags of connections

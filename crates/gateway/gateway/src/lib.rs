@@ -18,6 +18,7 @@ mod datagrams;
 mod flow;
 mod gateway;
 mod names;
+mod observe;
 mod outside;
 mod policy;
 mod redirect;
@@ -30,6 +31,7 @@ pub use counts::Counts;
 pub use datagrams::{Filtering, SessionKey};
 pub use flow::State;
 pub use gateway::Gateway;
+pub use observe::{FlowRow, SessionRow};
 pub use outside::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, Stop, Token,
 };

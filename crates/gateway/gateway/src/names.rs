@@ -1,10 +1,10 @@
 //! Names: all that guests send to port 53, to any address, is answered here, by a forwarder that
 //! asks the servers of the host.
 //!
-//! Called by: `gateway.rs`, `tcp/begin.rs`, `datagrams/up.rs`. `serve.rs` has the gateway's calls, `guests.rs` the connections over
-//! which guests ask, `upstream.rs` the sockets of questions to servers. An answer comes from the
-//! address that was asked. RFC 1035, RFC 7766. Limits: `dns_in_flight` (the guest gets SERVFAIL
-//! beyond it), `gateway_dns_connections`.
+//! Called by: `gateway.rs`, `tcp/begin.rs`, `datagrams/up.rs`. `serve.rs` has the gateway's calls,
+//! `guests.rs` the connections over which guests ask, `upstream.rs` the sockets of questions to
+//! servers. An answer comes from the address that was asked. RFC 1035, RFC 7766. Limits:
+//! `dns_in_flight` (the guest gets SERVFAIL beyond it), `gateway_dns_connections`.
 
 mod guests;
 mod serve;
@@ -13,7 +13,7 @@ mod upstream;
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 
-use base::{Budget, Instant, Limit};
+use base::{Budget, Drops, Instant, Limit};
 use host::dns::{Forwarder, ForwarderAction, QueryId, Transport};
 use slotmap::SlotMap;
 use stack::{ForeignDatagram, IpSettings};
@@ -66,6 +66,10 @@ impl<T, S> Names<T, S> {
             queries: BTreeMap::new(),
             buffer: Vec::new(),
         }
+    }
+
+    pub(crate) fn drops(&self) -> &Drops {
+        self.forwarder.drops()
     }
 
     pub(crate) fn has_work(&self) -> bool {

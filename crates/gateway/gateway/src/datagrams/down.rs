@@ -103,7 +103,10 @@ fn bring<O: Outside>(
             SessionKey::Names(_) => false,
         };
         match sent {
-            true => counts.datagrams_down += 1,
+            true => {
+                session.bytes.1 += bytes as u64;
+                counts.datagrams_down += 1;
+            }
             false => counts.datagrams_lost += 1,
         }
     }

@@ -157,6 +157,9 @@ pub(crate) struct Session<S> {
     pub(crate) class: Class,
     /// Datagrams sent and received, up to 2.
     pub(crate) exchanged: (u8, u8),
+    /// Bytes of payload sent and received.
+    pub(crate) bytes: (u64, u64),
+    pub(crate) since: Instant,
     /// When the guest last sent something, and the time under which the session is listed.
     pub(crate) last: Instant,
     pub(crate) listed: Instant,

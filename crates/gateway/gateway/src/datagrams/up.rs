@@ -121,7 +121,10 @@ impl<T, S> Gateway<T, S> {
             payload: datagram.payload.as_slice(),
         };
         match around.outside.send(&mut session.socket, &outgoing) {
-            Ok(()) => self.counts.datagrams_up += 1,
+            Ok(()) => {
+                session.bytes.0 += outgoing.payload.len() as u64;
+                self.counts.datagrams_up += 1;
+            }
             Err(why) => {
                 self.counts.datagrams_not_sent += 1;
                 refuse(around.stack, datagram, why, around.now);
@@ -202,6 +205,8 @@ impl<T, S> Gateway<T, S> {
                     is_queued: false,
                     class,
                     exchanged: (0, 0),
+                    bytes: (0, 0),
+                    since: now,
                     last: now,
                     listed: now,
                 })

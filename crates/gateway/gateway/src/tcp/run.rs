@@ -4,7 +4,7 @@
 
 use crate::TURN_BYTES;
 use crate::around::Around;
-use crate::flow::{FlowId, Leg, State, bit, second};
+use crate::flow::{FlowId, Leg, Staged, State, bit, second};
 use crate::gateway::Gateway;
 use crate::outside::{Failure, Outside};
 use crate::policy::Policy;
@@ -16,6 +16,8 @@ pub(crate) struct Legs<'a, O: Outside> {
     pub(crate) stack: &'a mut stack::Stack,
     pub(crate) outside: &'a mut O,
     pub(crate) handle: stack::TcpHandle,
+    /// A place for bytes that wait, of a flow that does not need it any more.
+    pub(crate) spare: &'a mut Option<Box<Staged>>,
 }
 
 impl<T, S> Gateway<T, S> {
@@ -53,7 +55,8 @@ impl<T, S> Gateway<T, S> {
         let Some(flow) = self.flows.get_mut(id) else { return };
         let Leg::Tcp(handle) = flow.guest else { return };
         let (up_before, down_before) = (flow.bytes_up, flow.bytes_down);
-        let mut legs = Legs { stack: around.stack, outside: around.outside, handle };
+        let (stack, outside, spare) = (&mut *around.stack, &mut *around.outside, &mut self.spare);
+        let mut legs = Legs { stack, outside, handle, spare };
         let up_first = flow.has(bit::UP_FIRST);
         flow.bits ^= bit::UP_FIRST;
         let mut steps = [Step::Idle, Step::Idle];
@@ -63,7 +66,7 @@ impl<T, S> Gateway<T, S> {
                 false => down::pump(flow, &mut legs, TURN_BYTES),
             };
         }
-        flow.settle();
+        flow.settle(legs.spare);
         let (up, down) = (flow.bytes_up - up_before, flow.bytes_down - down_before);
         debug_assert!(up.max(down) <= TURN_BYTES as u64, "a budget was exceeded");
         if up + down > 0 {

@@ -81,7 +81,7 @@ pub(crate) fn gather<O: Outside>(
         match legs.stack.tcp_read_mbuf(handle) {
             Ok(Some(m)) => {
                 bytes += m.len();
-                flow.staged().up.push_back(m);
+                flow.staged(legs.spare).up.push_back(m);
             }
             Ok(None) => {
                 flow.set(bit::GUEST_FIN);
@@ -104,7 +104,7 @@ fn gather_urgent<O: Outside>(flow: &mut Flow<O::Tcp>, legs: &mut Legs<'_, O>) ->
     if legs.stack.tcp_at_mark(handle) == Some(true) {
         let mut byte = [0];
         if legs.stack.tcp_read(handle, &mut byte) == Ok(1) {
-            flow.staged().urgent = Some(byte[0]);
+            flow.staged(legs.spare).urgent = Some(byte[0]);
             return true;
         }
     } else if legs.stack.tcp_urgent_left(handle).is_none_or(|left| left == 0) {

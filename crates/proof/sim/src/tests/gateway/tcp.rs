@@ -156,6 +156,32 @@ fn somebody_decides_about_a_syn_that_is_held() {
     assert_eq!(bench.guest.tcp_state(dropped), Some((State::Established, None)));
 }
 
+#[test]
+fn observers_see_flows_sessions_and_counts() {
+    let mut bench = bench();
+    let listener = Bench::listen(&mut bench.server, 80);
+    let client = bench.connect("198.51.100.7:80");
+    let there = bench.server.tcp_accept(listener).expect("it is connected");
+    assert_eq!(bench.guest.tcp_write(client, b"hello"), Ok(5));
+    assert_eq!(bench.server.tcp_write(there, b"hi"), Ok(2));
+    let (own, peer) = (Bench::udp(&mut bench.guest, 5_000), at("198.51.100.7:7001"));
+    let now = bench.now;
+    bench.guest.udp_send(own, peer, b"which?", now).expect("there is room");
+    bench.settle();
+    bench.pass(3);
+    let row = bench.engine.flows(bench.now).next().expect("a flow");
+    assert_eq!((row.ends.remote, row.state), (at("198.51.100.7:80"), gateway::State::Open));
+    assert_eq!((row.bytes_up, row.bytes_down, row.is_inbound), (5, 2, false));
+    assert_eq!((row.since, row.idle), (now, base::Duration::from_secs(3)));
+    assert!(row.handle.is_some_and(|own| bench.inner.tcp_info(own).is_some()));
+    assert!(row.outer.is_some_and(|&own| bench.outer.tcp_info(own).is_some()));
+    let row = bench.engine.sessions(bench.now).next().expect("a session");
+    assert_eq!((row.peers, row.bytes_up, row.bytes_down), (1, 6, 0));
+    assert_eq!((row.since, row.idle), (now, base::Duration::from_secs(3)));
+    let of = |name| bench.engine.rows().find(|row| row.0 == name).map(|row| row.1);
+    assert_eq!([of("flows_now"), of("sessions_now"), of("bytes_up")], [Some(1), Some(1), Some(5)]);
+}
+
 /// A connect of the host may take 127 s, and its guest's may as well.
 #[test]
 fn a_syn_is_held_until_a_slow_connect_has_its_result() {
@@ -169,10 +195,13 @@ fn a_syn_is_held_until_a_slow_connect_has_its_result() {
     bench.pass(100);
     assert_eq!(bench.guest.tcp_state(client), Some((State::SynSent, None)));
     assert_eq!((bench.engine.pending_count(), bench.engine.counts().syns), (1, 1));
+    // With another SYN the stack forgets those whose peers have given up.
+    bench.connect("198.51.100.7:81");
+    assert_eq!(bench.engine.counts().syns, 2);
     bench.is_server_deaf = false;
     bench.pass(20);
     assert_eq!(bench.guest.tcp_state(client), Some((State::Established, None)));
-    assert_eq!(bench.engine.counts().syns, 1);
+    assert_eq!(bench.engine.counts().syns, 2);
     assert!(bench.server.tcp_accept(listener).is_some());
 }
 
