@@ -36,6 +36,8 @@ mod pages;
 #[cfg(target_os = "linux")]
 mod ping;
 #[cfg(target_os = "linux")]
+mod policy;
+#[cfg(target_os = "linux")]
 mod rpcbind;
 mod rpcinfo;
 mod running;
@@ -112,6 +114,8 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Wire(args) => wire::main(args),
         #[cfg(target_os = "linux")]
         Tool::Netns(args) => netns::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Policy(args) => policy::main(args),
         Tool::Rpcinfo(args) => rpcinfo::main(args),
         #[cfg(target_os = "linux")]
         Tool::Rpcbind(args) => rpcbind::main(args),

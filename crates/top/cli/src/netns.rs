@@ -8,6 +8,7 @@ mod addresses;
 mod args;
 mod gateway;
 mod launch;
+mod learning;
 mod link;
 mod publish;
 mod rules;
@@ -18,6 +19,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 pub(crate) use args::Args;
+pub(crate) use rules::Texts;
+pub(crate) use settings::{AnswerLine, QuestionLine, asking_name};
 
 use crate::{Outcome, Usage, output};
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use live::Http;
+use serde::{Deserialize, Serialize};
 use wirespeed::{Cidr, Mtu};
 
 use super::link;
@@ -47,8 +48,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME|ADDRESS|NETWORK|GROUP[:PORTS]")]
     pub(super) deny: Vec<String>,
     /// What happens with flows that no rule matches
-    #[arg(long, value_name = "allow|deny")]
+    #[arg(long, value_name = "allow|deny|ask")]
     pub(super) default: Option<DefaultAction>,
+    /// Ask about flows that no rule matches: their connections wait for `wirespeed policy ask`
+    #[arg(long, conflicts_with = "default")]
+    pub(super) ask: bool,
+    /// Write the rules that this run needed to a file, when it has ended
+    #[arg(long, value_name = "FILE")]
+    pub(super) learn: Option<PathBuf>,
     /// Publish a port: connections to the host's port H reach the program's port G
     #[arg(short = 'p', long = "publish", value_name = "[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]")]
     pub(super) publish: Vec<Publish>,
@@ -127,6 +134,7 @@ impl Args {
             || !self.allow.is_empty()
             || !self.deny.is_empty()
             || self.default.is_some()
+            || self.ask
     }
 
     /// The MTU of the program's interface. Long packets cost least, but a link has packets as they
@@ -137,12 +145,14 @@ impl Args {
 }
 
 /// What happens with flows that no rule matches.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum DefaultAction {
     /// They begin.
     Allow,
     /// They are refused.
     Deny,
+    /// Somebody is asked.
+    Ask,
 }
 
 /// The most that both a frame and a segment without link header can have.

@@ -5,6 +5,7 @@
 //! (crate `jail`). `turns.rs` is the loop; `watch.rs` lets tools and a page see it.
 
 mod addresses;
+mod asking;
 mod near;
 mod turns;
 mod watch;
@@ -30,6 +31,7 @@ use wirespeed::{
 };
 
 use self::addresses::Addresses;
+use self::asking::Asking;
 use self::near::Near;
 use self::watch::Watch;
 use super::link::Path;
@@ -96,9 +98,12 @@ struct Machine {
     /// Addresses that stand for the host.
     stand_ins: Vec<IpAddr>,
     watch: Watch,
+    asking: Option<Asking>,
     /// The program, and its published ports by the number of their listener.
     program: Vec<IpAddr>,
     published: Vec<(outside::ListenerId, Published)>,
+    /// Reports for which there was no room, as far as the rules know.
+    lost_reports: u64,
     /// What the stack's port waits for.
     awaited: Option<Awaited>,
 }
@@ -113,7 +118,7 @@ impl Machine {
         let began = std::time::Instant::now();
         let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
         let (mut watch, mut published, mut capture) = (Watch::default(), Vec::new(), None);
-        let mut texts = Texts::default();
+        let (mut texts, mut asking) = (Texts::default(), None);
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
                 Given::Published(port) => {
@@ -125,6 +130,8 @@ impl Machine {
                 Given::Policy => texts = serde_json::from_reader(File::from(fd))?,
                 Given::Capture => capture = Some(File::from(fd)),
                 Given::Log => watch.log(File::from(fd)),
+                Given::Learn => watch.learn(File::from(fd)),
+                Given::Asking => asking = Some(Asking::new(fd)?),
             }
         }
         let rules = texts.known_rules()?;
@@ -151,8 +158,10 @@ impl Machine {
             addresses,
             stand_ins: settings.host_addresses.clone(),
             watch,
+            asking,
             program: settings.networks.iter().map(|network| network.program).collect(),
             published,
+            lost_reports: 0,
             awaited: None,
         })
     }
@@ -174,8 +183,8 @@ fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
     let foreign = Foreign { udp: true, echo: true, unclaimed: true };
     let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
     let mut stack = Stack::new(config);
-    let mut config = Config::default();
-    config.networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
+    let networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
+    let mut config = Config { networks, ..Config::default() };
     for &(limit, value) in &rules.limits {
         config.budget.set(limit, value);
     }

@@ -8,7 +8,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -17,8 +19,9 @@ use live::Live;
 
 use super::addresses::Network;
 use super::args::{Args, Dns, Net4, Net6};
+use super::learning::Learns;
 use super::rules::Texts;
-use super::settings::{Given, Settings};
+use super::settings::{Given, Settings, asking_name};
 use crate::{Usage, output};
 
 /// The port of name servers (RFC 1035 section 4.2).
@@ -31,7 +34,12 @@ const NAMES: u16 = 53;
 pub(super) fn run(args: &Args) -> Result<u8> {
     args.check()?;
     let networks = networks(args)?;
-    let (given, descriptors) = open(args)?.into_iter().unzip();
+    let mut opened = open(args)?;
+    let learns = args.learn.as_deref().map(Learns::begin).transpose()?;
+    if let Some(learns) = &learns {
+        opened.push((Given::Learn, learns.lines()?));
+    }
+    let (given, descriptors) = opened.into_iter().unzip();
     let resolv_conf = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let inside: Vec<Inside> = args.to_host.iter().flat_map(|&port| inside(port)).collect();
     let settings = Settings {
@@ -49,7 +57,8 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     options.addresses = networks.iter().map(|n| n.with_prefix(n.program)).collect();
     options.gateways = routed(&networks, args.net6);
     if args.dns != Dns::Off {
-        let names = networks.iter().map(|network| network.names);
+        // One is enough: programs ask each of them several times before they give up.
+        let names = networks.iter().take(1).map(|network| network.names);
         let path = PathBuf::from("/etc/resolv.conf");
         options.files.push((path, inner_resolv_conf(names, &resolv_conf)));
     }
@@ -59,7 +68,9 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     options.inside = inside;
     options.settings = serde_json::to_string(&settings)?;
     options.descriptors = descriptors;
-    Ok(jail::launch(&options, &mut |note| output::err(&format!("warning: {note}")))?)
+    let ended = jail::launch(&options, &mut |note| output::err(&format!("warning: {note}")));
+    learns.map_or(Ok(()), Learns::end)?;
+    Ok(ended?)
 }
 
 fn networks(args: &Args) -> Result<Vec<Network>> {
@@ -169,11 +180,20 @@ fn open(args: &Args) -> Result<Vec<(Given, OwnedFd)>> {
             given.push((what, fd));
         }
     }
+    given.push((Given::Asking, asking_socket()?));
     match control_socket() {
         Ok((path, listener)) => given.push((Given::Control(path), listener)),
         Err(why) => output::err(&format!("warning: `wirespeed show` does not reach it: {why}")),
     }
     Ok(given)
+}
+
+/// The socket at which the gateway asks people. It has no file, so none is left behind.
+fn asking_socket() -> Result<OwnedFd> {
+    let name = asking_name(std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+    let listener = UnixListener::bind_addr(&address).context("questions cannot be asked")?;
+    Ok(listener.into())
 }
 
 fn control_socket() -> Result<(PathBuf, OwnedFd)> {
@@ -183,7 +203,7 @@ fn control_socket() -> Result<(PathBuf, OwnedFd)> {
 }
 
 /// A file in memory.
-fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
+pub(super) fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
     let made = rustix::fs::memfd_create("settings", rustix::fs::MemfdFlags::CLOEXEC);
     let mut file = File::from(made.context("no file in memory can be made")?);
     file.write_all(contents).and_then(|()| file.rewind()).context("no memory is left")?;
@@ -191,7 +211,7 @@ fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
 }
 
 /// A new file that only its owner can read: captures and logs have secrets.
-fn private_file(path: &Path) -> Result<OwnedFd> {
+pub(super) fn private_file(path: &Path) -> Result<OwnedFd> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let opened: std::io::Result<File> = options.open(path);

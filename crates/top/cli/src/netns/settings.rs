@@ -45,6 +45,38 @@ pub(super) enum Given {
     Capture,
     /// Where flows are logged.
     Log,
+    /// The same, for the rules that they needed.
+    Learn,
+    /// Where questions are asked.
+    Asking,
     /// The listening socket of the page, and the token that visitors need.
     Page { token: Option<String> },
+}
+
+/// A question to people, as a line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct QuestionLine {
+    pub(crate) id: u64,
+    pub(crate) protocol: String,
+    pub(crate) to: SocketAddr,
+    pub(crate) names: Vec<String>,
+    pub(crate) guest: SocketAddr,
+    /// The rule that asks.
+    pub(crate) rule: String,
+    /// How long the flow waits.
+    pub(crate) seconds: u64,
+}
+
+/// Somebody's answer, as a line.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct AnswerLine {
+    pub(crate) id: u64,
+    pub(crate) allow: bool,
+    /// It holds for the next flows to that destination.
+    pub(crate) keep: bool,
+}
+
+/// The abstract name of the socket at which the netns of this process number asks.
+pub(crate) fn asking_name(pid: u32) -> String {
+    format!("wirespeed-ask-{pid}")
 }

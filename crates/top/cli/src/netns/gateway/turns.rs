@@ -2,11 +2,12 @@
 //!
 //! Called by: `gateway.rs`. An idle gateway does not wake up.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::task::Waker;
 
-use ::gateway::{Around, Ready};
+use ::gateway::{Around, Ends, Ready};
 use anyhow::{Context, Result};
 use jail::Launcher;
 use outside::Wake;
@@ -23,6 +24,7 @@ const LAUNCHER: u32 = 1;
 pub(super) const TOOLS: u32 = 2;
 const RELAY: u32 = 3;
 const ADDRESSES: u32 = 4;
+pub(super) const ASKING: u32 = 5;
 
 /// How long data that the program left behind may take to leave.
 const LAST: Duration = Duration::from_secs(2);
@@ -40,6 +42,7 @@ impl Machine {
         let news = self.addresses.as_fd();
         self.host.watch(news, ADDRESSES, Ready::READABLE).context("epoll refuses rtnetlink")?;
         self.watch.wait_for(&self.host)?;
+        self.asking.iter().try_for_each(|asking| asking.wait_for(&self.host))?;
         let mut last = Instant::NEVER;
         loop {
             let now = self.now();
@@ -72,11 +75,12 @@ impl Machine {
         while let Some(event) = self.stack.next_event() {
             self.engine.event(event);
         }
-        let mut is_asked = self.watch.is_due(now);
+        let (mut is_asked, mut has_answers) = (self.watch.is_due(now), false);
         while let Some(wake) = self.host.next_wake() {
             match wake {
                 Wake::Outside(token, ready) => self.engine.ready(token, ready),
                 Wake::Own(TOOLS, _) => is_asked = true,
+                Wake::Own(ASKING, _) => has_answers = true,
                 Wake::Own(ADDRESSES, _) => self.addresses_changed(),
                 Wake::Own(RELAY, _) => drop(self.relay.turn()),
                 Wake::Own(LINK, ready) if ready.has(Ready::ERROR) => self.stack.check_links(),
@@ -99,11 +103,19 @@ impl Machine {
             }
         }
         self.engine.turn(&mut around);
+        if let Some(asking) = &mut self.asking
+            && (has_answers || !around.policy.rules.questions().open().is_empty())
+        {
+            for (ends, verdict) in asking.turn(&mut around.policy.rules, now) {
+                self.engine.decide(&ends, verdict, &mut around);
+            }
+            asking.wait_for(around.outside)?;
+        }
         self.stack.flush();
         if let Some(notice) = self.host.take_notice() {
             output::err(&format!("wirespeed netns: {notice}"));
         }
-        self.log();
+        self.log(now);
         if is_asked {
             self.watch.answer(&mut self.stack, &self.host, now)?;
         }
@@ -111,8 +123,16 @@ impl Machine {
     }
 
     /// Log what the rules refused, and the flows that ended.
-    fn log(&mut self) {
+    fn log(&mut self, now: Instant) {
         let rules = &mut self.policy.rules;
+        let counts = self.engine.counts();
+        rules.set_used(counts.bytes_up, counts.bytes_down);
+        let lost = self.engine.lost_reports();
+        if lost != self.lost_reports {
+            self.lost_reports = lost;
+            let there: HashSet<Ends> = self.engine.flows(now).map(|flow| flow.ends).collect();
+            rules.forget_others(|ends| there.contains(ends));
+        }
         while let Some(report) = self.engine.next_report() {
             rules.ended(&report);
         }
@@ -162,7 +182,8 @@ impl Machine {
     }
 
     fn end(&mut self) -> Result<()> {
-        self.log();
+        let now = self.now();
+        self.log(now);
         let began = self.began;
         self.watch.finish(&mut self.stack, move || super::clock(began));
         Ok(())

@@ -23,6 +23,9 @@ use crate::output;
 /// The names of the program and of its stack in `wirespeed show`.
 const COMMAND: &str = "netns";
 
+/// Bytes of lines from which rules are learnt; further lines do not count.
+const LEARNED_MAX: usize = 64 << 20;
+
 /// Longer than any wait.
 const NO_TICK: Duration = Duration::from_secs(365 * 86_400);
 
@@ -31,11 +34,13 @@ pub(super) struct Watch {
     service: Service,
     capture: Option<CaptureStatus>,
     log: Option<File>,
+    /// The lines for rules, and how many bytes they may still have.
+    learned: Option<(File, usize)>,
 }
 
 impl Default for Watch {
     fn default() -> Watch {
-        Watch { service: Service::new(COMMAND), capture: None, log: None }
+        Watch { service: Service::new(COMMAND), capture: None, log: None, learned: None }
     }
 }
 
@@ -61,6 +66,11 @@ impl Watch {
     /// Log flows there.
     pub(super) fn log(&mut self, file: File) {
         self.log = Some(file);
+    }
+
+    /// Collect the lines of the log there.
+    pub(super) fn learn(&mut self, file: File) {
+        self.learned = Some((file, LEARNED_MAX));
     }
 
     /// Does the service have to act by now?
@@ -97,6 +107,12 @@ impl Watch {
 
     /// Write a line of the log.
     pub(super) fn line(&mut self, line: &str) {
+        if let Some((file, left)) = &mut self.learned
+            && line.len() < *left
+            && writeln!(file, "{line}").is_ok()
+        {
+            *left -= line.len();
+        }
         let Some(file) = &mut self.log else { return };
         if let Err(why) = writeln!(file, "{line}") {
             let advice = output::what_to_do(&why);
