@@ -1,6 +1,6 @@
-//! What the program may reach: from the options and the file of `--policy` to the fence.
+//! What may be reached: from the options and the file of `--policy` to the fence.
 //!
-//! Called by: `launch.rs`, which reads the files and reports mistakes; `gateway.rs`, which has no
+//! Called by: `open.rs`, which reads the files and reports mistakes; `machine.rs`, which has no
 //! files and reads the same texts again.
 
 use std::cell::RefCell;
@@ -13,12 +13,12 @@ use policy::text::{Argument, BYTES_MAX, Source};
 use policy::{Action, Rules};
 use serde::{Deserialize, Serialize};
 
-use super::args::{Args, DefaultAction};
+use super::options::{DefaultAction, Options};
 use crate::Usage;
 
 /// The texts of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Texts {
+pub(crate) struct Texts {
     /// The name of the file and its text.
     file: Option<(String, String)>,
     allow: Vec<String>,
@@ -34,18 +34,18 @@ impl Texts {
     ///
     /// # Errors
     /// A file cannot be read; the mistakes, one a line.
-    pub(super) fn read(args: &Args) -> Result<Texts> {
+    pub(crate) fn read(options: &Options) -> Result<Texts> {
         let mut texts = Texts {
-            allow: args.allow.clone(),
-            deny: args.deny.clone(),
-            default: args.default.map(|default| default == DefaultAction::Allow),
+            allow: options.allow.clone(),
+            deny: options.deny.clone(),
+            default: options.default.map(|default| default == DefaultAction::Allow),
             ..Texts::default()
         };
-        if let Some(path) = &args.policy {
+        if let Some(path) = &options.policy {
             let text = text_of(path).with_context(|| format!("cannot read {}", path.display()))?;
             texts.file = Some((path.display().to_string(), text));
         }
-        let folder = args.policy.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let folder = options.policy.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
         let sets = RefCell::new(BTreeMap::new());
         texts.rules(&|name| {
             let text = text_of(&folder.join(name)).map_err(|why| why.to_string())?;
@@ -57,7 +57,7 @@ impl Texts {
     }
 
     /// The rules, with the sets that were read before.
-    pub(super) fn known_rules(&self) -> Result<Rules> {
+    pub(crate) fn known_rules(&self) -> Result<Rules> {
         self.rules(&|name| self.sets.get(name).cloned().ok_or("it was not read".to_owned()))
     }
 
