@@ -20,6 +20,8 @@ mod http;
 mod ip;
 mod lab;
 #[cfg(target_os = "linux")]
+mod machine;
+#[cfg(target_os = "linux")]
 mod names;
 mod nc;
 #[cfg(target_os = "linux")]

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use policy::learn::Learned;
 use wirespeed::control::text::plain;
 
-use crate::netns::{AnswerLine, QuestionLine, Texts, asking_name};
+use crate::machine::{AnswerLine, QuestionLine, Texts, asking_name};
 use crate::output::what_to_do_to_read;
 use crate::running::find;
 use crate::{Outcome, output};

@@ -1,6 +1,6 @@
-//! What the program may reach: from the options and the file of `--policy` to the fence.
+//! What may be reached: from the options and the file of `--policy` to the fence.
 //!
-//! Called by: `launch.rs`, which reads the files and reports mistakes; `gateway.rs`, which has no
+//! Called by: `open.rs`, which reads the files and reports mistakes; `machine.rs`, which has no
 //! files and reads the same texts again.
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use policy::text::{Argument, BYTES_MAX, Source};
 use policy::{Action, Rules};
 use serde::{Deserialize, Serialize};
 
-use super::args::{Args, DefaultAction};
+use super::options::{DefaultAction, Options};
 use crate::Usage;
 use crate::output::what_to_do_to_read;
 
@@ -34,15 +34,15 @@ impl Texts {
     ///
     /// # Errors
     /// A file cannot be read; the mistakes, one a line.
-    pub(super) fn read(args: &Args) -> Result<Texts> {
-        let default = args.default.or(args.ask.then_some(DefaultAction::Ask));
+    pub(crate) fn read(options: &Options) -> Result<Texts> {
+        let default = options.default.or(options.ask.then_some(DefaultAction::Ask));
         let texts = Texts {
-            allow: args.allow.clone(),
-            deny: args.deny.clone(),
+            allow: options.allow.clone(),
+            deny: options.deny.clone(),
             default,
             ..Texts::default()
         };
-        texts.with_file(args.policy.as_deref())
+        texts.with_file(options.policy.as_deref())
     }
 
     fn with_file(mut self, path: Option<&Path>) -> Result<Texts> {

@@ -1,40 +1,40 @@
-//! What the gateway's process has to know, as text; files and sockets come beside it, in the order
+//! What a gateway has to know, as text; files and sockets come beside it, in the order
 //! of [`Settings::given`].
 //!
-//! Called by: `launch.rs` writes it, `gateway.rs` reads it. Both are this program.
+//! Called by: `open.rs` makes it, `machine.rs` uses it, perhaps in another process of this program.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::addresses::Network;
+use super::networks::Network;
 use super::publish::Published;
 
 /// The settings of a gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Settings {
-    /// The networks of the program, one of each version at most.
-    pub(super) networks: Vec<Network>,
+pub(crate) struct Settings {
+    /// The private networks, one of each version at most.
+    pub(crate) networks: Vec<Network>,
     /// The text of `--link`.
-    pub(super) link: Option<String>,
+    pub(crate) link: Option<String>,
     /// Addresses that stand for the host.
-    pub(super) host_addresses: Vec<IpAddr>,
+    pub(crate) host_addresses: Vec<IpAddr>,
     /// Is there a resolver?
-    pub(super) has_names: bool,
+    pub(crate) has_names: bool,
     /// The host's name servers, or those that the user named.
-    pub(super) servers: Vec<SocketAddr>,
+    pub(crate) servers: Vec<SocketAddr>,
     /// The host's /etc/hosts.
-    pub(super) hosts: String,
+    pub(crate) hosts: String,
     /// The ports of the host's loopback address that the sockets in the program's network lead to.
-    pub(super) to_host: Vec<SocketAddr>,
+    pub(crate) to_host: Vec<SocketAddr>,
     /// What each descriptor is.
-    pub(super) given: Vec<Given>,
+    pub(crate) given: Vec<Given>,
 }
 
 /// What a descriptor of the gateway is for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Given {
+pub(crate) enum Given {
     /// The texts of the policy, as a file.
     Policy,
     /// A socket of a published port.

@@ -1,7 +1,7 @@
 //! `--learn`: the rules that a run needed, written when it has ended.
 //!
-//! Called by: `launch.rs`. The gateway's process writes the lines of its log to a file in memory,
-//! which the launcher reads at the end.
+//! Called by: the tools with a gateway. The gateway's process writes the lines of its log to a file in memory,
+//! which is read at the end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use policy::learn::Learned;
 
-use super::launch::{in_memory, private_file};
+use super::open::{in_memory, private_file};
 
 /// A file of rules to come.
-pub(super) struct Learns {
+pub(crate) struct Learns {
     lines: File,
     file: File,
     path: PathBuf,
@@ -25,7 +25,7 @@ impl Learns {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn begin(path: &Path) -> Result<Learns> {
+    pub(crate) fn begin(path: &Path) -> Result<Learns> {
         let (lines, file) = (in_memory(&[])?.into(), private_file(path)?.into());
         Ok(Learns { lines, file, path: path.to_owned() })
     }
@@ -34,7 +34,7 @@ impl Learns {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(super) fn lines(&self) -> Result<OwnedFd> {
+    pub(crate) fn lines(&self) -> Result<OwnedFd> {
         Ok(self.lines.try_clone().context("no descriptor is left")?.into())
     }
 
@@ -42,7 +42,7 @@ impl Learns {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn end(mut self) -> Result<()> {
+    pub(crate) fn end(mut self) -> Result<()> {
         let mut learned = Learned::default();
         self.lines.rewind().context("the lines of the log are lost")?;
         for line in BufReader::new(&self.lines).lines() {

@@ -15,7 +15,7 @@ use policy::Fence;
 use rustix::net::sockopt::socket_peercred;
 use wirespeed::Instant;
 
-use super::super::settings::{AnswerLine, QuestionLine};
+use super::settings::{AnswerLine, QuestionLine};
 use super::turns::ASKING;
 
 const CLIENTS_MAX: usize = 4;
