@@ -47,6 +47,7 @@ pub(super) fn follow() -> Result<OwnedFd> {
             | inotify::WatchFlags::DELETE;
         inotify::add_watch(&news, folder, what).context("a folder cannot be watched")?;
     }
+    follow_file(&news);
     let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
     let (reader, writer) = rustix::pipe::pipe_with(flags).context("no pipe can be made")?;
     std::thread::Builder::new()
@@ -56,11 +57,19 @@ pub(super) fn follow() -> Result<OwnedFd> {
     Ok(reader)
 }
 
+/// The file itself may be mounted over one of another folder. If there is none, its folder reports
+/// the one to come.
+fn follow_file(news: &OwnedFd) {
+    let _ = inotify::add_watch(news, FILE, inotify::WatchFlags::CLOSE_WRITE);
+}
+
 fn report(news: &OwnedFd, mut to: File) {
     let mut known = of_host();
     let mut buffer = [MaybeUninit::uninit(); 4_096];
     let mut events = inotify::Reader::new(news, &mut buffer);
     while events.next().is_ok() {
+        // The watch of a file ends with the file.
+        follow_file(news);
         let now = of_host();
         // An empty list is a file that is being written.
         if now == known || now.is_empty() {
