@@ -39,10 +39,10 @@ pub fn interrupted() -> bool {
 }
 
 /// A folder below the system's folder for temporary files, removed on drop with all its contents.
-pub(super) struct Scratch(pub(super) PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    pub(super) fn new() -> Result<Scratch> {
+    pub(crate) fn new() -> Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("wirespeed-bench-build-{}-{number}", std::process::id());

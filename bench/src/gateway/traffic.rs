@@ -1,0 +1,180 @@
+//! Windows of traffic: a load runs at one gateway, and between two moments the bytes, units and CPU
+//! time are counted. Called by `rows.rs`. Gateways that are compared run side by side, and take
+//! turns with their windows.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::contestant::{Contestant, Kind};
+use super::processes;
+use super::world::World;
+use crate::harness::Bench;
+use crate::measure::median;
+
+/// How long a load runs before its window. TCP has left slow start by then.
+const RAMP: Duration = Duration::from_millis(300);
+/// Rest after a load, in which gateways close its connections.
+const REST: Duration = Duration::from_millis(100);
+
+/// What the client does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// The word for it of `load.rs`.
+    pub(super) kind: &'static str,
+    pub(super) flows: usize,
+}
+
+/// What was counted in a window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Window {
+    pub(super) wall_s: f64,
+    /// Of the gateway.
+    pub(super) cpu_s: f64,
+    /// Bytes of streams that the server received, and that the client received.
+    pub(super) up_bytes: f64,
+    pub(super) down_bytes: f64,
+    /// Datagrams that reached the server's and the client's namespaces.
+    pub(super) up_datagrams: f64,
+    pub(super) down_datagrams: f64,
+    /// Connections or round trips.
+    pub(super) units: f64,
+    /// What failed.
+    pub(super) errors: f64,
+}
+
+impl Window {
+    /// Gigabits each second of the gateway's CPU time, of both directions.
+    pub(super) fn gbit_per_cpu_s(&self) -> f64 {
+        (self.up_bytes + self.down_bytes) * 8e-9 / self.cpu_s
+    }
+
+    /// Gigabits a second, of both directions.
+    pub(super) fn gbit_per_s(&self) -> f64 {
+        (self.up_bytes + self.down_bytes) * 8e-9 / self.wall_s
+    }
+}
+
+/// Counters at a moment.
+struct Moment {
+    at: Instant,
+    cpu_s: f64,
+    server: (u64, u64),
+    /// Bytes, units, errors, datagrams.
+    client: [u64; 4],
+}
+
+impl Contestant<'_> {
+    /// Runs a load, and counts for `seconds`.
+    ///
+    /// # Errors
+    /// The gateway or its client fails.
+    pub(super) fn window(&mut self, world: &World, load: Load, seconds: f64) -> Result<Window> {
+        self.tell(&format!("start {} {}", load.kind, load.flows))?;
+        sleep(RAMP);
+        let begin = self.moment(world)?;
+        sleep(Duration::from_secs_f64(seconds));
+        let end = self.moment(world)?;
+        self.tell("stop")?;
+        sleep(REST);
+        let less = |end: u64, begin: u64| end.saturating_sub(begin) as f64;
+        let [down_bytes, units, errors, down_datagrams] =
+            core::array::from_fn(|at| less(end.client[at], begin.client[at]));
+        Ok(Window {
+            wall_s: (end.at - begin.at).as_secs_f64(),
+            cpu_s: end.cpu_s - begin.cpu_s,
+            up_bytes: less(end.server.0, begin.server.0),
+            down_bytes,
+            up_datagrams: less(end.server.1, begin.server.1),
+            down_datagrams,
+            units,
+            errors,
+        })
+    }
+
+    fn moment(&mut self, world: &World) -> Result<Moment> {
+        let counts = self.tell("count")?;
+        let (at, cpu_s) = (Instant::now(), processes::cpu_s(&self.helpers)?);
+        let server = world.received()?;
+        let numbers = counts.split(' ').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
+        let client = <[u64; 4]>::try_from(numbers).ok().context("the client does not count")?;
+        Ok(Moment { at, cpu_s, server, client })
+    }
+}
+
+/// The windows of several gateways, in the order of `kinds`, those of one round beside each other.
+///
+/// # Errors
+/// The first gateway does not run, or none of the others.
+pub(super) fn rounds(
+    bench: &Bench,
+    world: &World,
+    kinds: &[Kind],
+    load: Load,
+) -> Result<Vec<Vec<Window>>> {
+    let (rounds, seconds) = plan(bench);
+    let mut running = Vec::new();
+    for &kind in kinds {
+        running.push(Contestant::start(world, kind)?);
+    }
+    let mut windows = vec![Vec::new(); kinds.len()];
+    for round in 0..rounds {
+        for at in 0..kinds.len() {
+            // The order changes, so that a machine that slows down favours none.
+            let which = if round % 2 == 0 { at } else { kinds.len() - 1 - at };
+            let window = running[which].window(world, load, seconds)?;
+            eprintln!("    {}: {}", kinds[which].name(), shown(&window));
+            windows[which].push(window);
+        }
+    }
+    Ok(windows)
+}
+
+/// Rounds of a row, and seconds of a window.
+pub(super) fn plan(bench: &Bench) -> (usize, f64) {
+    if bench.is_quick { (3, 0.6) } else { (7, 1.2) }
+}
+
+fn shown(window: &Window) -> String {
+    let Window { wall_s, cpu_s, units, errors, .. } = window;
+    format!(
+        "{:.2} Gb/s up {:.2} down, {:.0} + {:.0} datagrams/s, {:.0} units/s, {errors:.0} errors, \
+         {:.2} of a core",
+        window.up_bytes * 8e-9 / wall_s,
+        window.down_bytes * 8e-9 / wall_s,
+        window.up_datagrams / wall_s,
+        window.down_datagrams / wall_s,
+        units / wall_s,
+        cpu_s / wall_s,
+    )
+}
+
+/// A figure of each window. Windows in which the gateway did nothing have none.
+pub(super) fn figures(
+    windows: &[Window],
+    name: &str,
+    figure: impl Fn(&Window) -> f64,
+) -> Result<Vec<f64>> {
+    let all: Vec<f64> = windows.iter().map(figure).filter(|value| value.is_finite()).collect();
+    ensure!(all.iter().any(|&value| value > 0.0), "nothing came through {name}");
+    Ok(all)
+}
+
+/// The ratios of the windows of one round.
+pub(super) fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
+    let pairs = ours.iter().zip(theirs).filter(|(_, theirs)| **theirs > 0.0);
+    pairs.map(|(ours, theirs)| ours / theirs).collect()
+}
+
+/// The largest.
+pub(super) fn best(figures: &[f64]) -> f64 {
+    figures.iter().copied().fold(0.0, f64::max)
+}
+
+/// "median 12.3 (11.9 to 12.6)"
+pub(super) fn spread(figures: &[f64]) -> String {
+    let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
+    let digits = if best(figures) >= 1000.0 { 0 } else { 2 };
+    format!("{:.digits$} ({least:.digits$} to {:.digits$})", median(figures), best(figures))
+}
