@@ -55,6 +55,8 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
         &[
             ("gateway", Only(&["base", "mbuf", "tcp", "stack"])),
             ("outside", Only(&["base", "gateway", "stack"])),
+            ("policy", Only(&["base", "wire", "filter", "stack", "host", "gateway"])),
+            ("jail", Only(&["base", "device"])),
         ],
     ),
     (
@@ -85,7 +87,6 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("ipfix", Only(&["base", "wire", "filter"])),
         ],
     ),
-    ("gateway", &[("jail", Only(&["base", "device"]))]),
     ("router", &[("router", Only(ROUTER))]),
     ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
     (

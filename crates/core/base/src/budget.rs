@@ -66,6 +66,9 @@ limits! {
     GatewayEchoes "gateway_echoes" 64
         "identifiers of guests that send echo requests; the oldest makes room, if it was not \
          active lately";
+    GatewayPins "gateway_pins" 4_096
+        "addresses whose names a gateway remembers; the one that was named longest ago makes room, \
+         if no flow uses it";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
     ReassemblySegments "reassembly_segments" 65_536
         "out-of-order segments a connection may hold, fewer with a small receive buffer";

@@ -79,7 +79,8 @@ pub struct StackConfig {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Foreign {
-    /// UDP datagrams.
+    /// UDP datagrams, and errors about those that the program sends
+    /// ([`crate::Stack::foreign_take_error`]).
     pub udp: bool,
     /// ICMP and ICMPv6 echo requests.
     pub echo: bool,

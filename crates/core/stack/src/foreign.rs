@@ -2,6 +2,8 @@
 //! a proxy that answers in the name of every host. What listeners at `0.0.0.0:0` are for TCP, this
 //! is for UDP and echo.
 //!
+//! Errors about datagrams that the program has sent in another host's name come to it as well.
+//!
 //! Called by: `input.rs` for what arrives; `answers.rs` and `socket/udp/between.rs` send answers.
 //! Off unless [`crate::StackConfig::foreign`] says otherwise. Packets for us do not come here, and
 //! packets that a router forwards do not either.
@@ -11,10 +13,11 @@
 mod answers;
 pub(crate) mod input;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 use base::{DropReason, Limit, PerSecond};
+use inet::icmp::ErrorKind;
 use mbuf::Mbuf;
 use tcp::Cx;
 
@@ -64,6 +67,18 @@ pub struct ForeignDatagram {
     pub payload: Mbuf,
 }
 
+/// An error about a datagram that the program has sent in another host's name, as
+/// [`crate::Stack::foreign_take_error`] returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForeignError {
+    /// The datagram: from the other host, to the guest.
+    pub about: ForeignFlow,
+    /// What became of it.
+    pub error: ErrorKind,
+    /// Who says so: the guest, or a router on the way.
+    pub from: IpAddr,
+}
+
 /// The datagrams that wait for the program, and the rate of its errors.
 pub(crate) struct ForeignQueue {
     pub(crate) takes: Foreign,
@@ -71,12 +86,44 @@ pub(crate) struct ForeignQueue {
     queue: VecDeque<(usize, ForeignDatagram)>,
     /// Those bytes, of all of them.
     bytes: usize,
+    reported: VecDeque<ForeignError>,
+    /// The rate of errors that the program sends.
     pub(crate) errors: PerSecond,
 }
 
 impl ForeignQueue {
     pub(crate) fn new(takes: Foreign) -> ForeignQueue {
-        ForeignQueue { takes, queue: VecDeque::new(), bytes: 0, errors: PerSecond::default() }
+        ForeignQueue {
+            takes,
+            queue: VecDeque::new(),
+            bytes: 0,
+            reported: VecDeque::new(),
+            errors: PerSecond::default(),
+        }
+    }
+
+    /// Keep an error; the first one causes an event.
+    ///
+    /// # Errors
+    /// [`DropReason::ForeignQueueFull`].
+    fn push_error(
+        &mut self,
+        error: ForeignError,
+        cx: &mut Cx,
+    ) -> Result<Option<Event>, DropReason> {
+        if !cx.budget.admits(Limit::ForeignDatagrams, self.reported.len()) {
+            return Err(DropReason::ForeignQueueFull);
+        }
+        self.reported.push_back(error);
+        Ok((self.reported.len() == 1).then_some(Event::Foreign))
+    }
+
+    fn take_error(&mut self) -> Option<ForeignError> {
+        let error = self.reported.pop_front()?;
+        if self.reported.is_empty() {
+            self.reported = VecDeque::new();
+        }
+        Some(error)
     }
 
     /// Keep a datagram; the first one causes an event.

@@ -20,7 +20,7 @@ new_key_type! {
 
 /// How long the whole connect may take: Linux gives up after 127 s.
 const CONNECT_WAIT: Duration = Duration::from_secs(130);
-/// How long a question may wait for its answer: the stack forgets a SYN after a minute.
+/// How long a question may wait for its answer: a guest's program rarely waits for longer.
 const ASK_WAIT: Duration = Duration::from_secs(55);
 
 impl FlowId {

@@ -165,6 +165,11 @@ impl Host {
         }
     }
 
+    /// Would [`Host::wait`] return at once, because not everything was taken?
+    pub fn has_work(&self) -> bool {
+        self.passed < self.events.len() || self.listeners.has_work()
+    }
+
     /// The next thing that is ready.
     pub fn next_wake(&mut self) -> Option<Wake> {
         while let Some(event) = self.events.get(self.passed) {

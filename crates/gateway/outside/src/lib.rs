@@ -3,7 +3,8 @@
 //! `unsafe`.
 //!
 //! Called by: programs with an event loop. Read `host.rs` first; `tcp.rs` has connections,
-//! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports.
+//! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports; `relay.rs` joins
+//! connections of two network namespaces past the engine.
 //!
 //! # A loop
 //!
@@ -67,11 +68,13 @@ mod errors;
 mod host;
 mod limits;
 mod listen;
+mod relay;
 mod tcp;
 
 pub use counts::Counts;
 pub use datagrams::Socket;
 pub use host::{Host, Wake};
 pub use limits::{RESERVED, descriptors};
-pub use listen::{Accepted, Listen, ListenParseError, ListenerId};
+pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};
+pub use relay::{Relay, RelayCounts};
 pub use tcp::Tcp;

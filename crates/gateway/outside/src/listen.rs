@@ -70,6 +70,35 @@ pub(crate) struct Listeners {
     is_starved: bool,
 }
 
+/// A socket at a port of the host, before a [`Host`] has it.
+#[derive(Debug)]
+pub struct Bound(OwnedFd);
+
+impl Bound {
+    /// A listening socket.
+    ///
+    /// # Errors
+    /// As [`Host::listen`].
+    pub fn tcp(what: &Listen) -> io::Result<Bound> {
+        let fd = open(what, SocketType::STREAM)?;
+        rustix::net::listen(&fd, BACKLOG)?;
+        Ok(Bound(fd))
+    }
+
+    /// A socket for datagrams.
+    ///
+    /// # Errors
+    /// As [`Host::listen`].
+    pub fn udp(what: &Listen) -> io::Result<Bound> {
+        Ok(Bound(open(what, SocketType::DGRAM)?))
+    }
+
+    /// The descriptor, to pass it to another process.
+    pub fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+}
+
 impl Host {
     /// Listen at a port of the host. Clients come from [`Host::accept`].
     ///
@@ -78,12 +107,20 @@ impl Host {
     /// `net.ipv4.ip_unprivileged_port_start`), the address is not the host's (EADDRNOTAVAIL), there
     /// is no such interface (ENODEV).
     pub fn listen(&mut self, what: &Listen) -> io::Result<ListenerId> {
+        self.adopt(Bound::tcp(what)?.into_fd())
+    }
+
+    /// Take clients of a socket that listens already: one of [`Bound::tcp`], which another process
+    /// may have made.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2); EMFILE for more than 4,096 listeners.
+    pub fn adopt(&mut self, fd: OwnedFd) -> io::Result<ListenerId> {
         let free = self.listeners.all.iter().position(Option::is_none);
         let number = free.unwrap_or(self.listeners.all.len());
         if number >= LISTENERS_MAX {
             return Err(Errno::MFILE.into());
         }
-        let fd = open(what)?;
         let id = ListenerId(number as u32);
         let data = EventData::new_u64(own_token(LISTENERS + id.0).0);
         epoll::add(self.epoll_fd(), &fd, data, EventFlags::IN | EventFlags::ET)?;
@@ -159,28 +196,32 @@ impl Listeners {
     }
 }
 
-/// Open a listening socket.
-fn open(what: &Listen) -> Result<OwnedFd, Errno> {
+/// Open a socket and bind it.
+fn open(what: &Listen, kind: SocketType) -> Result<OwnedFd, Errno> {
     let address = match what.address {
         Some(ip) => SocketAddr::new(ip, what.port),
         None => SocketAddr::from((Ipv6Addr::UNSPECIFIED, what.port)),
     };
-    match (open_at(what, address), what.address) {
+    match (open_at(what, kind, address), what.address) {
         // A host without IPv6.
         (Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL), None) => {
-            open_at(what, SocketAddr::from((Ipv4Addr::UNSPECIFIED, what.port)))
+            open_at(what, kind, SocketAddr::from((Ipv4Addr::UNSPECIFIED, what.port)))
         }
         (opened, _) => opened,
     }
 }
 
-fn open_at(what: &Listen, mut address: SocketAddr) -> Result<OwnedFd, Errno> {
+fn open_at(
+    what: &Listen,
+    kind: SocketType,
+    mut address: SocketAddr,
+) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    let fd = rustix::net::socket_with(family, kind, flags, None)?;
     if let SocketAddr::V6(_) = address {
         sockopt::set_ipv6_v6only(&fd, what.address.is_some())?;
     }
@@ -194,9 +235,10 @@ fn open_at(what: &Listen, mut address: SocketAddr) -> Result<OwnedFd, Errno> {
                 .map_err(crate::errors::errno)?,
         }
     }
-    // A listener that has ended a moment ago is no obstacle.
-    sockopt::set_socket_reuseaddr(&fd, true)?;
+    if kind == SocketType::STREAM {
+        // A listener that has ended a moment ago is no obstacle.
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+    }
     rustix::net::bind(&fd, &address)?;
-    rustix::net::listen(&fd, BACKLOG)?;
     Ok(fd)
 }

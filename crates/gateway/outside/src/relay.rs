@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use gateway::Token;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::{Errno, retry_on_intr};
@@ -178,13 +179,13 @@ impl Relay {
                 reset(&near);
                 continue;
             }
-            let Ok(far) = tcp::connect(to) else {
+            let entry = self.pairs.vacant_entry();
+            let key = entry.key() as u64;
+            let Ok(far) = tcp::connect(Token(key), to) else {
                 self.counts.refused += 1;
                 reset(&near);
                 continue;
             };
-            let entry = self.pairs.vacant_entry();
-            let key = entry.key() as u64;
             let sides = [Side::new(near), Side::new(far.into_fd())];
             let pair = entry.insert(Pair { sides, is_connected: false });
             let watched = pair.sides.iter().zip(0..).try_for_each(|(side, number)| {

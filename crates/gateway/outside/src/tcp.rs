@@ -94,6 +94,10 @@ impl Tcp {
         self.token = token;
     }
 
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+
     /// What has become of a connect, or of a connection.
     pub(crate) fn outcome(&self) -> Result<Outcome, Failure> {
         sockopt::socket_error(&self.fd).and_then(|error| error).map_err(failure)?;

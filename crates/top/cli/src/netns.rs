@@ -10,6 +10,7 @@ mod gateway;
 mod launch;
 mod link;
 mod publish;
+mod rules;
 mod settings;
 
 use std::process::ExitCode;

@@ -79,10 +79,13 @@ impl core::error::Error for Mistake {}
 
 /// A mistake whose text is known from where it is read.
 #[derive(Clone, Debug)]
-pub(super) struct Fault {
-    pub(super) line: u32,
-    pub(super) column: u32,
-    pub(super) what: String,
+pub struct Fault {
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+    /// As [`Mistake::what`].
+    pub what: String,
 }
 
 impl Fault {
@@ -101,15 +104,16 @@ impl Fault {
     }
 }
 
-/// The mistakes that were found, the first ones of them.
+/// The mistakes that were found: the first hundred, and how many more there are.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub struct Log {
     mistakes: Vec<Mistake>,
     more: usize,
 }
 
 impl Log {
-    pub(super) fn add(&mut self, location: &Location, fault: Fault) {
+    /// Note a mistake in a text.
+    pub fn add(&mut self, location: &Location, fault: Fault) {
         if self.mistakes.len() < MISTAKES_MAX {
             self.mistakes.push(fault.in_text(location));
         } else {
@@ -118,11 +122,15 @@ impl Log {
     }
 
     /// How many there are.
-    pub(super) fn count(&self) -> usize {
+    #[must_use]
+    pub fn count(&self) -> usize {
         self.mistakes.len().saturating_add(self.more)
     }
 
-    pub(super) fn into_mistakes(mut self) -> Vec<Mistake> {
+    /// All of them in the order in which they were found; the last one has the number of those
+    /// that are left out.
+    #[must_use]
+    pub fn into_mistakes(mut self) -> Vec<Mistake> {
         if self.more > 0
             && let Some(last) = self.mistakes.last_mut()
         {

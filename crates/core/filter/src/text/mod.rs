@@ -11,6 +11,7 @@ mod lexer;
 mod mistake;
 mod names;
 mod nat;
+pub mod parts;
 mod question;
 mod sets;
 mod values;

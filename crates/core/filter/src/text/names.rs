@@ -219,7 +219,7 @@ pub(super) fn unknown<'k>(
 }
 
 /// The word with the fewest changes to `word`, if it has at most one in three letters.
-fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let bound = (word.chars().count().min(48) / 3).max(1);
     let near = known.map(|known| (changes(word, known), known)).min_by_key(|&(n, _)| n);
     near.filter(|&(n, _)| n <= bound).map(|(_, known)| known)

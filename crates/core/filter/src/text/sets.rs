@@ -14,13 +14,16 @@ use crate::sets::{BUILT_IN, Set};
 
 /// Sets by name; the built-in ones are made when a rule names them.
 #[derive(Debug, Default)]
-pub(super) struct Sets {
+pub struct Sets {
     made: Vec<Set>,
 }
 
 impl Sets {
-    /// The index of the set `name`.
-    pub(super) fn find(&mut self, name: &str) -> Result<usize, String> {
+    /// The index of the set `name`, without its `@`.
+    ///
+    /// # Errors
+    /// There is none; the text says which there are.
+    pub fn find(&mut self, name: &str) -> Result<usize, String> {
         if let Some(index) = self.made.iter().position(|set| set.name == name) {
             return Ok(index);
         }
@@ -38,7 +41,9 @@ impl Sets {
         own.chain(BUILT_IN.iter().map(|set| set.name)).any(|known| known == name)
     }
 
-    pub(super) fn finish(self) -> Vec<Set> {
+    /// The sets, by index.
+    #[must_use]
+    pub fn finish(self) -> Vec<Set> {
         self.made
     }
 }
@@ -70,8 +75,9 @@ struct Reading<'a> {
     left: usize,
 }
 
-/// All sets of the configuration, with `max` networks at most.
-pub(super) fn read(
+/// All sets of the configuration, with `max` networks at most. `file` gives the text of a file, or
+/// says why it cannot; mistakes go to `log`.
+pub fn read(
     sets: &[(String, Vec<String>)],
     max: usize,
     file: &dyn Fn(&str) -> Result<String, String>,

@@ -4,15 +4,13 @@
 //! Called by: `clauses`, `filter`, `nat` and `question`; the context that they share is here too. A
 //! list is `{a, b}`, or `a,b` without blanks or with them. All mistakes of a list are reported.
 
-use core::net::IpAddr;
-
 use base::Cidr;
 use wire::protocol::{ICMP, ICMPV6};
 
 use super::lexer::{Cursor, Token, statements};
 use super::mistake::{Fault, Location, Log};
 use super::sets::Sets;
-use super::{names, sets};
+use super::{names, parts, sets};
 use crate::rules::{Flags, Service, has_ports};
 
 /// What readers of rules know and report to.
@@ -161,14 +159,9 @@ fn host(context: &mut Context<'_>, word: Token<'_>) -> Result<Host, Fault> {
     if let Some(name) = word.text.strip_prefix('@') {
         return context.sets.find(name).map(Host::Set).map_err(|what| word.fault(what));
     }
-    if let Ok(network) = sets::network(word.text) {
-        let is_host = word.text.parse::<IpAddr>().is_ok();
-        let is_plain = word.text.parse::<Cidr>().is_ok_and(|cidr| cidr == network);
-        return if is_host || is_plain {
-            Ok(Host::Network(network))
-        } else {
-            Err(word.fault(format!("`{}` has host bits: write {network}", word.text)))
-        };
+    if sets::network(word.text).is_ok() {
+        let network = parts::network(word.text);
+        return network.map(Host::Network).map_err(|what| word.fault(what));
     }
     if context.sets.knows(word.text) {
         return Err(word.fault(format!("unknown host `{0}`: write `@{0}` for the set", word.text)));

@@ -6,15 +6,16 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Counter, DropReason, Switch};
+use base::{Counter, DropReason, IpVersion, Switch};
 use inet::Ip;
 use inet::flow::Addrs;
-use inet::icmp::{self, Message};
+use inet::icmp::{self, ErrorKind, Message};
 use inet::ip_input::is_martian_source;
 use mbuf::{Flags, Mbuf};
 use tcp::Fate;
+use wire::protocol;
 
-use super::{ForeignDatagram, ForeignFlow, ForeignKind};
+use super::{ForeignDatagram, ForeignError, ForeignFlow, ForeignKind};
 use crate::handles::PortId;
 use crate::next_hop::scoped;
 use crate::stack::Stack;
@@ -49,25 +50,48 @@ pub(crate) fn udp<A: Addrs>(
 }
 
 /// An ICMP message, alone in `m`, that is refused for `reason`. It is the program's if it is an
-/// echo request for another host.
+/// echo request for another host, or an error about a datagram in another host's name.
 ///
 /// # Errors
 /// `reason`, or what is wrong with the message.
 #[cold]
-pub(crate) fn echo<A: Addrs>(
+pub(crate) fn message<A: Addrs>(
     stack: &mut Stack,
     ip: &Ip<A>,
     mut m: Mbuf,
     reason: DropReason,
 ) -> Fate {
-    if !stack.foreign.takes.echo || !is_for_another(ip.dst(), &m, reason)? {
+    let takes = stack.foreign.takes;
+    if !(takes.echo || takes.udp) || !is_for_another(ip.dst(), &m, reason)? {
         return Err(reason);
     }
-    let Message::EchoRequest = icmp::icmp_input(ip, m.as_slice())? else { return Err(reason) };
+    match icmp::icmp_input(ip, m.as_slice())? {
+        Message::EchoRequest if takes.echo => {}
+        Message::Error(error) if takes.udp => return error_about(stack, ip, &m, error),
+        _ => return Err(reason),
+    }
     let Some(&[_, _, _, _, a, b, c, d]) = m.as_slice().first_chunk() else { return Err(reason) };
     let (id, seq) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     m.trim_front(icmp::HEADER_LEN);
     keep(stack, ip, (0, 0), ForeignKind::Echo { id, seq }, m)
+}
+
+/// An error about a datagram that the program has sent in the name of the message's destination.
+fn error_about<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, error: ErrorKind) -> Fate {
+    let packet = m.as_slice().get(icmp::HEADER_LEN..).unwrap_or_default();
+    let quoted = icmp::quoted(packet, IpVersion::of(&ip.src()))?;
+    let ports = quoted.ports().filter(|_| quoted.protocol == protocol::UDP);
+    let Some((from, to)) = ports.filter(|_| quoted.src == ip.dst()) else {
+        return Err(DropReason::IcmpErrorNoMatch);
+    };
+    let src = scoped(SocketAddr::new(quoted.src, from), m.in_port());
+    let dst = scoped(SocketAddr::new(quoted.dst, to), m.in_port());
+    let about = ForeignFlow { src, dst, kind: ForeignKind::Udp };
+    let cx = &mut stack.core.cx;
+    let event = stack.foreign.push_error(ForeignError { about, error, from: ip.src() }, cx)?;
+    stack.ready.extend(event);
+    stack.core.cx.counters.add(Counter::IcmpErrorsIn, 1);
+    Ok(())
 }
 
 /// Was a packet refused only because another host has its destination? Broadcasts and groups are
@@ -114,5 +138,33 @@ impl Stack {
     /// many. [`crate::Event::Foreign`] reports the first one that waits; see [`crate::Foreign`].
     pub fn foreign_receive(&mut self, into: &mut Vec<ForeignDatagram>, most: usize) -> usize {
         self.foreign.take(into, most)
+    }
+
+    /// The oldest error about a datagram of [`Stack::udp_send_between`], as a guest's host sends it
+    /// that has no socket for the datagram. [`crate::Event::Foreign`] reports the first one that
+    /// waits. Anybody on the link can make such a message: it says no more than that.
+    ///
+    /// ```
+    /// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+    /// use wirespeed::pair::{PairConfig, pair};
+    /// use wirespeed::{ErrorKind, Foreign, Instant, IpSettings, Route, StackConfig, Unreachable};
+    ///
+    /// let foreign = Foreign { udp: true, echo: false };
+    /// let stack = StackConfig { foreign, ..StackConfig::new([1, 2]) };
+    /// let (mut guest, mut gateway) = pair(&PairConfig { stack, ..PairConfig::new([1, 2]) });
+    /// guest.stack.add_route(Route::new("0.0.0.0/0".parse()?, Some(gateway.addr), guest.port.0));
+    /// let now = Instant::from_nanos(1);
+    /// let (from, to) = ("198.51.100.53:53".parse()?, (guest.addr, 4_000).into());
+    /// gateway.stack.udp_send_between(from, to, IpSettings::default(), b"too late", now)?;
+    /// gateway.stack.poll(now);
+    /// guest.stack.poll(now);
+    /// gateway.stack.poll(now);
+    /// let error = gateway.stack.foreign_take_error().expect("nobody has this port");
+    /// assert_eq!((error.about.src, error.about.dst), (from, to));
+    /// assert_eq!(error.error, ErrorKind::Unreachable(Unreachable::Port));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn foreign_take_error(&mut self) -> Option<ForeignError> {
+        self.foreign.take_error()
     }
 }

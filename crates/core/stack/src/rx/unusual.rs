@@ -136,7 +136,7 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             m.keep(from, len);
             match icmp::for_us(stack, &ip, &m) {
                 Ok(()) => icmp::input(stack, &ip, m),
-                Err(reason) => foreign::input::echo(stack, &ip, m, reason),
+                Err(reason) => foreign::input::message(stack, &ip, m, reason),
             }
         }
         protocol::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
@@ -151,7 +151,7 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             }
             match icmp::for_us(stack, &ip, &m) {
                 Ok(()) => icmp::input(stack, &ip, m),
-                Err(reason) => foreign::input::echo(stack, &ip, m, reason),
+                Err(reason) => foreign::input::message(stack, &ip, m, reason),
             }
         }
         // RFC 8200 4.7-a: a packet whose last next header is 59 is dropped silently.

@@ -1,11 +1,11 @@
 //! Connections whose user decides about each SYN. A listener with `inspect` keeps each SYN as a
 //! small record, answers nothing, and reports the addresses of both ends to its user. The user
 //! completes the handshake, resets it or ignores it. Meanwhile the peer's repetitions of the SYN
-//! change nothing.
+//! only show that it still waits.
 //!
 //! Called by: `no_connection.rs` for SYNs; programs for everything else. Limit: `forward_requests`,
-//! for all listeners together. A record older than `REQUEST_WAIT` makes room, because its peer has
-//! given up.
+//! for all listeners together. A record makes room when its peer was silent for `REQUEST_WAIT`,
+//! because it has given up.
 
 use core::net::SocketAddr;
 
@@ -13,27 +13,23 @@ use base::{DropReason, Limit, Owner};
 use tcp::Fate;
 
 use crate::handles::{Event, ListenerHandle, RequestHandle, TcpHandle};
-use crate::socket::listener::{Request, Syn};
+use crate::socket::listener::Syn;
 use crate::socket::passive;
 use crate::stack::Stack;
 use crate::{bare, tx};
 
 /// Keep a SYN for its listener's user.
 pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
-    let flow = (syn.local, syn.remote);
-    let requests = &mut stack.requests;
+    let (requests, now) = (&mut stack.requests, stack.core.cx.now);
     // Old records are removed first, so that a peer that returns after a long time gets a new one.
-    requests.expire(stack.core.cx.now);
-    if requests.by_flow.contains_key(&flow) {
+    requests.expire(now);
+    if requests.is_kept(syn, now) {
         return Err(DropReason::TcpDuplicate);
     }
     if !stack.core.cx.budget.admits(Limit::ForwardRequests, requests.slots.len()) {
         return Err(DropReason::TcpBacklogFull);
     }
-    let request = Request { syn: *syn, since: stack.core.cx.now };
-    let handle = requests.slots.insert(request);
-    requests.by_flow.insert(flow, handle);
-    requests.order.push_back(handle);
+    let handle = requests.add(*syn, now);
     if let Some(listener) = stack.listeners.get_mut(syn.listener) {
         // Entries of SYNs that were decided or are too old are removed at the front, or when they
         // are many.
@@ -48,7 +44,7 @@ pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
 
 impl Stack {
     /// Take the next SYN that waits for a decision: its handle, its destination and its source.
-    /// SYNs that waited longer than `REQUEST_WAIT` are skipped.
+    /// SYNs that were not repeated for `REQUEST_WAIT` are skipped.
     pub fn tcp_request(
         &mut self,
         listener: ListenerHandle,

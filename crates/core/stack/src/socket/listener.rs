@@ -5,7 +5,7 @@
 //! `forward.rs` for users. A listener is found by address and port, then by port alone, then by
 //! neither (a forwarder accepts anything).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use core::net::{IpAddr, SocketAddr};
@@ -227,13 +227,14 @@ pub(crate) enum Iss {
     Said(SeqNumber),
 }
 
-/// How long a record may wait. A peer with the usual six SYN retransmissions gives up after two
-/// minutes, and few users wait for half of that time.
-pub(crate) const REQUEST_WAIT: Duration = Duration::from_secs(60);
+/// How long a record may wait after the last SYN of its peer. A peer with the usual six SYN
+/// retransmissions sends the last one after 63 s and gives up 64 s later.
+pub(crate) const REQUEST_WAIT: Duration = Duration::from_secs(65);
 
 pub(crate) struct Request {
     pub(crate) syn: Syn,
-    pub(crate) since: Instant,
+    /// When its peer has last sent the SYN.
+    pub(crate) last: Instant,
 }
 
 /// All SYNs of a shard that wait for a decision.
@@ -241,30 +242,45 @@ pub(crate) struct Request {
 pub(crate) struct Requests {
     pub(crate) slots: SlotMap<RequestHandle, Request>,
     pub(crate) by_flow: BTreeMap<(SocketAddr, SocketAddr), RequestHandle>,
-    /// Handles in the order of arrival. Those of SYNs that were decided are skipped.
-    pub(crate) order: VecDeque<RequestHandle>,
+    /// All records, in the order of their last SYNs.
+    order: BTreeSet<(Instant, RequestHandle)>,
 }
 
 impl Requests {
+    pub(crate) fn add(&mut self, syn: Syn, now: Instant) -> RequestHandle {
+        let flow = (syn.local, syn.remote);
+        let handle = self.slots.insert(Request { syn, last: now });
+        self.by_flow.insert(flow, handle);
+        self.order.insert((now, handle));
+        handle
+    }
+
+    /// Is the SYN of this flow kept? If this one is a repetition, its peer still waits.
+    pub(crate) fn is_kept(&mut self, syn: &Syn, now: Instant) -> bool {
+        let Some(&handle) = self.by_flow.get(&(syn.local, syn.remote)) else { return false };
+        if let Some(request) = self.slots.get_mut(handle)
+            && request.syn.seg.seq == syn.seg.seq
+        {
+            let last = core::mem::replace(&mut request.last, now);
+            self.order.remove(&(last, handle));
+            self.order.insert((now, handle));
+        }
+        true
+    }
+
     pub(crate) fn take(&mut self, handle: RequestHandle) -> Option<Request> {
         let request = self.slots.remove(handle)?;
         self.by_flow.remove(&(request.syn.local, request.syn.remote));
-        // Entries of SYNs that were decided are removed at the front, or when they are many.
-        if self.order.len() > 2 * self.slots.len() + 16 {
-            let slots = &self.slots;
-            self.order.retain(|handle| slots.contains_key(*handle));
-        }
+        self.order.remove(&(request.last, handle));
         Some(request)
     }
 
     /// Forget SYNs that waited too long.
     pub(crate) fn expire(&mut self, now: Instant) {
-        while let Some(&oldest) = self.order.front() {
-            match self.slots.get(oldest) {
-                Some(request) if now.since(request.since) < REQUEST_WAIT => break,
-                _ => drop(self.take(oldest)),
-            }
-            self.order.pop_front();
+        while let Some(&(last, oldest)) = self.order.first()
+            && now.since(last) >= REQUEST_WAIT
+        {
+            self.take(oldest);
         }
     }
 
@@ -273,6 +289,6 @@ impl Requests {
         self.slots.retain(|_, request| request.syn.listener != listener);
         let slots = &self.slots;
         self.by_flow.retain(|_, handle| slots.contains_key(*handle));
-        self.order.retain(|handle| slots.contains_key(*handle));
+        self.order.retain(|&(_, handle)| slots.contains_key(handle));
     }
 }

@@ -111,6 +111,15 @@ impl Peers {
         }
     }
 
+    pub(crate) fn remove(&mut self, remote: SocketAddr) {
+        match self {
+            Peers::Few(all) => all.retain(|(own, _)| *own != remote),
+            Peers::Many(all) => {
+                all.remove(&remote);
+            }
+        }
+    }
+
     /// The address that the guest used for what leads to `from`.
     fn used_for(&self, from: SocketAddr) -> Option<SocketAddr> {
         match self {

@@ -6,7 +6,9 @@
 use core::net::SocketAddr;
 
 use base::{Instant, Limit};
-use stack::{ErrorKind, ForeignDatagram, ForeignFlow, ForeignKind, Stack, Unreachable};
+use stack::{
+    ErrorKind, ForeignDatagram, ForeignError, ForeignFlow, ForeignKind, Stack, Unreachable,
+};
 
 use super::session::{Class, Peers, is_over};
 use super::{DATAGRAMS_A_TURN, Session, SessionId, SessionKey};
@@ -26,12 +28,41 @@ impl<T, S> Gateway<T, S> {
         }
         let mut input = core::mem::take(&mut self.sessions.input);
         let taken = around.stack.foreign_receive(&mut input, DATAGRAMS_A_TURN);
-        self.sessions.has_input = taken == DATAGRAMS_A_TURN;
         for datagram in input.drain(..) {
             self.send_datagram(&datagram, around);
             around.stack.give_back(datagram.payload);
         }
         self.sessions.input = input;
+        let errors = (0..DATAGRAMS_A_TURN).map_while(|_| {
+            let error = around.stack.foreign_take_error()?;
+            self.unwanted(&error, around);
+            Some(())
+        });
+        let errors = errors.count();
+        self.sessions.has_input = taken.max(errors) == DATAGRAMS_A_TURN;
+    }
+
+    /// A guest's port has no program any more, or none for this peer: the peer's datagrams are not
+    /// let in before the guest sends it something again. A session without peers ends, so that the
+    /// outside says "port unreachable" itself.
+    fn unwanted<O, P>(&mut self, error: &ForeignError, around: &mut Around<'_, O, P>)
+    where
+        O: Outside<Tcp = T, Socket = S>,
+        P: Policy + ?Sized,
+    {
+        let ForeignFlow { src: remote, dst: guest, .. } = error.about;
+        let is_refusal = matches!(error.error, ErrorKind::Unreachable(_));
+        // Another host of the guest's network could say so too.
+        if !is_refusal || error.from != guest.ip() {
+            return;
+        }
+        self.counts.datagrams_unwanted += 1;
+        let Some(&id) = self.sessions.by_key.get(&SessionKey::Udp(guest)) else { return };
+        let Some(session) = self.sessions.slots.get_mut(id) else { return };
+        session.peers.remove(remote);
+        if session.peers.len() == 0 {
+            self.end_session(id, around);
+        }
     }
 
     fn send_datagram<O, P>(&mut self, datagram: &ForeignDatagram, around: &mut Around<'_, O, P>)

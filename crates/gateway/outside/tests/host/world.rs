@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::{Instant, LinkKind, Owner};
 use device::mem;
 use gateway::{AllowAll, Around, Config, Gateway};
-use stack::{ConnectError, Foreign, PortConfig, Route, Stack, StackConfig, TcpHandle, UdpHandle};
+use stack::{ConnectError, Foreign, PortConfig, Route, Stack, StackConfig, TcpHandle};
 use testbed::ip;
 use wirespeed_outside::{Accepted, Host, Socket, Tcp, Wake};
 
@@ -173,11 +173,6 @@ impl World {
             }
         });
         all
-    }
-
-    pub(crate) fn bind(&mut self, port: u16) -> UdpHandle {
-        let any = SocketAddr::from(([0, 0, 0, 0], port));
-        self.guest.udp_bind(any, Owner::program()).expect("a free port")
     }
 
     /// Nothing is left of any flow or session.

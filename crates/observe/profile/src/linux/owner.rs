@@ -74,6 +74,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("host/", Some(Other)),
         ("gateway/", Some(Socket)),
         ("outside/", Some(Socket)),
+        ("policy/", Some(Socket)),
         ("rpc/", Some(Other)),
         ("nfs/", Some(Other)),
         ("telnet/", Some(Other)),

@@ -12,6 +12,7 @@
 //! `dns_not_asked`, `dns_case`; limits: `dns_in_flight`, and those of [`crate::dns::limits`].
 
 mod answer;
+mod ech;
 mod flight;
 mod framing;
 mod policy;
@@ -31,6 +32,7 @@ use crate::random::Random;
 use flight::{Context, Flight, Progress, Upstream};
 pub use framing::{Framing, TooLong, framed};
 pub use policy::{Answered, Asked, Learned, Policy, Verdict};
+pub use question::address_of_pointer;
 use question::{Question, Unfit, extended, rcode, rtype};
 
 /// How a message travels.
@@ -336,7 +338,7 @@ impl<C: Clone + PartialEq> Forwarder<C> {
     fn checked(
         &mut self,
         question: &Question,
-        answer: Vec<u8>,
+        mut answer: Vec<u8>,
         policy: &mut dyn Policy,
         is_local: bool,
     ) -> Vec<u8> {
@@ -348,7 +350,11 @@ impl<C: Clone + PartialEq> Forwarder<C> {
         let answered =
             Answered { asked, aliases: &contents.aliases, addresses: &contents.addresses };
         if policy.answer(&answered) == Verdict::Pass {
-            return answer;
+            if policy.keeps_ech(&asked) || ech::hide(&mut answer).is_some() {
+                return answer;
+            }
+            self.drops.count(DropReason::DnsMalformed);
+            return question.failure(rcode::SERVER_FAILURE, extended::OTHER);
         }
         self.counts.refused += 1;
         question.failure(rcode::REFUSED, extended::BLOCKED)

@@ -29,7 +29,7 @@ pub use error::LookupError;
 pub use exchange::Send;
 pub use forwarder::{
     Answered, Asked, Forwarder, ForwarderAction, ForwarderConfig, ForwarderCounts, Framing,
-    Learned, Policy, QueryId, TooLong, Transport, Verdict, framed,
+    Learned, Policy, QueryId, TooLong, Transport, Verdict, address_of_pointer, framed,
 };
 pub use hosts::Hosts;
 pub use lookup::{Action, Families, Lookup};

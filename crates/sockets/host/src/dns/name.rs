@@ -12,7 +12,7 @@ const LABEL_MAX: usize = 63;
 /// A domain name in wire format and in lower case: names that differ only in case are equal. As
 /// text it has no dot at its end, and what is no letter, digit, hyphen or underscore is escaped, a
 /// dot inside a label too: names that look alike are equal.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainName(Vec<u8>);
 
 /// Why a text is no host name.
@@ -119,8 +119,8 @@ impl DomainName {
         (wire.len() <= WIRE_MAX).then_some(DomainName(wire))
     }
 
-    /// In wire format.
-    pub(crate) fn wire(&self) -> &[u8] {
+    /// In wire format: labels with their lengths in front, the last one empty.
+    pub fn wire(&self) -> &[u8] {
         &self.0
     }
 

@@ -21,6 +21,7 @@ Examples:
   wirespeed netns -- curl https://www.example.org/      a network of its own: no root, no TUN
   wirespeed netns --link rtt=200ms,loss=1% -- firefox   on a bad network
   wirespeed netns --link lte -- ./load-test             or on one that people have
+  wirespeed netns --allow '*.debian.org:443' -- bash    fenced: nothing else can be reached
   wirespeed netns -p 8080:80 -- nginx                   a server that the host's port 8080 leads to
   wirespeed netns --to-host 5432 -- ./program           its localhost:5432 is the host's
   wirespeed show tcp, top, dump, explain                what it does, from another terminal
@@ -36,13 +37,26 @@ pub(crate) struct Args {
     /// A bad network between the program and its gateway; see below
     #[arg(long, value_name = "SPEC", value_parser = checked_link)]
     pub(super) link: Option<String>,
+    /// Rules that say what the program may reach, by name, address and port; see docs/gateway.md
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
+    /// Let the program reach this, before all rules of the file; without a file nothing else
+    #[arg(long, value_name = "NAME|ADDRESS|NETWORK|GROUP[:PORTS]")]
+    pub(super) allow: Vec<String>,
+    /// Do not let it reach this
+    #[arg(long, value_name = "NAME|ADDRESS|NETWORK|GROUP[:PORTS]")]
+    pub(super) deny: Vec<String>,
+    /// What happens with flows that no rule matches
+    #[arg(long, value_name = "allow|deny")]
+    pub(super) default: Option<DefaultAction>,
     /// Publish a port: connections to the host's port H reach the program's port G
     #[arg(short = 'p', long = "publish", value_name = "[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]")]
     pub(super) publish: Vec<Publish>,
     /// The program's 127.0.0.1:PORT and [::1]:PORT lead to the host's own
     #[arg(long, value_name = "PORT")]
     pub(super) to_host: Vec<u16>,
-    /// An address that leads to the host's loopback address; 10.0.2.2 is one that is free
+    /// An address that stands for the host, if the program may reach it (--allow host) [default:
+    /// the gateway's, 10.0.2.2]
     #[arg(long, value_name = "ADDRESS")]
     pub(super) host_address: Option<IpAddr>,
     /// The IPv4 network of the program: it is .100, the gateway .2, the resolver .3
@@ -69,7 +83,8 @@ pub(crate) struct Args {
     /// The program sees itself as root; it gets no rights by that
     #[arg(long)]
     pub(super) root: bool,
-    /// The program sees only its own processes, and all that it leaves behind end with it
+    /// The program sees only its own processes, and all that it leaves behind end with it; always
+    /// so with rules
     #[arg(long)]
     pub(super) pid: bool,
     /// Cover a file or a folder: it is empty for the program
@@ -106,11 +121,28 @@ impl Args {
         Ok(())
     }
 
+    /// Are there rules?
+    pub(super) fn is_fenced(&self) -> bool {
+        self.policy.is_some()
+            || !self.allow.is_empty()
+            || !self.deny.is_empty()
+            || self.default.is_some()
+    }
+
     /// The MTU of the program's interface. Long packets cost least, but a link has packets as they
     /// are on the wire.
     pub(super) fn mtu(&self) -> Mtu {
         self.mtu.unwrap_or(if self.link.is_some() { Mtu::ETHERNET } else { MTU_MAX })
     }
+}
+
+/// What happens with flows that no rule matches.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DefaultAction {
+    /// They begin.
+    Allow,
+    /// They are refused.
+    Deny,
 }
 
 /// The most that both a frame and a segment without link header can have.

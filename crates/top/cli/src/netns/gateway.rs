@@ -4,6 +4,7 @@
 //! Called by: `netns.rs`, in a process that has the host's network and nothing else of the host
 //! (crate `jail`). `turns.rs` is the loop; `watch.rs` lets tools and a page see it.
 
+mod addresses;
 mod near;
 mod turns;
 mod watch;
@@ -14,20 +15,23 @@ use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ::gateway::{AllowAll, Config, Gateway};
+use ::gateway::{Config, Gateway};
 use ::link::Shaped;
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
 use jail::GatewayEnds;
 use outside::{Host, Relay};
+use policy::{Fence, HostAddresses};
 use wirespeed::{
     Awaited, Cidr, Device, Foreign, Instant, Limit, MacAddr, PortConfig, PortId, Stack, StackConfig, device,
 };
 
+use self::addresses::Addresses;
 use self::near::Near;
 use self::watch::Watch;
 use super::link::Path;
 use super::publish::Published;
+use super::rules::Texts;
 use super::settings::{Given, Settings};
 use crate::clock::since_1970;
 use crate::output;
@@ -77,7 +81,11 @@ struct Machine {
     engine: Engine,
     host: Host,
     relay: Relay,
-    policy: Near<AllowAll>,
+    policy: Near<Fence>,
+    /// The host's own addresses.
+    addresses: Addresses,
+    /// Addresses that stand for the host.
+    stand_ins: Vec<IpAddr>,
     watch: Watch,
     /// The program, and its published ports by the number of their listener.
     program: Vec<IpAddr>,
@@ -96,6 +104,7 @@ impl Machine {
         let began = std::time::Instant::now();
         let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
         let (mut watch, mut published, mut capture) = (Watch::default(), Vec::new(), None);
+        let mut texts = Texts::default();
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
                 Given::Published(port) => {
@@ -104,6 +113,7 @@ impl Machine {
                 }
                 Given::Control(path) => watch.serve_at(fd, path),
                 Given::Page { token } => watch.page(fd, token.clone())?,
+                Given::Policy => texts = serde_json::from_reader(File::from(fd))?,
                 Given::Capture => capture = Some(File::from(fd)),
                 Given::Log => watch.log(File::from(fd)),
             }
@@ -111,13 +121,16 @@ impl Machine {
         let (mut stack, engine) = engine(settings)?;
         let device = shaped(link, settings, began)?;
         let device = captured(device, capture, &mut watch)?;
-        let addresses = own_addresses(settings);
-        let config = PortConfig { mac: MAC, addresses, answer_all: true };
+        let config =
+            PortConfig { mac: MAC, addresses: own_addresses(settings), answer_all: true };
         let port = stack.add_port(device, config);
         let mut relay = Relay::new().context("no epoll can be made")?;
         for (fd, to) in inside.into_iter().zip(&settings.to_host) {
             relay.add(fd, *to).context("a port of the host cannot be offered")?;
         }
+        let addresses = Addresses::read()?;
+        let host_addresses = of_host(&addresses, settings);
+        let fence = Fence::new(texts.known_rules()?, host_addresses)?;
         Ok(Machine {
             began,
             stack,
@@ -125,7 +138,9 @@ impl Machine {
             engine,
             host,
             relay,
-            policy: Near::new(settings, AllowAll),
+            policy: Near::new(settings, fence),
+            addresses,
+            stand_ins: settings.host_addresses.clone(),
             watch,
             program: settings.networks.iter().map(|network| network.program).collect(),
             published,
@@ -169,6 +184,12 @@ fn own_addresses(settings: &Settings) -> Vec<Cidr> {
         [network.gateway, network.names].map(|addr| network.with_prefix(addr))
     };
     settings.networks.iter().flat_map(of).collect()
+}
+
+/// The addresses that rules call `host`.
+fn of_host(addresses: &Addresses, settings: &Settings) -> HostAddresses {
+    let own = addresses.known().to_vec();
+    HostAddresses { own, stand_ins: settings.host_addresses.clone() }
 }
 
 fn shaped(

@@ -5,6 +5,7 @@
 //! that is opened here, as the user.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,6 +17,7 @@ use live::Live;
 
 use super::addresses::Network;
 use super::args::{Args, Dns, Net4, Net6};
+use super::rules::Texts;
 use super::settings::{Given, Settings};
 use crate::{Usage, output};
 
@@ -36,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     let settings = Settings {
         networks: networks.clone(),
         link: args.link.clone(),
-        host_address: args.host_address,
+        host_addresses: host_addresses(args, &networks),
         servers: servers.clone(),
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: inside.iter().map(|inside| inside.at).collect(),
@@ -53,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     }
     options.hide.clone_from(&args.hide);
     options.user = if args.root { User::Root } else { User::Own };
-    (options.pid, options.keep) = (args.pid, args.keep);
+    (options.pid, options.keep) = (args.pid || args.is_fenced(), args.keep);
     options.inside = inside;
     options.settings = serde_json::to_string(&settings)?;
     options.descriptors = descriptors;
@@ -75,6 +77,14 @@ fn networks(args: &Args) -> Result<Vec<Network>> {
         }
     }
     Ok(all)
+}
+
+/// The addresses that stand for the host: the given one, or the gateway's.
+fn host_addresses(args: &Args, networks: &[Network]) -> Vec<IpAddr> {
+    match args.host_address {
+        Some(address) => vec![address],
+        None => networks.iter().map(|network| network.gateway).collect(),
+    }
 }
 
 /// The next hops of the default routes. Without a network that the user gave, IPv6 is routed only
@@ -132,7 +142,7 @@ fn inside(port: u16) -> impl Iterator<Item = Inside> {
 
 /// What the gateway's process gets, each with what it is for.
 fn open(args: &Args) -> Result<Vec<(Given, OwnedFd)>> {
-    let mut given = Vec::new();
+    let mut given = vec![(Given::Policy, in_memory(&serde_json::to_vec(&Texts::read(args)?)?)?)];
     for publish in &args.publish {
         let sockets = publish.sockets()?.into_iter();
         given.extend(sockets.map(|(what, fd)| (Given::Published(what), fd)));
@@ -170,6 +180,14 @@ fn control_socket() -> Result<(PathBuf, OwnedFd)> {
     let path = observe::socket_path(std::process::id())?;
     let listener = wirespeed::control::Server::listener(&path)?;
     Ok((path, listener))
+}
+
+/// A file in memory.
+fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
+    let made = rustix::fs::memfd_create("settings", rustix::fs::MemfdFlags::CLOEXEC);
+    let mut file = File::from(made.context("no file in memory can be made")?);
+    file.write_all(contents).and_then(|()| file.rewind()).context("no memory is left")?;
+    Ok(file.into())
 }
 
 /// A new file that only its owner can read: captures and logs have secrets.

@@ -76,22 +76,18 @@ impl Publish {
     /// # Errors
     /// The port is taken, or this user may not have it.
     pub(super) fn sockets(&self) -> Result<Vec<(Published, OwnedFd)>> {
-        (0..=self.more)
-            .map(|number| {
-                let listen = Listen { port: self.listen.port + number, ..self.listen.clone() };
-                let what = Published { to: self.program + number, udp: self.udp };
-                let made = if self.udp { Bound::udp(&listen) } else { Bound::tcp(&listen) };
-                let made = made.with_context(|| {
-                    format!(
-                        "port {} cannot be published: give another one, above 1023 for an \
-                         ordinary user",
-                        listen.port
-                    )
-                });
-                Ok((what, made?.into_fd()))
-            })
-            .collect()
+        let one = |number| {
+            let listen = Listen { port: self.listen.port + number, ..self.listen.clone() };
+            let made = if self.udp { Bound::udp(&listen) } else { Bound::tcp(&listen) };
+            let what = Published { to: self.program + number, udp: self.udp };
+            Ok((what, made.with_context(|| cannot(listen.port))?.into_fd()))
+        };
+        (0..=self.more).map(one).collect()
     }
+}
+
+fn cannot(port: u16) -> String {
+    format!("port {port} cannot be published: give another one, above 1023 for an ordinary user")
 }
 
 #[cfg(test)]

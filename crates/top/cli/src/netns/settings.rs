@@ -18,8 +18,8 @@ pub(super) struct Settings {
     pub(super) networks: Vec<Network>,
     /// The text of `--link`.
     pub(super) link: Option<String>,
-    /// The address that leads to the host's loopback address.
-    pub(super) host_address: Option<IpAddr>,
+    /// Addresses that stand for the host.
+    pub(super) host_addresses: Vec<IpAddr>,
     /// Name servers of the host; none: names are not answered.
     pub(super) servers: Vec<SocketAddr>,
     /// The host's /etc/hosts.
@@ -33,6 +33,8 @@ pub(super) struct Settings {
 /// What a descriptor of the gateway is for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Given {
+    /// The texts of the policy, as a file.
+    Policy,
     /// A socket of a published port.
     Published(Published),
     /// A listening control socket, and where its file is.

@@ -4,10 +4,10 @@ use base::{Counter, DropReason, Duration, IpVersion, Limit};
 use inet::icmp;
 
 use super::*;
-use crate::tests::craft::Bench;
+use crate::tests::craft::{Bench, frame_between};
 use crate::{
-    EchoError, ErrorKind, ForeignFlow, ForeignKind, IpSettings, ListenConfig, UdpOptions,
-    Unreachable,
+    EchoError, ErrorKind, Event, ForeignError, ForeignFlow, ForeignKind, IpSettings, ListenConfig,
+    UdpOptions, Unreachable,
 };
 
 /// A router on the way to the other host.
@@ -158,6 +158,59 @@ fn answers_of_hosts_that_cannot_be_are_refused() {
     let error = ErrorKind::Transient;
     let refused = stack.icmp_error(&flow, 0, error, router(IpVersion::V4), NOW);
     assert_eq!(refused, Err(DropReason::IpMartianDestination));
+}
+
+#[test]
+fn an_error_about_a_datagram_in_another_hosts_name_comes_to_the_program() {
+    for version in BOTH {
+        let (mut guest, mut gateway) = guest_and_gateway(&config(version));
+        let (from, to) = (SocketAddr::new(other(version), 53), SocketAddr::new(guest.addr, 4_000));
+        let ip = IpSettings::default();
+        for _ in 0..2 {
+            gateway.stack.udp_send_between(from, to, ip, b"late", NOW).expect("sent");
+        }
+        exchange(&mut gateway, &mut guest);
+        assert_eq!(gateway.stack.next_event(), Some(Event::Foreign));
+        assert_eq!(gateway.stack.next_event(), None);
+        let about = ForeignFlow { src: from, dst: to, kind: ForeignKind::Udp };
+        let error = ErrorKind::Unreachable(Unreachable::Port);
+        let expected = ForeignError { about, error, from: guest.addr };
+        assert_eq!(gateway.stack.foreign_take_error(), Some(expected));
+        assert_eq!(gateway.stack.foreign_take_error(), Some(expected));
+        assert_eq!(gateway.stack.foreign_take_error(), None);
+        assert_eq!(gateway.stack.counters().of(Counter::IcmpErrorsIn), 2);
+        assert!(take(&mut gateway.stack).is_empty());
+    }
+}
+
+/// An error whose quote is of another host than the one it is sent to, or of no datagram.
+#[test]
+fn errors_about_other_packets_do_not_come_to_the_program() {
+    let version = IpVersion::V4;
+    let mut bench = Bench::new(&config(version));
+    let of = |src: IpAddr, dst: IpAddr, number: u8, ports: [u8; 8]| {
+        let packet = &frame_between(src, dst, number, &ports)[14..];
+        let mut message = [&[3, 3, 0, 0, 0, 0, 0, 0][..], packet].concat();
+        let sum = wire::checksum::Ladder::Word64.sum(&message);
+        message[2..4].copy_from_slice(&sum.field());
+        message
+    };
+    let ports = [0, 53, 15, 160, 0, 8, 0, 0];
+    let (there, here) = (other(version), bench.theirs);
+    let wrong = [of(router(version), here, 17, ports), of(there, here, 6, ports)];
+    for message in wrong {
+        bench.exchange(&frame_between(here, there, 1, &message), NOW);
+    }
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorNoMatch), 2);
+    assert_eq!(bench.stack.foreign_take_error(), None);
+    let right = frame_between(here, there, 1, &of(there, here, 17, ports));
+    let most = bench.stack.budget().of(Limit::ForeignDatagrams);
+    for _ in 0..most + 3 {
+        bench.exchange(&right, NOW);
+    }
+    let taken = core::iter::from_fn(|| bench.stack.foreign_take_error()).count();
+    assert_eq!(taken, most);
+    assert_eq!(bench.stack.drops().of(DropReason::ForeignQueueFull), 3);
 }
 
 #[test]

@@ -147,6 +147,29 @@ fn requests_that_a_forwarder_never_asks_for_take_no_memory() {
     nothing_is_left(&mut bench, &[], now);
 }
 
+/// A decision may take as long as a connect of a host: its SYN is held while the peer repeats it.
+#[test]
+fn a_syn_that_its_peer_repeats_is_held_for_two_minutes() {
+    let mut bench = Bench::new(&PairConfig::new([5, 6]));
+    let anything = core::net::SocketAddr::from(([0; 4], 0));
+    let inspect = ListenConfig { inspect: true, ..ListenConfig::default() };
+    let listener = bench.stack.tcp_listen(anything, inspect).expect("free");
+    let (own, quiet) = (bench.tcp_frame(&syn(7)), bench.tcp_frame(&syn(8)));
+    bench.exchange(&quiet, NOW);
+    for seconds in [0, 1, 3, 7, 15, 31, 63] {
+        bench.exchange(&own, NOW + Duration::from_secs(seconds));
+    }
+    let all = [bench.stack.tcp_request(listener), bench.stack.tcp_request(listener)];
+    let [Some(_), Some((held, ..))] = all else { panic!("two SYNs") };
+    // Another connection of this peer is not taken for the same.
+    let first = syn(7);
+    let other = bench.tcp_frame(&Tcp { seq: first.seq + 77, ..first });
+    bench.exchange(&other, NOW + Duration::from_secs(127));
+    assert_eq!(bench.stack.request_count(), 1, "the quiet peer has given up");
+    assert!(bench.stack.tcp_complete(held).is_ok(), "after 127 s");
+    bench.stack.tcp_unlisten(listener);
+}
+
 /// RFC 4443 2.4-f.
 #[test]
 fn each_kind_of_answer_has_a_rate_limit_of_its_own() {

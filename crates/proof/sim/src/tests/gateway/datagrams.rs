@@ -126,6 +126,28 @@ fn errors_reach_the_guest() {
 }
 
 #[test]
+fn a_peer_that_the_guest_does_not_listen_to_is_not_let_in_any_more() {
+    let mut bench = Bench::new(Config::default());
+    let own = Bench::udp(&mut bench.guest, 5_000);
+    let [one, two] = [7_001, 7_002].map(|port| Bench::udp(&mut bench.server, port));
+    let from = at(&question(&mut bench, own, one, "198.51.100.7:7001"));
+    question(&mut bench, own, two, "198.51.100.7:7002");
+    bench.guest.udp_close(own);
+    for (socket, left) in [(one, 1), (two, 0)] {
+        let now = bench.now;
+        bench.server.udp_send(socket, from, b"late", now).expect("there is room");
+        bench.settle();
+        assert_eq!(bench.engine.session_counts().0, left);
+    }
+    assert_eq!((bench.engine.counts().datagrams_unwanted, bench.tokens.len()), (2, 0));
+    // Now the outside says so itself.
+    let now = bench.now;
+    bench.server.udp_send(one, from, b"late", now).expect("there is room");
+    bench.settle();
+    assert_eq!(bench.server.udp_take_error(one), Some((from, Unreachable::Port)));
+}
+
+#[test]
 fn a_ping_is_answered_by_the_host_that_was_asked() {
     let mut bench = Bench::new(Config::default());
     let own = bench.guest.ping_open(Owner::program()).expect("room");

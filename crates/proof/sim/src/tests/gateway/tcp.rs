@@ -156,6 +156,26 @@ fn somebody_decides_about_a_syn_that_is_held() {
     assert_eq!(bench.guest.tcp_state(dropped), Some((State::Established, None)));
 }
 
+/// A connect of the host may take 127 s, and its guest's may as well.
+#[test]
+fn a_syn_is_held_until_a_slow_connect_has_its_result() {
+    let mut bench = bench();
+    let listener = Bench::listen(&mut bench.server, 80);
+    let (config, now) = (tcp::Config { syn_retries_max: 6, ..Default::default() }, bench.now);
+    let to = at("198.51.100.7:80");
+    bench.is_server_deaf = true;
+    let client = bench.guest.tcp_connect(to, None, &config, base::Owner::program(), now);
+    let client = client.expect("there is a route");
+    bench.pass(100);
+    assert_eq!(bench.guest.tcp_state(client), Some((State::SynSent, None)));
+    assert_eq!((bench.engine.pending_count(), bench.engine.counts().syns), (1, 1));
+    bench.is_server_deaf = false;
+    bench.pass(20);
+    assert_eq!(bench.guest.tcp_state(client), Some((State::Established, None)));
+    assert_eq!(bench.engine.counts().syns, 1);
+    assert!(bench.server.tcp_accept(listener).is_some());
+}
+
 #[test]
 fn a_limit_leaves_a_syn_without_an_answer_until_there_is_room() {
     let mut config = Config::default();

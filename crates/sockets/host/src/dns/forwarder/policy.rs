@@ -64,6 +64,14 @@ pub trait Policy {
         let _ = answer;
         Verdict::Pass
     }
+
+    /// May the guest learn the keys for Encrypted Client Hello (RFC 9849) that the records of this
+    /// name have? Called for each answer that passes. Without them a client shows the name of its
+    /// server in the hello, so that it can be judged.
+    fn keeps_ech(&mut self, asked: &Asked<'_>) -> bool {
+        let _ = asked;
+        true
+    }
 }
 
 impl Policy for () {}

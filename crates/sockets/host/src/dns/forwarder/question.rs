@@ -267,7 +267,7 @@ fn payload(message: &[u8], at: usize, count: u16) -> Option<Option<u16>> {
 
 /// The address whose name is asked for: `7.2.0.192.in-addr.arpa`, or 32 digits in `ip6.arpa` (RFC
 /// 1035 section 3.5, RFC 3596 section 2.5).
-pub(super) fn address_of_pointer(name: &DomainName) -> Option<IpAddr> {
+pub fn address_of_pointer(name: &DomainName) -> Option<IpAddr> {
     let labels: Vec<&[u8]> = name.labels().collect();
     match labels.as_slice() {
         [a, b, c, d, b"in-addr", b"arpa"] => {

@@ -1,7 +1,7 @@
-//! What is near: the program's own network and the host's loopback addresses, which no flow reaches
-//! by chance.
+//! The private network itself: flows to it lead nowhere, except to the address that stands for the
+//! host, if the rules allow that.
 //!
-//! Called by: the engine, as the policy in front of the user's own.
+//! Called by: the engine, as the policy in front of the rules.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -10,57 +10,63 @@ use wirespeed::{Cidr, Unreachable};
 
 use super::super::settings::Settings;
 
-/// Decides about near addresses, and leaves the others to a policy.
-#[derive(Clone, Debug)]
+/// Decides about the private network, and leaves the rest to rules.
+#[derive(Debug)]
 pub(super) struct Near<P> {
     networks: Vec<Cidr>,
-    /// The address that leads to the host's loopback address.
-    host: Option<IpAddr>,
-    behind: P,
+    /// Addresses that stand for the host.
+    host: Vec<IpAddr>,
+    pub(super) rules: P,
 }
 
 impl<P: Policy> Near<P> {
-    pub(super) fn new(settings: &Settings, behind: P) -> Near<P> {
+    pub(super) fn new(settings: &Settings, rules: P) -> Near<P> {
         let networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
-        Near { networks, host: settings.host_address, behind }
+        Near { networks, host: settings.host_addresses.clone(), rules }
     }
 
-    /// A verdict about a near address; `None` for another one.
-    fn near(&self, remote: SocketAddr, refusal: Verdict) -> Option<Verdict> {
-        let ip = remote.ip().to_canonical();
-        if self.host == Some(ip) {
-            let loopback: IpAddr = match ip {
-                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            };
-            return Some(Verdict::To(SocketAddr::new(loopback, remote.port())));
+    /// Is it an address of the private network that stands for nothing?
+    fn is_nobody(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        !self.host.contains(&ip) && self.networks.iter().any(|network| network.contains(ip))
+    }
+
+    /// Where an allowed flow leads.
+    fn lead(&self, verdict: Verdict, remote: SocketAddr) -> Verdict {
+        if verdict != Verdict::Allow || !self.host.contains(&remote.ip().to_canonical()) {
+            return verdict;
         }
-        if self.networks.iter().any(|network| network.contains(ip)) {
-            return Some(refusal);
-        }
-        let is_nowhere = ip.is_loopback()
-            || ip.is_unspecified()
-            || ip.is_multicast()
-            || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
-            || matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-        is_nowhere.then_some(Verdict::Drop)
+        let loopback: IpAddr = match remote {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        Verdict::To(SocketAddr::new(loopback, remote.port()))
     }
 }
 
 impl<P: Policy> Policy for Near<P> {
     fn tcp(&mut self, ends: &Ends) -> Verdict {
-        let near = self.near(ends.remote, Verdict::Reset);
-        near.unwrap_or_else(|| self.behind.tcp(ends))
+        if self.is_nobody(ends.remote.ip()) {
+            return Verdict::Reset;
+        }
+        let verdict = self.rules.tcp(ends);
+        self.lead(verdict, ends.remote)
     }
 
     fn udp(&mut self, ends: &Ends) -> Verdict {
-        let near = self.near(ends.remote, Verdict::Reset);
-        near.unwrap_or_else(|| self.behind.udp(ends))
+        if self.is_nobody(ends.remote.ip()) {
+            return Verdict::Reset;
+        }
+        let verdict = self.rules.udp(ends);
+        self.lead(verdict, ends.remote)
     }
 
     fn echo(&mut self, ends: &Ends) -> Verdict {
-        let near = self.near(ends.remote, Verdict::Unreachable(Unreachable::Host));
-        near.unwrap_or_else(|| self.behind.echo(ends))
+        if self.is_nobody(ends.remote.ip()) {
+            return Verdict::Unreachable(Unreachable::Host);
+        }
+        let verdict = self.rules.echo(ends);
+        self.lead(verdict, ends.remote)
     }
 }
 
@@ -69,35 +75,20 @@ mod tests {
     use super::*;
     use gateway::AllowAll;
 
-    fn near(host: Option<&str>) -> Near<AllowAll> {
-        let parsed = |text: &str| text.parse().expect("an address");
+    #[test]
+    fn the_private_network_leads_nowhere_but_to_the_host() {
         let networks = ["10.0.2.100/24", "fd01::100/64"].map(|text| text.parse().expect("one"));
-        Near { networks: networks.to_vec(), host: host.map(parsed), behind: AllowAll }
-    }
-
-    fn verdict(policy: &mut Near<AllowAll>, remote: &str) -> Verdict {
-        let guest = "10.0.2.100:5000".parse().expect("an address");
-        policy.tcp(&Ends { guest, remote: remote.parse().expect("an address") })
-    }
-
-    #[test]
-    fn near_addresses_lead_nowhere() {
-        let mut policy = near(None);
-        for remote in ["10.0.2.2:80", "10.0.2.77:80", "[fd01::2]:80"] {
-            assert_eq!(verdict(&mut policy, remote), Verdict::Reset, "{remote}");
+        let host = vec!["10.0.2.2".parse().expect("an address")];
+        let mut policy = Near { networks: networks.to_vec(), host, rules: AllowAll };
+        let mut verdict = |remote: &str| {
+            let guest = "10.0.2.100:5000".parse().expect("an address");
+            policy.tcp(&Ends { guest, remote: remote.parse().expect("an address") })
+        };
+        for remote in ["10.0.2.3:80", "10.0.2.77:80", "[fd01::2]:80", "[::ffff:10.0.2.3]:80"] {
+            assert_eq!(verdict(remote), Verdict::Reset, "{remote}");
         }
-        for remote in ["127.0.0.1:80", "[::1]:80", "[::ffff:127.0.0.1]:80", "0.0.0.0:80",
-            "224.0.0.1:80", "255.255.255.255:80", "[fe80::1]:80"] {
-            assert_eq!(verdict(&mut policy, remote), Verdict::Drop, "{remote}");
-        }
-        assert_eq!(verdict(&mut policy, "192.0.2.1:80"), Verdict::Allow);
-    }
-
-    #[test]
-    fn the_hosts_address_leads_to_its_loopback_address() {
-        let mut policy = near(Some("10.0.2.2"));
         let to = Verdict::To("127.0.0.1:80".parse().expect("an address"));
-        assert_eq!(verdict(&mut policy, "10.0.2.2:80"), to);
-        assert_eq!(verdict(&mut policy, "10.0.2.3:80"), Verdict::Reset);
+        assert_eq!(verdict("10.0.2.2:80"), to);
+        assert_eq!(verdict("192.0.2.1:80"), Verdict::Allow);
     }
 }

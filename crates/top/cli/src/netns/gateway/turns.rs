@@ -10,6 +10,7 @@ use ::gateway::{Around, Ready};
 use anyhow::{Context, Result};
 use jail::Launcher;
 use outside::Wake;
+use policy::HostAddresses;
 use wirespeed::{Armed, Awaited, Duration, Instant};
 
 use super::Machine;
@@ -20,6 +21,7 @@ const LINK: u32 = 0;
 const LAUNCHER: u32 = 1;
 pub(super) const TOOLS: u32 = 2;
 const RELAY: u32 = 3;
+const ADDRESSES: u32 = 4;
 
 /// How long data that the program left behind may take to leave.
 const LAST: Duration = Duration::from_secs(2);
@@ -34,6 +36,8 @@ impl Machine {
         }
         let relay = self.relay.epoll_fd();
         self.host.watch(relay, RELAY, Ready::READABLE).context("epoll refuses another epoll")?;
+        let news = self.addresses.as_fd();
+        self.host.watch(news, ADDRESSES, Ready::READABLE).context("epoll refuses rtnetlink")?;
         self.watch.wait_for(&self.host)?;
         let mut last = Instant::NEVER;
         loop {
@@ -63,6 +67,7 @@ impl Machine {
 
     fn turn(&mut self, now: Instant) -> Result<()> {
         self.stack.poll_before_flush(now);
+        self.policy.rules.set_now(now);
         while let Some(event) = self.stack.next_event() {
             self.engine.event(event);
         }
@@ -71,6 +76,7 @@ impl Machine {
             match wake {
                 Wake::Outside(token, ready) => self.engine.ready(token, ready),
                 Wake::Own(TOOLS, _) => is_asked = true,
+                Wake::Own(ADDRESSES, _) => self.addresses_changed(),
                 Wake::Own(RELAY, _) => drop(self.relay.turn()),
                 Wake::Own(LINK, ready) if ready.has(Ready::ERROR) => self.stack.check_links(),
                 // The stack's poll took the frames; the caller asks the launcher.
@@ -101,6 +107,17 @@ impl Machine {
             self.watch.answer(&mut self.stack, &self.host, now)?;
         }
         Ok(())
+    }
+
+    /// The rules' `host` is another set of addresses now.
+    fn addresses_changed(&mut self) {
+        if self.addresses.take_news() {
+            let own = self.addresses.known().to_vec();
+            let host = HostAddresses { own, stand_ins: self.stand_ins.clone() };
+            if let Err(why) = self.policy.rules.set_host(host) {
+                output::err(&format!("wirespeed netns: the host's addresses do not fit: {why}"));
+            }
+        }
     }
 
     /// Until when the next turn may wait, with the link's descriptor armed.

@@ -100,3 +100,25 @@ fn what_the_hosts_table_says_is_learnt_too() {
     );
     assert_eq!(wire("box.test").len(), 10);
 }
+
+#[test]
+fn keys_of_encrypted_hellos_are_hidden_if_the_policy_says_so() {
+    // Priority 1, target ".", alpn h2, ech, an IPv4 hint.
+    let value = [
+        0, 1, 0, 0, 1, 0, 3, 2, b'h', b'2', 0, 5, 0, 3, b'k', b'e', b'y', 0, 4, 0, 4, 192, 0, 2, 1,
+    ];
+    for hides_ech in [false, true] {
+        let mut world = World::new(1);
+        world.watch.hides_ech = hides_ech;
+        world.ask(1, &question(7, "www.example", 65).bytes);
+        let query = world.query();
+        let answer = query.answer().record("www.example", 65, 300, &value);
+        let answer = answer.record("www.example", 1, 300, &[192, 0, 2, 1]);
+        world.hear(&query, &answer.bytes);
+        let (_, _, message) = world.answered();
+        assert_eq!(message.len(), answer.bytes.len());
+        assert_eq!(message.windows(3).any(|bytes| bytes == b"key"), !hides_ech);
+        assert_eq!(message[message.len() - 4..], [192, 0, 2, 1]);
+        assert_eq!(world.watch.seen.len(), 1);
+    }
+}

@@ -115,6 +115,7 @@ impl Query {
 pub(super) struct Watch {
     pub(super) refuses: Option<&'static str>,
     pub(super) refuses_address: Option<IpAddr>,
+    pub(super) hides_ech: bool,
     /// The names of each answer, the one that was asked first, and its addresses.
     pub(super) seen: Vec<(Vec<String>, Vec<Learned>)>,
 }
@@ -130,6 +131,10 @@ impl Policy for Watch {
         self.seen.push((names.map(ToString::to_string).collect(), answer.addresses.to_vec()));
         let is_refused = |learned: &Learned| Some(learned.address) == self.refuses_address;
         if answer.addresses.iter().any(is_refused) { Verdict::Refuse } else { Verdict::Pass }
+    }
+
+    fn keeps_ech(&mut self, _: &Asked<'_>) -> bool {
+        !self.hides_ech
     }
 }
 

@@ -1,0 +1,309 @@
+//! Flows: what the engine asks, and what the log hears of it.
+//!
+//! Called by: the engine of the gateway, for each SYN, each first datagram to a destination and the
+//! first bytes of a flow; the owner, with the engine's reports.
+
+use core::net::{IpAddr, SocketAddr};
+
+use gateway::{End, Ends, Policy, Report, Verdict};
+use host::dns::DomainName;
+
+use crate::compiled::{Destination, Protocol};
+use crate::fence::{Decision, Fence, Hello};
+use crate::hello::{Seen, read};
+use crate::log::{Line, Note, error, rfc3339, seconds};
+use crate::questions::{Known, Questions};
+use crate::rules::Action;
+
+/// The port of name servers (RFC 1035 section 4.2).
+const NAMES: u16 = 53;
+
+/// What becomes of a flow after its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// More bytes are needed.
+    More,
+    /// It goes on.
+    Pass,
+    /// It is reset.
+    Refuse,
+}
+
+impl Fence {
+    /// The next line of the log, without a newline.
+    pub fn next_line(&mut self) -> Option<String> {
+        let line = self.log.pop()?;
+        // A structure of texts and numbers can always be written.
+        Some(serde_json::to_string(&line).unwrap_or_default())
+    }
+
+    /// Lines for which there was no room.
+    pub fn lost_lines(&self) -> u64 {
+        self.log.lost()
+    }
+
+    /// Questions to people.
+    pub fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    /// Somebody has answered a question: the flows that wait, and what becomes of them, for
+    /// `Gateway::decide`; `None` if the question is over. Until the rules change the answer holds
+    /// for the destination, if `is_kept`, else for 55 s.
+    pub fn answer(&mut self, id: u64, allows: bool, is_kept: bool) -> Option<Vec<(Ends, Verdict)>> {
+        let waiting = self.questions.answer(id, allows, is_kept, self.now)?;
+        let mut verdicts = Vec::new();
+        for ends in waiting {
+            let Some(note) = self.log.flow(&ends) else { continue };
+            if allows {
+                note.holds = self.pins.hold(note.to.address);
+                verdicts.push((ends, Verdict::Allow));
+            } else {
+                note.refusal = Some("the answer was no".to_owned());
+                verdicts.push((ends, self.refusal()));
+            }
+        }
+        Some(verdicts)
+    }
+
+    /// A flow has ended, or did not begin: a report of the engine (`Gateway::next_report`).
+    pub fn ended(&mut self, report: &Report) {
+        let Some(note) = self.log.end(&report.ends) else {
+            // The refusal of a SYN is in the log already.
+            if report.end != End::Refused {
+                let note = note(
+                    "published",
+                    Destination::new(
+                        Protocol::Tcp,
+                        report.ends.remote.ip(),
+                        report.ends.remote.port(),
+                    ),
+                );
+                self.write_end(note, report);
+            }
+            return;
+        };
+        if note.holds {
+            self.pins.release(note.to.address);
+        }
+        self.write_end(note, report);
+    }
+
+    fn write_end(&mut self, note: Note, report: &Report) {
+        let is_refused = report.end == End::Refused || note.refusal.is_some();
+        let why = || match report.end {
+            End::Refused => Some("nobody answered the question".to_owned()),
+            end => error(end),
+        };
+        let line = Line {
+            verdict: if is_refused { "deny" } else { "allow" }.to_owned(),
+            bytes_out: Some(report.bytes_up),
+            bytes_in: Some(report.bytes_down),
+            duration: Some(seconds(report.since, self.now)),
+            error: note.refusal.clone().or_else(why),
+            ..self.line(note, &report.ends)
+        };
+        self.log.push(line);
+    }
+
+    /// Reports were lost (`Gateway::lost_reports`): forget flows that are not there any more.
+    pub fn forget_others(&mut self, is_there: impl Fn(&Ends) -> bool) {
+        for ends in self.log.others(is_there) {
+            if let Some(note) = self.log.end(&ends).filter(|note| note.holds) {
+                self.pins.release(note.to.address);
+            }
+        }
+    }
+
+    fn line(&self, note: Note, ends: &Ends) -> Line {
+        let Note { to, names, sni, rule, .. } = note;
+        Line {
+            time: rfc3339(self.unix),
+            protocol: to.protocol.name().to_owned(),
+            source: Some(ends.guest),
+            destination: Some(ends.remote),
+            names,
+            sni,
+            rule,
+            ..Line::default()
+        }
+    }
+
+    /// A line about a question for a name that was refused.
+    pub(crate) fn write_name(&mut self, name: &DomainName, rule: Option<u16>, why: String) {
+        let line = Line {
+            time: rfc3339(self.unix),
+            protocol: "dns".to_owned(),
+            names: vec![name.to_string()],
+            verdict: "deny".to_owned(),
+            rule: self.rules.place(rule),
+            error: Some(why),
+            ..Line::default()
+        };
+        self.log.push(line);
+    }
+
+    fn names_of(&self, address: IpAddr) -> Vec<String> {
+        self.pins.names(address, self.now).map(ToString::to_string).collect()
+    }
+
+    /// The limit on bytes that is used up.
+    fn used_up(&self) -> Option<&'static str> {
+        let is_over = |used: u64, most: Option<u64>| most.is_some_and(|most| used >= most);
+        match self.used {
+            (out, _) if is_over(out, self.rules.bytes_out_max) => Some("bytes_out"),
+            (_, into) if is_over(into, self.rules.bytes_in_max) => Some("bytes_in"),
+            _ => None,
+        }
+    }
+
+    fn judge(&mut self, protocol: Protocol, ends: &Ends) -> Verdict {
+        let to = Destination::new(protocol, ends.remote.ip(), ends.remote.port());
+        if let Some(resolver) = self.resolver_of(&to) {
+            if protocol == Protocol::Tcp {
+                self.begin(*ends, note("resolver", to));
+            }
+            return Verdict::To(resolver);
+        }
+        if let Some(limit) = self.used_up() {
+            let note = note(limit, to);
+            return self.refuse(ends, note, format!("the policy's limit {limit} is reached"));
+        }
+        let Decision { action, rule, hello } = self.decide(&to);
+        let rule = self.rules.place(rule);
+        let note = Note { rule, hello, names: self.names_of(to.address), ..note("", to) };
+        match action {
+            Action::Allow => self.allow(ends, note),
+            Action::Deny => self.refuse(ends, note, "refused".to_owned()),
+            Action::Ask => self.ask(ends, note),
+        }
+    }
+
+    fn resolver_of(&self, to: &Destination) -> Option<SocketAddr> {
+        self.resolver.filter(|_| to.protocol != Protocol::Echo && to.port == NAMES)
+    }
+
+    fn begin(&mut self, ends: Ends, note: Note) {
+        if let Some(before) = self.log.begin(ends, note).filter(|note| note.holds) {
+            self.pins.release(before.to.address);
+        }
+    }
+
+    fn allow(&mut self, ends: &Ends, mut note: Note) -> Verdict {
+        self.counts.allowed += 1;
+        if note.to.protocol == Protocol::Tcp {
+            note.holds = self.pins.hold(note.to.address);
+            self.begin(*ends, note);
+        } else {
+            // The engine does not report the end of a session.
+            let line = Line { verdict: "allow".to_owned(), ..self.line(note, ends) };
+            self.log.push(line);
+        }
+        Verdict::Allow
+    }
+
+    fn refuse(&mut self, ends: &Ends, note: Note, why: String) -> Verdict {
+        self.counts.refused += 1;
+        let line = self.line(note, ends);
+        self.log.push(Line { verdict: "deny".to_owned(), error: Some(why), ..line });
+        self.refusal()
+    }
+
+    fn ask(&mut self, ends: &Ends, note: Note) -> Verdict {
+        let describe = || (note.names.clone(), note.rule.clone());
+        match self.questions.ask(note.to, ends, self.now, describe) {
+            Known::Answer(true) => self.allow(ends, note),
+            Known::Answer(false) => self.refuse(ends, note, "the answer was no".to_owned()),
+            Known::Full => self.refuse(ends, note, "too many questions are open".to_owned()),
+            Known::Asked => {
+                self.counts.asked += 1;
+                if note.to.protocol == Protocol::Tcp {
+                    self.begin(*ends, note);
+                }
+                Verdict::Ask
+            }
+        }
+    }
+
+    /// Are the first bytes of an allowed flow to be judged, by [`Fence::glance`]?
+    pub fn is_to_be_seen(&mut self, ends: &Ends) -> bool {
+        self.log.flow(ends).is_some_and(|note| note.hello != Hello::Ignore)
+    }
+
+    /// Judge the first bytes of a flow. `is_all`: there will not be more.
+    pub fn glance(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        let Some(note) = self.log.flow(ends) else { return Glance::Pass };
+        let (hello, to) = (note.hello, note.to);
+        let refusal = match (hello, read(bytes)) {
+            (Hello::Ignore, _) => return Glance::Pass,
+            (_, Seen::Incomplete) if !is_all => return Glance::More,
+            (_, Seen::Hello(Some(name))) => return self.named(ends, &to, &name),
+            (Hello::Needed, Seen::Other) => "no TLS, which the rule asks for",
+            // Nothing was sent at all, or something that no rule asks about.
+            (_, Seen::Other) => return Glance::Pass,
+            (Hello::NotDenied | Hello::IfAny, Seen::Incomplete) if bytes.is_empty() => {
+                return Glance::Pass;
+            }
+            (Hello::NotDenied, Seen::Hello(None)) => return Glance::Pass,
+            (_, Seen::Hello(None)) => "the TLS hello has no server name",
+            (_, Seen::Incomplete) => "the TLS hello has no end",
+            (_, Seen::Malformed) => "the TLS hello is malformed",
+        };
+        self.refuse_late(ends, refusal.to_owned())
+    }
+
+    /// The hello has a name.
+    fn named(&mut self, ends: &Ends, to: &Destination, name: &DomainName) -> Glance {
+        let decision = self.decide_named(to, name);
+        let place = self.rules.place(decision.rule);
+        let Some(note) = self.log.flow(ends) else { return Glance::Pass };
+        note.sni = Some(name.to_string());
+        match decision.action {
+            Action::Allow => {
+                note.rule = place;
+                Glance::Pass
+            }
+            // Somebody has allowed the flow by the same rule.
+            Action::Ask if note.rule == place => Glance::Pass,
+            Action::Ask | Action::Deny => {
+                note.rule = place;
+                self.refuse_late(ends, "no rule allows the name in the TLS hello here".to_owned())
+            }
+        }
+    }
+
+    fn refuse_late(&mut self, ends: &Ends, why: String) -> Glance {
+        self.counts.refused += 1;
+        if let Some(note) = self.log.flow(ends) {
+            note.refusal = Some(why);
+        }
+        Glance::Refuse
+    }
+}
+
+/// A note without a name, of what `rule` says.
+fn note(rule: &str, to: Destination) -> Note {
+    Note {
+        to,
+        names: Vec::new(),
+        sni: None,
+        rule: rule.to_owned(),
+        hello: Hello::Ignore,
+        holds: false,
+        refusal: None,
+    }
+}
+
+impl Policy for Fence {
+    fn tcp(&mut self, ends: &Ends) -> Verdict {
+        self.judge(Protocol::Tcp, ends)
+    }
+
+    fn udp(&mut self, ends: &Ends) -> Verdict {
+        self.judge(Protocol::Udp, ends)
+    }
+
+    fn echo(&mut self, ends: &Ends) -> Verdict {
+        self.judge(Protocol::Echo, ends)
+    }
+}
