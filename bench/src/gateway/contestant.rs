@@ -6,9 +6,12 @@
 //! value, and with this process.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -57,6 +60,8 @@ pub(super) struct Contestant<'a> {
     world: &'a World,
     client: Running,
     answers: Receiver<String>,
+    /// What the gateway says beside its work.
+    errors: PathBuf,
     /// slirp4netns is started after its client.
     beside: Option<Running>,
     /// The processes of the gateway.
@@ -92,12 +97,29 @@ impl<'a> Contestant<'a> {
     /// There is no such peer here, or it does not start. The error has its words.
     pub(super) fn start(world: &'a World, kind: Kind) -> Result<Contestant<'a>> {
         ensure!(!build::interrupted(), "interrupted");
-        let (client, answers) = spawn(world, &command_line(world, kind)?)?;
-        let started = Contestant { kind, world, client, answers, beside: None, helpers: vec![] };
-        started.begin().with_context(|| format!("starting {}", kind.name()))
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let errors = world.scratch.0.join(format!("errors-{number}"));
+        File::create(&errors).context("making a file for errors")?;
+        let (client, answers) = spawn(world, &command_line(world, kind)?, &errors)?;
+        let mut started =
+            Contestant { kind, world, client, answers, errors, beside: None, helpers: vec![] };
+        match started.begin() {
+            Ok(()) => Ok(started),
+            Err(why) => Err(started.explained(why)).context("it does not start"),
+        }
     }
 
-    fn begin(mut self) -> Result<Contestant<'a>> {
+    /// An error, with the last words of the gateway.
+    pub(super) fn explained(&self, why: anyhow::Error) -> anyhow::Error {
+        let words = std::fs::read_to_string(&self.errors).unwrap_or_default();
+        match words.lines().rfind(|line| !line.is_empty() && !line.contains("AVX2")) {
+            Some(last) => why.context(format!("it said: {last}")),
+            None => why,
+        }
+    }
+
+    fn begin(&mut self) -> Result<()> {
         ensure!(self.answer()? == "ready", "the client does not begin");
         if self.kind == Kind::Slirp {
             let mut command = self.world.peers().map(super::peers::Peers::slirp)?;
@@ -105,7 +127,7 @@ impl<'a> Contestant<'a> {
             command.extend(options.map(str::to_owned));
             command.extend(["--exit-fd=0".into(), "--ready-fd=1".into()]);
             command.extend([id.to_string(), "tap0".into()]);
-            let (slirp, ready) = spawn(self.world, &words(&command))?;
+            let (slirp, ready) = spawn(self.world, &words(&command), &self.errors)?;
             self.beside = Some(slirp);
             // It writes a 1 without an end of the line, and keeps the pipe open: wait for the
             // device instead.
@@ -117,7 +139,7 @@ impl<'a> Contestant<'a> {
             (_, Some(slirp)) => processes::tree(slirp.child.id(), &self.world.bench)?,
             (_, None) => processes::tree(self.client.child.id(), &self.world.bench)?,
         };
-        Ok(self)
+        Ok(())
     }
 
     fn wait_for_slirp(&mut self) -> Result<()> {
@@ -148,6 +170,7 @@ impl<'a> Contestant<'a> {
         let _ = told.context("the client has no input")?;
         let answer = self.answer();
         answer.with_context(|| format!("{}: `{command}`", self.kind.name()))
+            .map_err(|why| self.explained(why))
     }
 
     fn answer(&self) -> Result<String> {
@@ -160,8 +183,13 @@ impl<'a> Contestant<'a> {
 
 /// Starts a program in the host's namespace as the ordinary user. Lines that it prints come by the
 /// channel.
-fn spawn(world: &World, words: &[OsString]) -> Result<(Running, Receiver<String>)> {
+fn spawn(
+    world: &World,
+    words: &[OsString],
+    errors: &Path,
+) -> Result<(Running, Receiver<String>)> {
     let mut command = user_command(world, words);
+    command.stderr(File::options().append(true).open(errors)?);
     let mut child =
         world.at_host(|| command.spawn().with_context(|| format!("starting {:?}", words[0])))?;
     let (input, output) = (child.stdin.take(), child.stdout.take());

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::contestant::{Contestant, Kind, user_command, words};
 use super::processes::{pss_bytes, wakeups};
-use super::traffic::{Load, Window, figures, plan, spread};
+use super::traffic::{Load, spread};
 use super::world;
 use crate::build;
 use crate::harness::{Bench, Figure};
@@ -57,7 +57,7 @@ pub(super) fn memory_of_flows(b: &Bench) -> Result<Figure> {
     let mut notes = Vec::new();
     let mut value = None;
     for kind in [Kind::Ours, Kind::Pasta, Kind::Slirp] {
-        match memory_of_held(&mut Contestant::start(world, kind)?) {
+        match Contestant::start(world, kind).and_then(memory_of_held) {
             Ok(bytes) => {
                 value.get_or_insert(megabytes(bytes));
                 notes.push(format!("{} {:.2}", kind.name(), megabytes(bytes)));
@@ -71,15 +71,15 @@ pub(super) fn memory_of_flows(b: &Bench) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-fn memory_of_held(gateway: &mut Contestant<'_>) -> Result<f64> {
+fn memory_of_held(mut gateway: Contestant<'_>) -> Result<f64> {
     // What the first connections bring is not a connection's.
     gateway.tell("hold 8")?;
     sleep(SETTLE);
-    let (_, before) = memory(gateway)?;
+    let (_, before) = memory(&gateway)?;
     let held = gateway.tell(&format!("hold {HELD}"))?;
     ensure!(held == format!("ok {HELD}"), "not all connections were made: {held}");
     sleep(SETTLE);
-    Ok(memory(gateway)?.1 - before)
+    Ok(memory(&gateway)?.1 - before)
 }
 
 /// `wirespeed netns -- true`, from its start until it has ended.
@@ -152,16 +152,15 @@ pub(super) fn goodput(b: &Bench) -> Result<Figure> {
     let world = world(b)?;
     let best_mbps = 100.0 * SEGMENT.0 / SEGMENT.1;
     let mut gateway = Contestant::start(world, Kind::Linked(LINK))?;
-    let (runs, _) = plan(b);
-    let seconds = if b.is_quick { 3.0 } else { 8.0 };
+    let (runs, seconds) = if b.is_quick { (2, 3.0) } else { (3, 8.0) };
     let mut notes = vec![format!("{LINK}: at best {best_mbps:.2} Mb/s")];
     let mut lesser: Option<Vec<f64>> = None;
     for kind in ["up", "down"] {
-        let mut windows: Vec<Window> = Vec::new();
-        for _ in 0..runs.min(3) {
-            windows.push(gateway.window(world, Load { kind, flows: 1 }, seconds)?);
+        let mut mbps = Vec::new();
+        for _ in 0..runs {
+            let window = gateway.window(world, Load { kind, flows: 1 }, seconds)?;
+            mbps.push(window.gbit_per_s() * 1e3);
         }
-        let mbps = figures(&windows, "ours", |w| w.gbit_per_s() * 1e3)?;
         notes.push(format!("{kind} {} Mb/s", spread(&mbps)));
         let shares: Vec<f64> = mbps.iter().map(|mbps| mbps / best_mbps).collect();
         if lesser.as_ref().is_none_or(|other| median(&shares) < median(other)) {

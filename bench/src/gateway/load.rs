@@ -13,11 +13,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::server::{self, Ask, datagrams_received};
 use crate::measure::pattern;
-use crate::peers::kernel::{UNIT, connect};
+use crate::peers::kernel::UNIT;
 
 /// What the threads of a load count, and when they end.
 #[derive(Default)]
@@ -95,6 +97,20 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
+/// Connects with CUBIC or, where an ordinary user may not have it, Reno.
+fn connect(to: SocketAddr) -> Result<TcpStream> {
+    let kind = (AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC);
+    let socket = socket_with(kind.0, kind.1, kind.2, None).context("making a socket")?;
+    if sockopt::set_tcp_congestion(&socket, "cubic").is_err() {
+        sockopt::set_tcp_congestion(&socket, "reno").context("setting TCP_CONGESTION")?;
+    }
+    // The send timeout bounds a connect as well.
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(Duration::from_secs(5)))?;
+    rustix::net::connect(&socket, &to).with_context(|| format!("connecting to {to}"))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(TcpStream::from(socket))
+}
+
 fn start(kind: &str, flows: usize) -> Result<Load> {
     let mut load = Load { shared: Arc::default(), threads: vec![], streams: vec![] };
     for flow in 0..flows {
@@ -125,7 +141,7 @@ impl Load {
         let mut stream = connect(server::stream_address())?;
         stream.set_nodelay(true)?;
         // What is on the way when the load stops is thrown away.
-        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+        sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
         stream.write_all(&[ask as u8]).context("asking the server")?;
         self.streams.push(stream.try_clone()?);
         self.thread(move |shared| work(stream, shared));

@@ -1,10 +1,10 @@
 //! The rows about traffic. Called by `mod.rs`. A note has the absolute figures of all sides, as the
 //! median and the range of their windows.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::contestant::Kind;
-use super::traffic::{Load, Window, best, figures, ratios, rounds, spread};
+use super::traffic::{Load, Window, best, ratios, rounds, spread};
 use super::world;
 use crate::harness::{Bench, Better, Figure};
 use crate::measure::median;
@@ -21,26 +21,27 @@ struct Compared<'a> {
 /// Ours over the best of the others; the best by its median.
 fn compare(b: &Bench, compared: &Compared<'_>) -> Result<Figure> {
     let Compared { kinds, load, figure, unit, better } = *compared;
-    let world = world(b)?;
-    let windows = rounds(b, world, kinds, load)?;
-    let mut sides = Vec::new();
-    let mut notes = Vec::new();
-    for (kind, windows) in kinds.iter().zip(&windows) {
-        let values = figures(windows, kind.name(), figure)?;
-        let errors: f64 = windows.iter().map(|window| window.errors).sum();
-        let failed = if errors > 0.0 { format!(", {errors:.0} errors") } else { String::new() };
-        notes.push(format!("{} {}{failed}", kind.name(), spread(&values)));
-        sides.push(values);
+    let sides = rounds(b, world(b)?, kinds, load)?;
+    let (mut figures, mut notes) = (Vec::new(), Vec::new());
+    for (at, side) in sides.iter().enumerate() {
+        match side.figures(figure) {
+            Ok(values) => {
+                notes.push(format!("{} {}{}", side.kind.name(), spread(&values), side.failed()));
+                figures.push(values);
+            }
+            Err(why) if at == 0 => return Err(why),
+            Err(why) => notes.push(format!("{why:#}")),
+        }
     }
+    let note = format!("{unit}: {}", notes.join("; "));
     let is_better = |a: f64, b: f64| if better == Better::Higher { a > b } else { a < b };
-    let mut theirs = &sides[1];
-    for side in &sides[2..] {
+    let mut theirs = figures.get(1).with_context(|| note.clone())?;
+    for side in &figures[2..] {
         if is_better(median(side), median(theirs)) {
             theirs = side;
         }
     }
-    let samples = ratios(&sides[0], theirs);
-    let note = format!("{unit}: {}", notes.join(", "));
+    let samples = ratios(&figures[0], theirs);
     Ok(Figure { value: median(&samples), samples, note })
 }
 
@@ -52,11 +53,12 @@ const DOWN: Load = Load { kind: "down", flows: 1 };
 /// pasta's uploads collapse on some kernels, so its best window is what counts.
 pub(super) fn up_against_pasta(b: &Bench) -> Result<Figure> {
     let world = world(b)?;
-    let windows = rounds(b, world, PASTA, UP)?;
-    let cost = |at: usize| figures(&windows[at], PASTA[at].name(), Window::gbit_per_cpu_s);
-    let (ours, theirs) = (cost(0)?, cost(1)?);
-    let wall = |at: usize| figures(&windows[at], PASTA[at].name(), Window::gbit_per_s);
-    let (ours_wall, theirs_wall) = (wall(0)?, wall(1)?);
+    let sides = rounds(b, world, PASTA, UP)?;
+    let (ours, theirs) = (&sides[0], &sides[1]);
+    let (ours_wall, theirs_wall) =
+        (ours.figures(Window::gbit_per_s)?, theirs.figures(Window::gbit_per_s)?);
+    let (ours, theirs) =
+        (ours.figures(Window::gbit_per_cpu_s)?, theirs.figures(Window::gbit_per_cpu_s)?);
     let samples: Vec<f64> = ours.iter().map(|ours| ours / best(&theirs)).collect();
     let collapsed = median(&theirs_wall) < 0.1 * median(&ours_wall);
     let note = format!(
@@ -103,11 +105,11 @@ pub(super) fn up_against_direct(b: &Bench) -> Result<Figure> {
 
 pub(super) fn both_directions(b: &Bench) -> Result<Figure> {
     let world = world(b)?;
-    let windows = rounds(b, world, &[Kind::Ours], Load { kind: "both", flows: 1 })?;
-    let fair = |w: &Window| w.up_bytes.min(w.down_bytes) / w.up_bytes.max(w.down_bytes);
-    let samples = figures(&windows[0], "ours", fair)?;
-    let up = figures(&windows[0], "ours", |w| w.up_bytes * 8e-9 / w.wall_s)?;
-    let down = figures(&windows[0], "ours", |w| w.down_bytes * 8e-9 / w.wall_s)?;
+    let sides = rounds(b, world, &[Kind::Ours], Load { kind: "both", flows: 1 })?;
+    let ours = &sides[0];
+    let samples = ours.figures(|w| w.up_bytes.min(w.down_bytes) / w.up_bytes.max(w.down_bytes))?;
+    let up = ours.figures(|w| w.up_bytes * 8e-9 / w.wall_s)?;
+    let down = ours.figures(|w| w.down_bytes * 8e-9 / w.wall_s)?;
     let note = format!("Gb/s: up {}, down {}", spread(&up), spread(&down));
     Ok(Figure { value: median(&samples), samples, note })
 }

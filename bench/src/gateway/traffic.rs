@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::contestant::{Contestant, Kind};
 use super::processes;
 use super::world::World;
+use crate::build;
 use crate::harness::Bench;
 use crate::measure::median;
 
@@ -103,32 +104,91 @@ impl Contestant<'_> {
     }
 }
 
+/// The windows of a gateway.
+pub(super) struct Side {
+    pub(super) kind: Kind,
+    pub(super) windows: Vec<Window>,
+    /// How a peer failed, if it did. It was started again.
+    failures: Vec<String>,
+}
+
+impl Side {
+    /// A figure of each window. Windows in which the gateway did nothing have none.
+    ///
+    /// # Errors
+    /// No window has one.
+    pub(super) fn figures(&self, figure: impl Fn(&Window) -> f64) -> Result<Vec<f64>> {
+        let all = self.windows.iter().map(figure).filter(|value| value.is_finite());
+        let all: Vec<f64> = all.collect();
+        let failed = self.failed();
+        ensure!(
+            all.iter().any(|&value| value > 0.0),
+            "nothing came through {}{failed}",
+            self.kind.name()
+        );
+        Ok(all)
+    }
+
+    /// What failed, in words; empty if nothing did.
+    pub(super) fn failed(&self) -> String {
+        let errors: f64 = self.windows.iter().map(|window| window.errors).sum();
+        let errors = (errors > 0.0).then(|| format!(", {errors:.0} errors of its client"));
+        let failures = self.failures.first().map(|first| {
+            format!(", failed in {} windows, first: {first}", self.failures.len())
+        });
+        errors.into_iter().chain(failures).collect()
+    }
+}
+
 /// The windows of several gateways, in the order of `kinds`, those of one round beside each other.
 ///
 /// # Errors
-/// The first gateway does not run, or none of the others.
+/// The first gateway fails. A failure of the others is noted.
 pub(super) fn rounds(
     bench: &Bench,
     world: &World,
     kinds: &[Kind],
     load: Load,
-) -> Result<Vec<Vec<Window>>> {
+) -> Result<Vec<Side>> {
     let (rounds, seconds) = plan(bench);
-    let mut running = Vec::new();
-    for &kind in kinds {
-        running.push(Contestant::start(world, kind)?);
-    }
-    let mut windows = vec![Vec::new(); kinds.len()];
+    let side = |&kind| Side { kind, windows: Vec::new(), failures: Vec::new() };
+    let mut sides: Vec<Side> = kinds.iter().map(side).collect();
+    let mut running: Vec<Option<Contestant<'_>>> = kinds.iter().map(|_| None).collect();
     for round in 0..rounds {
         for at in 0..kinds.len() {
             // The order changes, so that a machine that slows down favours none.
             let which = if round % 2 == 0 { at } else { kinds.len() - 1 - at };
-            let window = running[which].window(world, load, seconds)?;
-            eprintln!("    {}: {}", kinds[which].name(), shown(&window));
-            windows[which].push(window);
+            let (side, one) = (&mut sides[which], &mut running[which]);
+            match window_of(one, world, side.kind, load, seconds) {
+                Ok(window) => {
+                    eprintln!("    {}: {}", side.kind.name(), shown(&window));
+                    side.windows.push(window);
+                }
+                Err(why) if which == 0 || build::interrupted() => return Err(why),
+                Err(why) => {
+                    eprintln!("    {}: {why:#}", side.kind.name());
+                    side.failures.push(format!("{why:#}"));
+                    *one = None;
+                }
+            }
         }
     }
-    Ok(windows)
+    Ok(sides)
+}
+
+/// A window of a gateway, which is started if it does not run.
+fn window_of<'a>(
+    one: &mut Option<Contestant<'a>>,
+    world: &'a World,
+    kind: Kind,
+    load: Load,
+    seconds: f64,
+) -> Result<Window> {
+    let one = match one {
+        Some(one) => one,
+        None => one.insert(Contestant::start(world, kind)?),
+    };
+    one.window(world, load, seconds)
 }
 
 /// Rounds of a row, and seconds of a window.
@@ -148,17 +208,6 @@ fn shown(window: &Window) -> String {
         units / wall_s,
         cpu_s / wall_s,
     )
-}
-
-/// A figure of each window. Windows in which the gateway did nothing have none.
-pub(super) fn figures(
-    windows: &[Window],
-    name: &str,
-    figure: impl Fn(&Window) -> f64,
-) -> Result<Vec<f64>> {
-    let all: Vec<f64> = windows.iter().map(figure).filter(|value| value.is_finite()).collect();
-    ensure!(all.iter().any(|&value| value > 0.0), "nothing came through {name}");
-    Ok(all)
 }
 
 /// The ratios of the windows of one round.
