@@ -211,11 +211,7 @@ fn open(what: &Listen, kind: SocketType) -> Result<OwnedFd, Errno> {
     }
 }
 
-fn open_at(
-    what: &Listen,
-    kind: SocketType,
-    mut address: SocketAddr,
-) -> Result<OwnedFd, Errno> {
+fn open_at(what: &Listen, kind: SocketType, mut address: SocketAddr) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,

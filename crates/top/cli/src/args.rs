@@ -7,9 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::output::EXIT;
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{
-    filter, netns, nfs, nfsd, ping, rpcbind, services, states, telnet, telnetd, up, wire,
-};
+use crate::{filter, netns, nfs, nfsd, ping, rpcbind, services, states, telnet, telnetd, up, wire};
 
 /// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\

@@ -23,7 +23,8 @@ use jail::GatewayEnds;
 use outside::{Host, Relay};
 use policy::{Fence, HostAddresses};
 use wirespeed::{
-    Awaited, Cidr, Device, Foreign, Instant, Limit, MacAddr, PortConfig, PortId, Stack, StackConfig, device,
+    Awaited, Cidr, Device, Foreign, Instant, Limit, MacAddr, PortConfig, PortId, Stack,
+    StackConfig, device,
 };
 
 use self::addresses::Addresses;
@@ -121,8 +122,7 @@ impl Machine {
         let (mut stack, engine) = engine(settings)?;
         let device = shaped(link, settings, began)?;
         let device = captured(device, capture, &mut watch)?;
-        let config =
-            PortConfig { mac: MAC, addresses: own_addresses(settings), answer_all: true };
+        let config = PortConfig { mac: MAC, addresses: own_addresses(settings), answer_all: true };
         let port = stack.add_port(device, config);
         let mut relay = Relay::new().context("no epoll can be made")?;
         for (fd, to) in inside.into_iter().zip(&settings.to_host) {

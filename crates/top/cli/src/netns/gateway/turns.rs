@@ -14,6 +14,7 @@ use policy::HostAddresses;
 use wirespeed::{Armed, Awaited, Duration, Instant};
 
 use super::Machine;
+use crate::clock::since_1970;
 use crate::output;
 
 /// The numbers of our descriptors in the host's epoll.
@@ -67,7 +68,7 @@ impl Machine {
 
     fn turn(&mut self, now: Instant) -> Result<()> {
         self.stack.poll_before_flush(now);
-        self.policy.rules.set_now(now);
+        self.policy.rules.set_now(now, since_1970().into());
         while let Some(event) = self.stack.next_event() {
             self.engine.event(event);
         }
@@ -102,11 +103,22 @@ impl Machine {
         if let Some(notice) = self.host.take_notice() {
             output::err(&format!("wirespeed netns: {notice}"));
         }
-        self.watch.reports(&mut self.engine, now);
+        self.log();
         if is_asked {
             self.watch.answer(&mut self.stack, &self.host, now)?;
         }
         Ok(())
+    }
+
+    /// Log what the rules refused, and the flows that ended.
+    fn log(&mut self) {
+        let rules = &mut self.policy.rules;
+        while let Some(report) = self.engine.next_report() {
+            rules.ended(&report);
+        }
+        while let Some(line) = rules.next_line() {
+            self.watch.line(&line);
+        }
     }
 
     /// The rules' `host` is another set of addresses now.
@@ -150,8 +162,7 @@ impl Machine {
     }
 
     fn end(&mut self) -> Result<()> {
-        let now = self.now();
-        self.watch.reports(&mut self.engine, now);
+        self.log();
         let began = self.began;
         self.watch.finish(&mut self.stack, move || super::clock(began));
         Ok(())

@@ -4,6 +4,7 @@
 //! Called by: `turns.rs`.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -17,7 +18,6 @@ use wirespeed::device::capture::CaptureStatus;
 use wirespeed::{Duration, Instant, Stack};
 
 use super::turns::TOOLS;
-use super::Engine;
 use crate::output;
 
 /// The names of the program and of its stack in `wirespeed show`.
@@ -46,11 +46,7 @@ impl Watch {
     }
 
     /// Serve a page.
-    pub(super) fn page(
-        &mut self,
-        listener: OwnedFd,
-        token: Option<String>,
-    ) -> Result<()> {
+    pub(super) fn page(&mut self, listener: OwnedFd, token: Option<String>) -> Result<()> {
         let page = Live::granted(None, Some(listener), token)?;
         let whose = Whose { locks_down: true, ..crate::http::whose(COMMAND) };
         self.service.feed(page.serve(whose, None)?);
@@ -90,8 +86,7 @@ impl Watch {
     pub(super) fn wait_for(&self, host: &Host) -> Result<()> {
         for (fd, flags) in self.service.descriptors() {
             let mut ready = Ready::default();
-            for (flag, bit) in
-                [(PollFlags::IN, Ready::READABLE), (PollFlags::OUT, Ready::WRITABLE)]
+            for (flag, bit) in [(PollFlags::IN, Ready::READABLE), (PollFlags::OUT, Ready::WRITABLE)]
             {
                 ready = if flags.contains(flag) { ready.and(bit) } else { ready };
             }
@@ -100,9 +95,14 @@ impl Watch {
         Ok(())
     }
 
-    /// Log the flows that ended.
-    pub(super) fn reports(&mut self, engine: &mut Engine, _now: Instant) {
-        while let Some(_report) = engine.next_report() {}
+    /// Write a line of the log.
+    pub(super) fn line(&mut self, line: &str) {
+        let Some(file) = &mut self.log else { return };
+        if let Err(why) = writeln!(file, "{line}") {
+            let advice = output::what_to_do(&why);
+            output::err(&format!("wirespeed netns: the log ends here: {why}{advice}"));
+            self.log = None;
+        }
     }
 
     /// Let clients with taps collect the last packets, and say what became of the capture.
