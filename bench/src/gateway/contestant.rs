@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use super::policies;
 use super::processes;
+use super::server::SERVER;
 use super::world::{USER, World};
 use crate::build;
 
@@ -33,6 +35,10 @@ pub(super) enum Kind {
     Ours,
     /// The same with a link.
     Linked(&'static str),
+    /// The same without a limit of connects a second.
+    Unlimited,
+    /// The same with a thousand rules, too.
+    Ruled,
     /// passt's pasta.
     Pasta,
     /// slirp4netns.
@@ -47,6 +53,8 @@ impl Kind {
         match self {
             Kind::Ours => "ours",
             Kind::Linked(_) => "ours with a link",
+            Kind::Unlimited => "ours without a limit of connects",
+            Kind::Ruled => "ours with rules",
             Kind::Pasta => "pasta",
             Kind::Slirp => "slirp4netns",
             Kind::Direct => "direct",
@@ -139,6 +147,7 @@ impl<'a> Contestant<'a> {
             (_, Some(slirp)) => processes::tree(slirp.child.id(), &self.world.bench)?,
             (_, None) => processes::tree(self.client.child.id(), &self.world.bench)?,
         };
+        self.world.place(&self.helpers)?;
         Ok(())
     }
 
@@ -225,10 +234,17 @@ pub(super) fn words(words: &[String]) -> Vec<OsString> {
 /// The command line of a gateway, at its best settings, with the client as its program.
 fn command_line(world: &World, kind: Kind) -> Result<Vec<OsString>> {
     let own = world.wirespeed.display().to_string();
-    let mut command = match kind {
-        Kind::Ours => vec![own, "netns".into(), "--".into()],
-        Kind::Linked(link) => {
-            vec![own, "netns".into(), "--link".into(), link.into(), "--".into()]
+    let ours = |options: &[&str]| {
+        let options = ["netns"].iter().chain(options).chain(&["--"]).map(|&word| word.to_owned());
+        std::iter::once(own.clone()).chain(options).collect()
+    };
+    let file = |name: &str| world.scratch.0.join(name).display().to_string();
+    let mut command: Vec<String> = match kind {
+        Kind::Ours => ours(&[]),
+        Kind::Linked(link) => ours(&["--link", link]),
+        Kind::Unlimited => ours(&["--policy", &file(policies::UNLIMITED)]),
+        Kind::Ruled => {
+            ours(&["--policy", &file(policies::RULES), "--dns", &SERVER.to_string()])
         }
         Kind::Pasta => {
             let mut command = world.peers()?.pasta();

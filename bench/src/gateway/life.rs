@@ -187,7 +187,3 @@ fn not_built(b: &Bench, arguments: &[&str], word: &str) -> Result<Figure> {
 pub(super) fn qemu(b: &Bench) -> Result<Figure> {
     not_built(b, &["gateway", "--help"], "--vm")
 }
-
-pub(super) fn rules(b: &Bench) -> Result<Figure> {
-    not_built(b, &["netns", "--help"], "--policy")
-}

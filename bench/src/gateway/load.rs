@@ -3,7 +3,7 @@
 //! starts in the private network of the gateway under test. It ends at the end of its input, so
 //! nothing is left of it when the bench ends, however it ends.
 //!
-//! Commands: `start KIND FLOWS`, `count`, `stop`, `hold FLOWS`. The server is `server.rs`.
+//! Commands: `start KIND FLOWS`, `count`, `stop`, `hold FLOWS`, `names COUNT`. The server is `server.rs`.
 
 use std::io::{BufRead, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -88,6 +88,10 @@ pub fn run() -> Result<()> {
             ["hold", flows] => {
                 held = hold(flows.parse()?)?;
                 format!("ok {}", held.len())
+            }
+            ["names", count] => {
+                ask_for_names(count.parse()?)?;
+                "ok".to_owned()
             }
             _ => bail!("no command '{line}'"),
         };
@@ -245,6 +249,31 @@ fn ask_for_datagrams(socket: UdpSocket, shared: &Shared) {
             shared.units.fetch_add(1, Relaxed);
         }
     }
+}
+
+/// Where the resolver of `wirespeed netns` is.
+const RESOLVER: (&str, u16) = ("10.0.2.3", server::NAMES);
+
+/// Ask the resolver for the addresses of so many names (RFC 1035 section 4.1).
+fn ask_for_names(count: u16) -> Result<()> {
+    let socket = UdpSocket::bind(("0.0.0.0", 0)).context("binding")?;
+    socket.connect(RESOLVER).context("connecting to the resolver")?;
+    socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut into = [0; 512];
+    for number in 0..count {
+        let [high, low] = number.to_be_bytes();
+        let mut message = vec![high, low, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        for label in [&format!("n{number}"), "names", "example"] {
+            message.push(label.len() as u8);
+            message.extend(label.bytes());
+        }
+        message.extend([0, 0, 1, 0, 1]);
+        socket.send(&message).context("asking for a name")?;
+        let bytes = socket.recv(&mut into).context("waiting for a name")?;
+        let is_answer = into[..bytes].starts_with(&message[..2]) && bytes > 8;
+        ensure!(is_answer && into[3] & 15 == 0 && into[7] > 0, "a name was not answered");
+    }
+    Ok(())
 }
 
 /// Connections that have carried 64 bytes there and back, and are idle.

@@ -8,6 +8,7 @@ mod contestant;
 mod life;
 pub mod load;
 mod peers;
+mod policies;
 mod processes;
 mod rows;
 mod server;
@@ -21,7 +22,7 @@ use crate::harness::{Bench, Better, Spec, spec};
 
 /// The network of this run, which is made once.
 fn world(b: &Bench) -> Result<&World> {
-    let make = || World::new(&b.programs).map_err(|why| format!("{why:#}"));
+    let make = || World::new(&b.programs, b.cores).map_err(|why| format!("{why:#}"));
     let made = b.learned.gateways.get_or_init(make);
     made.as_ref().map_err(|why| anyhow!("{why}"))
 }
@@ -136,7 +137,7 @@ pub const ROWS: &[Spec] = {
             0.9,
             0.98,
             "x",
-            life::rules,
+            rows::rules,
         ),
         spec("wake-ups a second of an idle gateway", Lower, 0.2, 0.0, "/s", life::idle_wakeups),
     ]

@@ -118,8 +118,18 @@ pub(super) fn connections(b: &Bench) -> Result<Figure> {
     let load = Load { kind: "connect", flows: 16 };
     let figure = |w: &Window| w.units / w.cpu_s;
     let unit = "connections a helper CPU-second";
-    let compared = Compared { kinds: PASTA, load, figure, unit, better: Better::Higher };
-    compare(b, &compared)
+    let kinds = &[Kind::Unlimited, Kind::Pasta];
+    let compared = Compared { kinds, load, figure, unit, better: Better::Higher };
+    let figure = compare(b, &compared)?;
+    let note = format!("{}; ours with gateway_connects_per_second raised by --policy", figure.note);
+    Ok(Figure { note, ..figure })
+}
+
+pub(super) fn rules(b: &Bench) -> Result<Figure> {
+    let load = Load { kind: "connect", flows: 16 };
+    let kinds = &[Kind::Ruled, Kind::Unlimited];
+    let (figure, unit) = (|w: &Window| w.units / w.wall_s, "connections a second");
+    compare(b, &Compared { kinds, load, figure, unit, better: Better::Higher })
 }
 
 pub(super) fn small_datagrams_up(b: &Bench) -> Result<Figure> {

@@ -30,6 +30,8 @@ const DATAGRAM_BYTES: usize = 1400;
 pub(super) const SHORT_PORTS: u16 = 16;
 
 const PORT: u16 = 5201;
+/// The port of name servers.
+pub(super) const NAMES: u16 = 53;
 
 /// Where streams are asked for.
 pub(super) fn stream_address() -> SocketAddr {
@@ -88,6 +90,8 @@ pub(super) fn begin() -> Result<Arc<Counted>> {
         let listener = listen(short_address(flow))?;
         std::thread::spawn(move || close_at_once(&listener));
     }
+    let names = UdpSocket::bind((SERVER, NAMES)).context("binding the port of names")?;
+    std::thread::spawn(move || answer_names(&names));
     let socket = UdpSocket::bind(datagram_address()).context("binding the server's port")?;
     std::thread::spawn(move || datagrams(&socket));
     Ok(counted)
@@ -149,6 +153,33 @@ fn datagrams(socket: &UdpSocket) {
             }
         }
     }
+}
+
+/// Answers every question for an address with one of a public network, each with another one, so
+/// that a gateway has a name for each.
+fn answer_names(socket: &UdpSocket) {
+    let mut next = 0_u32;
+    let mut into = [0; 512];
+    while let Ok((bytes, from)) = socket.recv_from(&mut into) {
+        if let Some(answer) = answer(&into[..bytes], Ipv4Addr::from_bits(0x0b00_0001 + next)) {
+            next += 1;
+            // A client that does not listen asks again.
+            let _ = socket.send_to(&answer, from);
+        }
+    }
+}
+
+/// An answer with one address (RFC 1035 section 4): the question, without what is beyond it, and a
+/// record that points to its name.
+fn answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
+    let name = question.get(12..)?;
+    let end = name.iter().position(|&byte| byte == 0)?;
+    let mut message = question.get(..12 + end + 5)?.to_vec();
+    // A response without an error; one question and one answer.
+    message[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+    message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0x0e, 0x10, 0, 4]);
+    message.extend(address.octets());
+    Some(message)
 }
 
 /// Datagrams that have reached the namespace of the calling thread: those that programs read, and

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::contestant::{Contestant, Kind};
+use super::policies;
 use super::processes;
 use super::world::World;
 use crate::build;
@@ -186,7 +187,13 @@ fn window_of<'a>(
 ) -> Result<Window> {
     let one = match one {
         Some(one) => one,
-        None => one.insert(Contestant::start(world, kind)?),
+        None => {
+            let one = one.insert(Contestant::start(world, kind)?);
+            if kind == Kind::Ruled {
+                one.tell(&format!("names {}", policies::NAMES))?;
+            }
+            one
+        }
     };
     one.window(world, load, seconds)
 }

@@ -9,11 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::peers::Peers;
+use super::policies;
 use super::server::{self, Counted, SERVER, datagrams_received};
 use crate::build::Scratch;
 use crate::harness::Programs;
+use crate::measure::{Cores, pin};
 use crate::namespace::{enter, enter_new_namespace, ip};
 
 /// The ordinary user that runs the gateways: nobody.
@@ -29,6 +33,9 @@ pub struct World {
     pub(super) wirespeed: PathBuf,
     pub(super) bench: PathBuf,
     peers: Result<Peers, String>,
+    /// The cores of clients and of the server, and those of gateways.
+    traffic: Vec<usize>,
+    gateways: Vec<usize>,
 }
 
 impl World {
@@ -37,7 +44,7 @@ impl World {
     /// # Errors
     /// Without root or iproute2, or if a program is missing. Without peers the world is usable;
     /// the rows that need them say why there are none.
-    pub(super) fn new(programs: &Programs) -> Result<World> {
+    pub(super) fn new(programs: &Programs, cores: Cores) -> Result<World> {
         let wirespeed = programs.wirespeed.as_deref().context("no program to measure is named")?;
         let scratch = Scratch::new()?;
         let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
@@ -45,13 +52,17 @@ impl World {
         let run = scratch.0.join("run");
         fs::create_dir(&run)?;
         std::os::unix::fs::chown(&run, Some(USER), Some(USER)).context("needs root")?;
+        policies::write(&scratch.0)?;
         let wirespeed = copy(wirespeed, &scratch.0.join("wirespeed"))?;
         let own = std::env::current_exe().context("finding this program")?;
         let bench = copy(&own, &scratch.0.join("wirespeed-bench"))?;
         let peers = Peers::find(programs.peers.as_deref(), &scratch.0.join("peers"));
         let peers = peers.map_err(|why| format!("{why:#}"));
-        let (host, server, counted) = on_thread(network)?;
-        Ok(World { host, server, counted, scratch, wirespeed, bench, peers })
+        let place = std::env::var("GWX").unwrap_or_default();
+        let traffic = if place == "split" { vec![cores.first] } else { cores.both() };
+        let gateways = if place == "split" { vec![cores.second.unwrap_or(cores.first)] } else { cores.both() };
+        let (host, server, counted) = on_thread(&traffic, network)?;
+        Ok(World { host, server, counted, scratch, wirespeed, bench, peers, traffic, gateways })
     }
 
     /// pasta and slirp4netns.
@@ -64,12 +75,24 @@ impl World {
 
     /// Runs `work` in the namespace of the gateways.
     pub(super) fn at_host<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        within(&self.host, work)
+        within(&self.host, &self.traffic, work)
+    }
+
+    /// Moves the processes of a gateway to its cores.
+    ///
+    /// # Errors
+    /// One has ended.
+    pub(super) fn place(&self, processes: &[i32]) -> Result<()> {
+        let mut set = CpuSet::new();
+        self.gateways.iter().for_each(|&core| set.set(core));
+        processes.iter().try_for_each(|&id| {
+            sched_setaffinity(Pid::from_raw(id), &set).context("pinning a gateway")
+        })
     }
 
     /// What the server has received so far: bytes of streams, and datagrams.
     pub(super) fn received(&self) -> Result<(u64, u64)> {
-        Ok((self.counted.bytes(), within(&self.server, datagrams_received)?))
+        Ok((self.counted.bytes(), within(&self.server, &self.traffic, datagrams_received)?))
     }
 }
 
@@ -79,16 +102,28 @@ fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
     Ok(to.to_owned())
 }
 
-fn within<T: Send>(namespace: &File, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    on_thread(|| {
+fn within<T: Send>(
+    namespace: &File,
+    cores: &[usize],
+    work: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    on_thread(cores, || {
         enter(namespace)?;
         work()
     })
 }
 
-/// Runs `work` on a thread, so that the namespaces of the caller stay.
-fn on_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    std::thread::scope(|scope| scope.spawn(work).join())
+/// Runs `work` on a thread, so that the namespaces and cores of the caller stay. What it starts has
+/// these cores.
+fn on_thread<T: Send>(
+    cores: &[usize],
+    work: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    let pinned = || {
+        pin(cores)?;
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(pinned).join())
         .map_err(|_| anyhow!("a thread panicked"))?
 }
 
@@ -103,11 +138,12 @@ fn network() -> Result<(File, File, Arc<Counted>)> {
     ip("link set lo up")?;
     ip("link add wsbench0 type veth peer name wsbench1")?;
     // A thread enters the other namespace through a process that is there for a moment.
-    let parked = Parked::new(&server)?;
+    let cores = Cores::allowed()?.both();
+    let parked = Parked::new(&server, &cores)?;
     ip(&format!("link set wsbench1 netns {}", parked.id()))?;
     ip("addr add 198.18.0.1/24 dev wsbench0")?;
     ip("link set wsbench0 up")?;
-    within(&server, || {
+    within(&server, &cores, || {
         ip("addr add 198.18.0.254/24 dev wsbench1")?;
         ip("link set wsbench1 up")
     })?;
@@ -134,10 +170,10 @@ fn set(name: &str, value: &str) -> Result<()> {
 struct Parked(std::process::Child);
 
 impl Parked {
-    fn new(namespace: &File) -> Result<Parked> {
+    fn new(namespace: &File, cores: &[usize]) -> Result<Parked> {
         let mut command = std::process::Command::new("cat");
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
-        let child = within(namespace, || command.spawn().context("starting cat"))?;
+        let child = within(namespace, cores, || command.spawn().context("starting cat"))?;
         ensure!(child.stdin.is_some(), "cat has no input");
         Ok(Parked(child))
     }
