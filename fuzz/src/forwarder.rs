@@ -49,6 +49,10 @@ impl Policy for Watch {
         let is_loopback = answer.addresses.iter().any(|one| one.address.is_loopback());
         if is_loopback { Verdict::Refuse } else { Verdict::Pass }
     }
+
+    fn keeps_ech(&mut self, asked: &Asked<'_>) -> bool {
+        asked.rtype != 65
+    }
 }
 
 /// Any messages.

@@ -19,6 +19,7 @@ pub mod forwarder;
 pub mod group;
 pub mod link;
 pub mod parsers;
+pub mod policy;
 pub mod queues;
 pub mod rpc;
 pub mod rules;
@@ -65,6 +66,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("release", queues::release),
     ("filter", filter::any_program),
     ("rules", rules::any_text),
+    ("policy", policy::any_text),
+    ("hello", policy::any_hello),
     ("rpc_record", rpc::any_stream),
     ("rpc_message", rpc::any_message),
     ("telnet", telnet::any_talk),

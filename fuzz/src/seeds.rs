@@ -44,6 +44,7 @@ const SCRIPTED: &[&str] = &[
     "release",
     "filter",
     "rules",
+    "policy",
     "telnet",
 ];
 /// Scripts of any bytes for each of them.
@@ -73,6 +74,8 @@ pub fn all() -> Vec<Seed> {
     }
     seeds.push(("filter", "port-80".to_owned(), crate::filter::real_program()));
     seeds.push(("rules", "example".to_owned(), crate::rules::real_text()));
+    seeds.push(("policy", "example".to_owned(), crate::policy::real_text()));
+    seeds.push(("hello", "name".to_owned(), crate::policy::real_hello()));
     seeds.push(("dns", "answers".to_owned(), crate::dns::whole_answers()));
     seeds.push(("forwarder", "answers".to_owned(), crate::forwarder::whole_answers()));
     seeds.push(("served", "lease".to_owned(), crate::served::whole_lease()));

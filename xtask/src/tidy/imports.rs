@@ -16,8 +16,10 @@ enum May {
 use May::{Everything, Only};
 
 const LAYERS: &[&str] = &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device"];
-const SIMULATED: &[&str] =
-    &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack", "link", "gateway"];
+const SIMULATED: &[&str] = &[
+    "base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack", "link", "host",
+    "gateway",
+];
 
 const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
@@ -53,7 +55,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
     (
         "gateway",
         &[
-            ("gateway", Only(&["base", "mbuf", "tcp", "stack"])),
+            ("gateway", Only(&["base", "mbuf", "tcp", "stack", "host"])),
             ("outside", Only(&["base", "gateway", "stack"])),
             ("policy", Only(&["base", "wire", "filter", "stack", "host", "gateway"])),
             ("jail", Only(&["base", "device"])),

@@ -69,6 +69,8 @@ limits! {
     GatewayPins "gateway_pins" 4_096
         "addresses whose names a gateway remembers; the one that was named longest ago makes room, \
          if no flow uses it";
+    GatewayDnsConnections "gateway_dns_connections" 64
+        "connections over which guests ask a gateway for names; the SYN goes without an answer";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
     ReassemblySegments "reassembly_segments" 65_536
         "out-of-order segments a connection may hold, fewer with a small receive buffer";

@@ -48,7 +48,7 @@ pub struct StackConfig {
 /// use wirespeed::pair::{PairConfig, pair};
 /// use wirespeed::{Event, Foreign, ForeignKind, Instant, IpSettings, Owner, Route, StackConfig};
 ///
-/// let foreign = Foreign { udp: true, echo: true };
+/// let foreign = Foreign { udp: true, echo: true, ..Foreign::default() };
 /// let stack = StackConfig { foreign, ..StackConfig::new([1, 2]) };
 /// let (mut guest, mut gateway) = pair(&PairConfig { stack, ..PairConfig::new([1, 2]) });
 /// guest.stack.add_route(Route::new("0.0.0.0/0".parse()?, Some(gateway.addr), guest.port.0));
@@ -84,6 +84,9 @@ pub struct Foreign {
     pub udp: bool,
     /// ICMP and ICMPv6 echo requests.
     pub echo: bool,
+    /// UDP datagrams for our own addresses, too, if no socket takes them; without this the answer
+    /// is "port unreachable".
+    pub unclaimed: bool,
 }
 
 impl StackConfig {

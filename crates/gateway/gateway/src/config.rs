@@ -2,7 +2,8 @@
 //!
 //! Called by: the owner of a gateway, before it begins.
 
-use base::{Budget, Cidr};
+use base::{Budget, Cidr, KeyedHash};
+use host::dns::{ForwarderConfig, Hosts};
 
 use crate::datagrams::Filtering;
 
@@ -21,6 +22,20 @@ pub struct Config {
     pub networks: Vec<Cidr>,
     /// Who may answer a guest's datagrams.
     pub filtering: Filtering,
+    /// The resolver that answers all that guests send to port 53, over UDP and TCP, whichever
+    /// address they ask; without one that is flows and datagrams like others.
+    pub names: Option<NamesConfig>,
+}
+
+/// Settings of a gateway's resolver.
+#[derive(Clone, Debug)]
+pub struct NamesConfig {
+    /// The servers that are asked, and for how long.
+    pub forwarder: ForwarderConfig,
+    /// Names that are known without asking.
+    pub hosts: Hosts,
+    /// Random bits: someone who knows them can forge answers.
+    pub secret: KeyedHash,
 }
 
 impl Default for Config {
@@ -36,6 +51,7 @@ impl Default for Config {
             tcp,
             networks: Vec::new(),
             filtering: Filtering::default(),
+            names: None,
         }
     }
 }

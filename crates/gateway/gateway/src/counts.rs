@@ -23,6 +23,8 @@ counts! {
     syns;
     /// SYNs that the policy refused or dropped.
     refused_by_policy;
+    /// Flows that the policy refused after their first bytes.
+    refused_by_hello;
     /// SYNs without an answer because of a limit; the limits' hits say which.
     unanswered;
     /// SYNs without an answer because the outside had no descriptor or memory.

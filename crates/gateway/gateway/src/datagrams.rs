@@ -12,12 +12,12 @@ mod up;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};
 
-use base::Instant;
+use base::{Instant, IpVersion};
 use slotmap::SlotMap;
 use stack::ForeignDatagram;
 
 pub use session::Filtering;
-pub(crate) use session::{Ages, Session, SessionId};
+pub(crate) use session::{Ages, FLOW, NAMES, Session, SessionId};
 
 /// Datagrams that a turn takes from guests, and as many from the outside.
 const DATAGRAMS_A_TURN: usize = 256;
@@ -26,13 +26,16 @@ const A_SESSION: usize = 32;
 /// The longest that a call of the outside receives.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// What a session is for.
+/// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SessionKey {
     /// Datagrams of this address and port of a guest.
     Udp(SocketAddr),
     /// Echo requests of a guest with this identifier.
     Echo(IpAddr, u16),
+    /// A question of the gateway's resolver to servers with addresses of this version: a socket for
+    /// datagrams on a random port.
+    Names(IpVersion),
 }
 
 /// All sessions.

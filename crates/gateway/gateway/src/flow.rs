@@ -23,6 +23,11 @@ const CONNECT_WAIT: Duration = Duration::from_secs(130);
 /// How long a question may wait for its answer: a guest's program rarely waits for longer.
 const ASK_WAIT: Duration = Duration::from_secs(55);
 
+/// Buffers that a call of the outside fills, at most and at first. A flow of short messages takes
+/// one or two, and none that would be given back empty.
+pub(crate) const BUFFERS_MAX: u8 = 32;
+const BUFFERS_FIRST: u8 = 2;
+
 impl FlowId {
     /// The token of the flow's connection of the outside.
     pub(crate) fn token(self) -> Token {
@@ -42,6 +47,8 @@ pub enum State {
     Asking,
     /// One of its connections is open, or is being opened, and the other is not open yet.
     Connecting,
+    /// Both halves are open, and the guest's first bytes wait for the policy.
+    Hello,
     /// Both halves are open.
     Open,
     /// The guest has closed its half, and the outside knows.
@@ -104,6 +111,8 @@ pub(crate) mod bit {
     pub(crate) const UP_FIRST: u32 = 32_768;
     /// On the list of flows that found no buffer.
     pub(crate) const STARVED: u32 = 65_536;
+    /// The policy wants to see the guest's first bytes.
+    pub(crate) const HELLO: u32 = 131_072;
 }
 
 /// Bytes that one side gave and the other did not take at once.
@@ -138,6 +147,8 @@ pub(crate) struct Flow<T> {
     pub(crate) active_s: u32,
     pub(crate) bits: u32,
     pub(crate) state: State,
+    /// Buffers into which the outside's next bytes are received.
+    pub(crate) buffers: u8,
 }
 
 // A host may have thousands, most of them idle.
@@ -156,6 +167,7 @@ impl<T> Flow<T> {
             active_s: second(now),
             bits: 0,
             state,
+            buffers: BUFFERS_FIRST,
         }
     }
 
@@ -177,8 +189,16 @@ impl<T> Flow<T> {
     }
 
     /// The place for bytes that wait; see [`Flow::settle`].
-    pub(crate) fn staged(&mut self) -> &mut Staged {
-        self.staged.get_or_insert_default()
+    pub(crate) fn staged(&mut self, spare: &mut Option<Box<Staged>>) -> &mut Staged {
+        self.staged.get_or_insert_with(|| spare.take().unwrap_or_default())
+    }
+
+    /// A call received so many bytes, in buffers of this size: have one buffer more than that takes
+    /// for the next call, or twice as many if all were filled.
+    pub(crate) fn expect_bytes(&mut self, bytes: usize, buffer_bytes: usize, is_full: bool) {
+        let used = bytes.div_ceil(buffer_bytes.max(1));
+        let next = if is_full { 2 * usize::from(self.buffers) } else { used + 1 };
+        self.buffers = next.clamp(1, BUFFERS_MAX.into()) as u8;
     }
 
     /// Does something of the guest wait for the outside?
@@ -191,10 +211,10 @@ impl<T> Flow<T> {
         self.staged.as_ref().is_some_and(|staged| !staged.down.is_empty())
     }
 
-    /// Give back the memory of the place for bytes, if none wait.
-    pub(crate) fn settle(&mut self) {
+    /// If no bytes wait, their place is for the next flow.
+    pub(crate) fn settle(&mut self, spare: &mut Option<Box<Staged>>) {
         if self.staged.as_ref().is_some_and(|staged| staged.is_empty()) {
-            self.staged = None;
+            *spare = self.staged.take();
         }
     }
 
@@ -208,6 +228,7 @@ impl<T> Flow<T> {
         self.state = match (self.has(bit::UP_OVER), self.has(bit::DOWN_OVER)) {
             (true, _) => State::HalfGuest,
             (false, true) => State::HalfHost,
+            (false, false) if self.has(bit::HELLO) => State::Hello,
             (false, false) => State::Open,
         };
     }

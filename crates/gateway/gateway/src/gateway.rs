@@ -14,29 +14,19 @@ use slotmap::SlotMap;
 use stack::{Event, FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Stack};
 use tcp::Events;
 
+use crate::around::Around;
 use crate::bucket::Bucket;
 use crate::config::Config;
 use crate::counts::Counts;
 use crate::datagrams::{SessionId, Sessions};
-use crate::flow::{Flow, FlowId, State, bit};
+use crate::flow::{Flow, FlowId, Staged, State, bit};
+use crate::names::{GuestId, Names, UpstreamId};
 use crate::outside::{Ends, Outside, Ready, Token};
 use crate::policy::Policy;
 use crate::report::Reports;
 
 /// How long a flow waits that found no buffer.
 const RETRY: Duration = Duration::from_millis(10);
-
-/// What a turn works with.
-pub struct Around<'a, O, P: ?Sized> {
-    /// The stack towards the guest.
-    pub stack: &'a mut Stack,
-    /// The other side.
-    pub outside: &'a mut O,
-    /// Who decides about flows.
-    pub policy: &'a mut P,
-    /// The time, by the stack's clock.
-    pub now: Instant,
-}
 
 /// Flows that are not open yet, and flows that wait for a buffer.
 pub(crate) struct Waiting {
@@ -59,12 +49,15 @@ pub struct Gateway<T, S> {
     /// Flows that have something to do, in turn; each is there once.
     pub(crate) queue: VecDeque<FlowId>,
     pub(crate) has_requests: bool,
+    /// The memory in which bytes wait while a flow moves them.
+    pub(crate) spare: Option<Box<Staged>>,
     pub(crate) bucket: Bucket,
     /// When idle flows may be looked for again.
     pub(crate) next_look: Instant,
     pub(crate) counts: Counts,
     pub(crate) reports: Reports,
     pub(crate) sessions: Sessions<S>,
+    pub(crate) names: Option<Box<Names<T, S>>>,
 }
 
 impl<T, S> Gateway<T, S> {
@@ -72,7 +65,7 @@ impl<T, S> Gateway<T, S> {
     ///
     /// # Errors
     /// The stack has such a listener already, or no room for one.
-    pub fn new(stack: &mut Stack, config: Config) -> Result<Gateway<T, S>, ListenError> {
+    pub fn new(stack: &mut Stack, mut config: Config) -> Result<Gateway<T, S>, ListenError> {
         let listen = ListenConfig {
             // A SYN is answered only for a flow, so that the limits of flows hold. A small backlog
             // would let a flow whose SYN-ACK was lost give way to another.
@@ -85,7 +78,9 @@ impl<T, S> Gateway<T, S> {
         };
         let anything = SocketAddr::from(([0, 0, 0, 0], 0));
         let listener = stack.tcp_listen(anything, listen)?;
+        let names = config.names.take().map(|names| Box::new(Names::new(names)));
         Ok(Gateway {
+            names,
             config,
             listener,
             flows: SlotMap::with_key(),
@@ -98,6 +93,7 @@ impl<T, S> Gateway<T, S> {
             },
             queue: VecDeque::new(),
             has_requests: false,
+            spare: None,
             bucket: Bucket::default(),
             next_look: Instant::ZERO,
             counts: Counts::default(),
@@ -137,17 +133,16 @@ impl<T, S> Gateway<T, S> {
         self.waiting.deadlines.len()
     }
 
-    /// Every flow: its ends, its state, the bytes from and to the guest.
-    pub fn flows(&self) -> impl Iterator<Item = (&Ends, State, u64, u64)> {
-        self.flows.values().map(|f| (&f.ends, f.state, f.bytes_up, f.bytes_down))
-    }
-
     /// An event of the stack; `false` if it is not the gateway's. Tags of connections
     /// (`Stack::tcp_set_tag`) are the gateway's alone.
     pub fn event(&mut self, event: Event) -> bool {
         match event {
             Event::Accept(listener) if listener == self.listener => self.has_requests = true,
             Event::Tagged(tag, what) => {
+                if let Some(id) = GuestId::of(tag) {
+                    let Some(names) = &mut self.names else { return false };
+                    return names.wake(id);
+                }
                 let id = FlowId::of(Token(tag));
                 if !self.flows.contains_key(id) {
                     return false;
@@ -179,6 +174,10 @@ impl<T, S> Gateway<T, S> {
         if let Some(id) = SessionId::of(token) {
             return self.sessions.ready(id);
         }
+        if let Some(id) = UpstreamId::of(token) {
+            self.names.iter_mut().for_each(|names| names.ready(id));
+            return;
+        }
         let mut bits = 0_u32;
         for (what, bit) in [
             (Ready::READABLE, bit::HOST_READABLE),
@@ -207,7 +206,7 @@ impl<T, S> Gateway<T, S> {
 
     /// Take new SYNs, and let each flow that has something to do move its bytes: at most
     /// [`crate::TURN_BYTES`] in each direction, in turn.
-    pub fn turn<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub fn turn<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         around: &mut Around<'_, O, P>,
     ) {
@@ -222,22 +221,28 @@ impl<T, S> Gateway<T, S> {
         }
         self.send_datagrams(around);
         self.receive_datagrams(around);
+        self.serve_names(around);
         around.outside.flush();
     }
 
     /// Does [`Gateway::turn`] have something to do at once?
     pub fn has_work(&self) -> bool {
-        self.has_requests || !self.queue.is_empty() || self.sessions.has_work()
+        let names = self.names.as_ref();
+        self.has_requests
+            || !self.queue.is_empty()
+            || self.sessions.has_work()
+            || names.is_some_and(|names| names.has_work())
     }
 
     /// When [`Gateway::turn`] has something to do although nothing happens; never for a gateway
-    /// whose flows are all open and that has no session.
+    /// whose flows are all open and that has no session and no question.
     pub fn next_deadline(&self) -> Instant {
         let first = self.waiting.deadlines.first().map_or(Instant::NEVER, |&(at, _)| at);
-        first.min(self.waiting.retry_at).min(self.sessions.next_deadline())
+        let names = self.names.as_ref().map_or(Instant::NEVER, |names| names.next_deadline());
+        first.min(self.waiting.retry_at).min(self.sessions.next_deadline()).min(names)
     }
 
-    fn expire<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn expire<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         around: &mut Around<'_, O, P>,
     ) {

@@ -4,33 +4,38 @@
 //!
 //! Called by: programs with an event loop. Read `gateway.rs` first, then `tcp/`: `begin.rs` (a SYN
 //! becomes a flow), `run.rs` (a turn of a flow), `up.rs` and `down.rs` (bytes), `end.rs`. Datagrams
-//! are in `datagrams/`.
+//! are in `datagrams/`, questions for names in `names/`.
 //!
 //! A SYN is answered only when the outside is connected, so that a guest sees refusals as they
 //! are. Bytes are read from a side only while the other takes them, so the window that the guest
 //! sees is the room that the outside has.
 
+mod around;
 mod bucket;
 mod config;
 mod counts;
 mod datagrams;
 mod flow;
 mod gateway;
+mod names;
+mod observe;
 mod outside;
 mod policy;
 mod redirect;
 mod report;
 mod tcp;
 
-pub use config::Config;
+pub use around::Around;
+pub use config::{Config, NamesConfig};
 pub use counts::Counts;
 pub use datagrams::{Filtering, SessionKey};
 pub use flow::State;
-pub use gateway::{Around, Gateway};
+pub use gateway::Gateway;
+pub use observe::{FlowRow, SessionRow};
 pub use outside::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, Stop, Token,
 };
-pub use policy::{AllowAll, Policy, Verdict};
+pub use policy::{AllowAll, Glance, Policy, Verdict};
 pub use redirect::Redirect;
 pub use report::{End, Report};
 

@@ -1,7 +1,7 @@
 //! What becomes of a flow before it begins: the question that the engine asks once for each.
 //!
-//! Called by: `tcp/begin.rs`, `datagrams/up.rs`. Rules, names and questions to people are other
-//! files' work; this one has only the words in which the engine speaks with them.
+//! Called by: `tcp/begin.rs`, `tcp/hello.rs`, `datagrams/up.rs`. Rules, names and questions to people
+//! are other files' work; this one has only the words in which the engine speaks with them.
 
 use core::net::SocketAddr;
 
@@ -26,8 +26,10 @@ pub enum Verdict {
     Ask,
 }
 
-/// Decides about flows.
-pub trait Policy {
+/// Decides about flows, and about the names that guests ask for ([`host::dns::Policy`], whose hooks
+/// let everything pass by default). Questions to port 53 that the gateway answers itself are no
+/// flows.
+pub trait Policy: host::dns::Policy {
     /// A SYN of a guest.
     fn tcp(&mut self, ends: &Ends) -> Verdict;
 
@@ -38,11 +40,38 @@ pub trait Policy {
 
     /// A guest's first echo request of a session to a destination; both ports are 0.
     fn echo(&mut self, ends: &Ends) -> Verdict;
+
+    /// Does the policy want to see the first bytes of an allowed TCP flow? Asked when it opens.
+    fn wants_hello(&mut self, ends: &Ends) -> bool {
+        let _ = ends;
+        false
+    }
+
+    /// The first bytes that a guest has sent, all of them from the beginning, up to 16 KB; asked
+    /// again whenever there are more, as long as it says [`Glance::More`]. `is_all`: there will not
+    /// be more, and [`Glance::More`] means [`Glance::Pass`].
+    fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        let _ = (ends, bytes, is_all);
+        Glance::Pass
+    }
+}
+
+/// What becomes of a flow after its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// More bytes are needed; the outside gets none.
+    More,
+    /// It goes on.
+    Pass,
+    /// Both its connections are reset.
+    Refuse,
 }
 
 /// A policy that allows everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAll;
+
+impl host::dns::Policy for AllowAll {}
 
 impl Policy for AllowAll {
     fn tcp(&mut self, _: &Ends) -> Verdict {

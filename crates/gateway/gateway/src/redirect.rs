@@ -1,14 +1,13 @@
-//! Addresses of the guest's network that stand for something else: the host, and every resolver.
+//! Addresses of the guest's network that stand for the host.
 //!
 //! Called by: the engine, as a policy around the one that decides about the rest.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::outside::Ends;
-use crate::policy::{Policy, Verdict};
+use host::dns;
 
-/// The port of name servers (RFC 1035 section 4.2).
-const NAMES: u16 = 53;
+use crate::outside::Ends;
+use crate::policy::{Glance, Policy, Verdict};
 
 /// Where some destinations lead. The policy behind it decides first, about the address that the
 /// guest has used.
@@ -19,14 +18,12 @@ const NAMES: u16 = 53;
 ///
 /// let mut policy = Redirect {
 ///     host: vec!["10.0.2.2".parse()?],
-///     names: Some("192.0.2.53:53".parse()?),
 ///     behind: AllowAll,
 /// };
 /// let mut to = |remote: &str| -> Result<Verdict, std::net::AddrParseError> {
 ///     Ok(policy.tcp(&Ends { guest: "10.0.2.100:5000".parse()?, remote: remote.parse()? }))
 /// };
 /// assert_eq!(to("10.0.2.2:8080")?, Verdict::To("127.0.0.1:8080".parse()?));
-/// assert_eq!(to("203.0.113.1:53")?, Verdict::To("192.0.2.53:53".parse()?));
 /// assert_eq!(to("203.0.113.1:80")?, Verdict::Allow);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -34,9 +31,6 @@ const NAMES: u16 = 53;
 pub struct Redirect<P> {
     /// Addresses that lead to the loopback address of the host, on the same port; none by default.
     pub host: Vec<IpAddr>,
-    /// The name server to which every question leads, whichever server the guest asks. It is of the
-    /// guest's version, or the outside has to be able to send to the other one.
-    pub names: Option<SocketAddr>,
     /// Who decides.
     pub behind: P,
 }
@@ -47,9 +41,6 @@ impl<P> Redirect<P> {
         if verdict != Verdict::Allow {
             return verdict;
         }
-        if let Some(names) = self.names.filter(|_| remote.port() == NAMES) {
-            return Verdict::To(names);
-        }
         if !self.host.contains(&remote.ip()) {
             return verdict;
         }
@@ -58,6 +49,20 @@ impl<P> Redirect<P> {
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
         };
         Verdict::To(SocketAddr::new(loopback, remote.port()))
+    }
+}
+
+impl<P: dns::Policy> dns::Policy for Redirect<P> {
+    fn question(&mut self, asked: &dns::Asked<'_>) -> dns::Verdict {
+        self.behind.question(asked)
+    }
+
+    fn answer(&mut self, answer: &dns::Answered<'_>) -> dns::Verdict {
+        self.behind.answer(answer)
+    }
+
+    fn keeps_ech(&mut self, asked: &dns::Asked<'_>) -> bool {
+        self.behind.keeps_ech(asked)
     }
 }
 
@@ -74,5 +79,13 @@ impl<P: Policy> Policy for Redirect<P> {
 
     fn echo(&mut self, ends: &Ends) -> Verdict {
         self.behind.echo(ends)
+    }
+
+    fn wants_hello(&mut self, ends: &Ends) -> bool {
+        self.behind.wants_hello(ends)
+    }
+
+    fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        self.behind.hello(ends, bytes, is_all)
     }
 }

@@ -5,6 +5,7 @@
 mod begin;
 mod down;
 mod end;
+mod hello;
 mod published;
 mod run;
 mod up;

@@ -9,14 +9,15 @@ mod problems;
 mod receive;
 mod send;
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use base::IpVersion;
 use gateway::{SessionKey, Token};
 use nix::sys::socket::{setsockopt, sockopt as option};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
 pub(crate) use gather::Gather;
 pub(crate) use problems::next_problem;
@@ -50,29 +51,19 @@ impl AsFd for Socket {
 impl Socket {
     /// Open the socket of a session.
     pub(crate) fn open(token: Token, key: &SessionKey) -> Result<Socket, Errno> {
-        let (ip, is_echo) = match *key {
-            SessionKey::Udp(guest) => (guest.ip(), false),
-            SessionKey::Echo(guest, _) => (guest, true),
+        let (is_v6, is_echo, port) = match *key {
+            SessionKey::Udp(guest) => (guest.is_ipv6(), false, guest.port()),
+            SessionKey::Echo(guest, _) => (guest.is_ipv6(), true, 0),
+            // The kernel chooses a random port for 0.
+            SessionKey::Names(version) => (version == IpVersion::V6, false, 0),
         };
-        let (family, protocol) = match (ip, is_echo) {
-            (IpAddr::V4(_), false) => (AddressFamily::INET, None),
-            (IpAddr::V6(_), false) => (AddressFamily::INET6, None),
-            (IpAddr::V4(_), true) => (AddressFamily::INET, Some(ipproto::ICMP)),
-            (IpAddr::V6(_), true) => (AddressFamily::INET6, Some(ipproto::ICMPV6)),
-        };
-        let fd = socket(family, protocol)?;
-        set_options(&fd, ip.is_ipv6(), is_echo);
-        if let SessionKey::Udp(guest) = *key {
-            bind(&fd, guest)?;
+        let fd = socket(is_v6, is_echo)?;
+        set_options(&fd, is_v6, is_echo);
+        if !is_echo {
+            bind(&fd, is_v6, port)?;
         }
-        Ok(Socket {
-            fd: Arc::new(fd),
-            token,
-            is_echo,
-            is_v6: ip.is_ipv6(),
-            sends_with: None,
-            last_to: None,
-        })
+        let fd = Arc::new(fd);
+        Ok(Socket { fd, token, is_echo, is_v6, sends_with: None, last_to: None })
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -80,9 +71,13 @@ impl Socket {
     }
 }
 
-fn socket(family: AddressFamily, protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
+fn socket(is_v6: bool, is_echo: bool) -> Result<OwnedFd, Errno> {
+    let (family, echo) = match is_v6 {
+        true => (AddressFamily::INET6, ipproto::ICMPV6),
+        false => (AddressFamily::INET, ipproto::ICMP),
+    };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    rustix::net::socket_with(family, SocketType::DGRAM, flags, protocol)
+    rustix::net::socket_with(family, SocketType::DGRAM, flags, is_echo.then_some(echo))
 }
 
 /// Ask for errors of the network and for TTLs, and for several datagrams in one call. A kernel that
@@ -101,15 +96,17 @@ fn set_options(fd: &OwnedFd, is_v6: bool, is_echo: bool) {
     }
 }
 
-/// Bind to the port that the guest has, if it is free (RFC 4787 REQ-3) and permitted; else to
-/// another one.
-fn bind(fd: &OwnedFd, guest: SocketAddr) -> Result<(), Errno> {
-    let any = |port| match guest {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
-        SocketAddr::V6(_) => SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into(),
+/// Bind to the port that the guest has, if it is free (RFC 4787 REQ-3) and permitted; else to a
+/// random one.
+fn bind(fd: &OwnedFd, is_v6: bool, port: u16) -> Result<(), Errno> {
+    let ip = match is_v6 {
+        true => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        false => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     };
-    match rustix::net::bind(fd, &any(guest.port())) {
-        Err(Errno::ADDRINUSE | Errno::ACCESS | Errno::PERM) => rustix::net::bind(fd, &any(0)),
+    match rustix::net::bind(fd, &SocketAddr::new(ip, port)) {
+        Err(Errno::ADDRINUSE | Errno::ACCESS | Errno::PERM) if port != 0 => {
+            rustix::net::bind(fd, &SocketAddr::new(ip, 0))
+        }
         bound => bound,
     }
 }

@@ -112,8 +112,8 @@ impl Host {
     }
 
     /// Wait for a descriptor of the owner too, level-triggered: for [`Ready::READABLE`],
-    /// [`Ready::WRITABLE`] or both. It is reported as [`Wake::Own`] with `number`, below 2^31. For a
-    /// descriptor that is watched already, this changes for what. Errors are always reported.
+    /// [`Ready::WRITABLE`] or both. It is reported as [`Wake::Own`] with `number`, below 2^31. For
+    /// a descriptor that is watched already, this changes for what. Errors are always reported.
     ///
     /// # Errors
     /// As epoll_ctl(2): the descriptor cannot be waited for, or there is no memory.

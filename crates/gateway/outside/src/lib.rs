@@ -4,7 +4,7 @@
 //!
 //! Called by: programs with an event loop. Read `host.rs` first; `tcp.rs` has connections,
 //! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports; `relay.rs` joins
-//! connections of two network namespaces past the engine.
+//! connections of two network namespaces past the engine. Decision 0140 has the reasons.
 //!
 //! # A loop
 //!
@@ -20,7 +20,7 @@
 //! # fn device() -> Box<dyn device::Device> { unimplemented!() }
 //! # fn descriptor() -> std::net::UdpSocket { unimplemented!() }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let foreign = Foreign { udp: true, echo: true };
+//! let foreign = Foreign { udp: true, echo: true, unclaimed: true };
 //! let mut stack = Stack::new(StackConfig { foreign, ..StackConfig::new([1, 2]) });
 //! let addresses = vec!["10.0.2.2/24".parse()?];
 //! stack.add_port(device(), PortConfig { addresses, ..PortConfig::default() });

@@ -253,4 +253,4 @@ impl Fence {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

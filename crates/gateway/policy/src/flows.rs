@@ -5,7 +5,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use gateway::{End, Ends, Policy, Report, Verdict};
+use gateway::{End, Ends, Glance, Policy, Report, Verdict};
 use host::dns::DomainName;
 
 use crate::compiled::{Destination, Protocol};
@@ -17,17 +17,6 @@ use crate::rules::Action;
 
 /// The port of name servers (RFC 1035 section 4.2).
 const NAMES: u16 = 53;
-
-/// What becomes of a flow after its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glance {
-    /// More bytes are needed.
-    More,
-    /// It goes on.
-    Pass,
-    /// It is reset.
-    Refuse,
-}
 
 impl Fence {
     /// The next line of the log, without a newline.
@@ -50,7 +39,12 @@ impl Fence {
     /// Somebody has answered a question: the flows that wait, and what becomes of them, for
     /// `Gateway::decide`; `None` if the question is over. Until the rules change the answer holds
     /// for the destination, if `is_kept`, else for 55 s.
-    pub fn answer(&mut self, id: u64, allows: bool, is_kept: bool) -> Option<Vec<(Ends, Verdict)>> {
+    pub fn answer_question(
+        &mut self,
+        id: u64,
+        allows: bool,
+        is_kept: bool,
+    ) -> Option<Vec<(Ends, Verdict)>> {
         let waiting = self.questions.answer(id, allows, is_kept, self.now)?;
         let mut verdicts = Vec::new();
         for ends in waiting {
@@ -225,13 +219,8 @@ impl Fence {
         }
     }
 
-    /// Are the first bytes of an allowed flow to be judged, by [`Fence::glance`]?
-    pub fn is_to_be_seen(&mut self, ends: &Ends) -> bool {
-        self.log.flow(ends).is_some_and(|note| note.hello != Hello::Ignore)
-    }
-
     /// Judge the first bytes of a flow. `is_all`: there will not be more.
-    pub fn glance(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+    fn glance(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
         let Some(note) = self.log.flow(ends) else { return Glance::Pass };
         let (hello, to) = (note.hello, note.to);
         let refusal = match (hello, read(bytes)) {
@@ -306,4 +295,15 @@ impl Policy for Fence {
     fn echo(&mut self, ends: &Ends) -> Verdict {
         self.judge(Protocol::Echo, ends)
     }
+
+    fn wants_hello(&mut self, ends: &Ends) -> bool {
+        self.log.flow(ends).is_some_and(|note| note.hello != Hello::Ignore)
+    }
+
+    fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        self.glance(ends, bytes, is_all)
+    }
 }
+
+#[cfg(test)]
+mod tests;

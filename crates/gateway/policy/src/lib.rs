@@ -26,6 +26,5 @@ pub mod text;
 
 pub use compiled::{Destination, Protocol};
 pub use fence::{Counts, Decision, Fence, Hello};
-pub use flows::Glance;
 pub use group::{Group, HostAddresses};
 pub use rules::{Action, Rules};

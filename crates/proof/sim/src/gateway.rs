@@ -193,7 +193,7 @@ impl World {
         if flows + tokens + pending + sessions + echoes == 0 {
             return Ok(());
         }
-        let rows: Vec<_> = machine.engine.flows().collect();
+        let rows: Vec<_> = machine.engine.flows(self.now).collect();
         let what = format!(
             "the gateway still has {flows} flows, {pending} of them not open, {sessions} sessions, \
              {echoes} of echoes, and {tokens} sockets: {rows:?}; {:?}",

@@ -69,7 +69,7 @@ impl Stack {
     /// use wirespeed::pair::{PairConfig, pair};
     /// use wirespeed::{ErrorKind, Foreign, Instant, Owner, Route, StackConfig, Unreachable};
     ///
-    /// let foreign = Foreign { udp: true, echo: false };
+    /// let foreign = Foreign { udp: true, ..Foreign::default() };
     /// let stack = StackConfig { foreign, ..StackConfig::new([1, 2]) };
     /// let (mut guest, mut gateway) = pair(&PairConfig { stack, ..PairConfig::new([1, 2]) });
     /// guest.stack.add_route(Route::new("0.0.0.0/0".parse()?, Some(gateway.addr), guest.port.0));

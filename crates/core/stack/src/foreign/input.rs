@@ -49,6 +49,20 @@ pub(crate) fn udp<A: Addrs>(
     keep(stack, ip, (header.src_port, header.dst_port), ForeignKind::Udp, m)
 }
 
+/// A checked UDP datagram for an address of ours that no socket takes: its payload, alone in `m`.
+///
+/// # Errors
+/// There is no room.
+#[cold]
+pub(crate) fn unclaimed<A: Addrs>(
+    stack: &mut Stack,
+    ip: &Ip<A>,
+    m: Mbuf,
+    ports: (u16, u16),
+) -> Fate {
+    keep(stack, ip, ports, ForeignKind::Udp, m)
+}
+
 /// An ICMP message, alone in `m`, that is refused for `reason`. It is the program's if it is an
 /// echo request for another host, or an error about a datagram in another host's name.
 ///
@@ -149,7 +163,7 @@ impl Stack {
     /// use wirespeed::pair::{PairConfig, pair};
     /// use wirespeed::{ErrorKind, Foreign, Instant, IpSettings, Route, StackConfig, Unreachable};
     ///
-    /// let foreign = Foreign { udp: true, echo: false };
+    /// let foreign = Foreign { udp: true, ..Foreign::default() };
     /// let stack = StackConfig { foreign, ..StackConfig::new([1, 2]) };
     /// let (mut guest, mut gateway) = pair(&PairConfig { stack, ..PairConfig::new([1, 2]) });
     /// guest.stack.add_route(Route::new("0.0.0.0/0".parse()?, Some(gateway.addr), guest.port.0));

@@ -25,7 +25,7 @@ pub(super) fn other(version: IpVersion) -> IpAddr {
 
 pub(super) fn config(version: IpVersion) -> PairConfig {
     let mut config = PairConfig { version, ..PairConfig::new([4, 5]) };
-    config.stack.foreign = Foreign { udp: true, echo: true };
+    config.stack.foreign = Foreign { udp: true, echo: true, ..Foreign::default() };
     config
 }
 

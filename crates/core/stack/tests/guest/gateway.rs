@@ -54,7 +54,7 @@ impl Gateway {
         }
         assert!(testbed::ip("route add default dev ws0"));
         assert!(testbed::ip("-6 route add default dev ws0"));
-        let foreign = Foreign { udp: true, echo: true };
+        let foreign = Foreign { udp: true, echo: true, ..Foreign::default() };
         let mut stack = Stack::new(StackConfig { foreign, ..StackConfig::new([4, 5]) });
         let addresses = ["10.77.0.1/24", "fd77::1/64"];
         let addresses = addresses.iter().map(|a| a.parse().expect("an address")).collect();

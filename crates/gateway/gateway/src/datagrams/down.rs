@@ -7,9 +7,10 @@ use base::Instant;
 use stack::{ForeignFlow, ForeignKind, IpSettings, Stack};
 
 use super::{A_SESSION, DATAGRAM_BYTES_MAX, DATAGRAMS_A_TURN, Session, SessionKey};
+use crate::around::Around;
 use crate::config::Config;
 use crate::counts::Counts;
-use crate::gateway::{Around, Gateway};
+use crate::gateway::Gateway;
 use crate::outside::{Incoming, Outside};
 use crate::policy::Policy;
 
@@ -18,7 +19,7 @@ impl<T, S> Gateway<T, S> {
     pub(crate) fn receive_datagrams<O, P>(&mut self, around: &mut Around<'_, O, P>)
     where
         O: Outside<Tcp = T, Socket = S>,
-        P: Policy + ?Sized,
+        P: Policy,
     {
         if self.sessions.queue.is_empty() {
             return;
@@ -65,6 +66,8 @@ fn bring<O: Outside>(
                     let kind = ForeignKind::Echo { id, seq: problem.seq };
                     (core::net::SocketAddr::new(guest, 0), kind)
                 }
+                // No session of a guest.
+                SessionKey::Names(_) => continue,
             };
             // Errors about what the guest has not sent are nothing for it.
             if let Some(dst) = session.seen_as(problem.to, super::Filtering::AddressAndPort) {
@@ -97,9 +100,13 @@ fn bring<O: Outside>(
                 let to = core::net::SocketAddr::new(guest, 0);
                 stack.echo_reply((seen.ip(), to), (id, seq), ip, payload, *now).is_ok()
             }
+            SessionKey::Names(_) => false,
         };
         match sent {
-            true => counts.datagrams_down += 1,
+            true => {
+                session.bytes.1 += bytes as u64;
+                counts.datagrams_down += 1;
+            }
             false => counts.datagrams_lost += 1,
         }
     }

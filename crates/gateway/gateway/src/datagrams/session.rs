@@ -18,8 +18,11 @@ new_key_type! {
     pub(crate) struct SessionId;
 }
 
-/// The bit that tells tokens of sessions from those of flows: the keys of both have it set.
-const SESSION: u64 = 1 << 32;
+/// The bit that tells tokens of flows from others: the keys of all have it set.
+pub(crate) const FLOW: u64 = 1 << 32;
+/// The bit that tells tokens of the resolver's sockets from those of sessions: no table is so long
+/// that a key has it.
+pub(crate) const NAMES: u64 = 1 << 31;
 /// A session that was active so lately never makes room for another.
 const SAFE: Duration = Duration::from_secs(10);
 /// Peers up to here are looked up in a row.
@@ -27,12 +30,13 @@ const FEW: usize = 4;
 
 impl SessionId {
     pub(crate) fn token(self) -> Token {
-        Token(self.data().as_ffi() & !SESSION)
+        Token(self.data().as_ffi() & !FLOW)
     }
 
-    /// The session of a token; `None` if it is a flow's.
+    /// The session of a token; `None` if it is something else's.
     pub(crate) fn of(token: Token) -> Option<SessionId> {
-        (token.0 & SESSION == 0).then(|| SessionId::from(KeyData::from_ffi(token.0 | SESSION)))
+        let is_session = token.0 & (FLOW | NAMES) == 0;
+        is_session.then(|| SessionId::from(KeyData::from_ffi(token.0 | FLOW)))
     }
 }
 
@@ -153,6 +157,9 @@ pub(crate) struct Session<S> {
     pub(crate) class: Class,
     /// Datagrams sent and received, up to 2.
     pub(crate) exchanged: (u8, u8),
+    /// Bytes of payload sent and received.
+    pub(crate) bytes: (u64, u64),
+    pub(crate) since: Instant,
     /// When the guest last sent something, and the time under which the session is listed.
     pub(crate) last: Instant,
     pub(crate) listed: Instant,

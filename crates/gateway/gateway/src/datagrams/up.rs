@@ -12,7 +12,9 @@ use stack::{
 
 use super::session::{Class, Peers, is_over};
 use super::{DATAGRAMS_A_TURN, Session, SessionId, SessionKey};
-use crate::gateway::{Around, Gateway};
+use crate::around::Around;
+use crate::gateway::Gateway;
+use crate::names::NAMES_PORT;
 use crate::outside::{Ends, Failure, Outgoing, Outside};
 use crate::policy::{Policy, Verdict};
 
@@ -21,7 +23,7 @@ impl<T, S> Gateway<T, S> {
     pub(crate) fn send_datagrams<O, P>(&mut self, around: &mut Around<'_, O, P>)
     where
         O: Outside<Tcp = T, Socket = S>,
-        P: Policy + ?Sized,
+        P: Policy,
     {
         if !self.sessions.has_input {
             return;
@@ -48,7 +50,7 @@ impl<T, S> Gateway<T, S> {
     fn unwanted<O, P>(&mut self, error: &ForeignError, around: &mut Around<'_, O, P>)
     where
         O: Outside<Tcp = T, Socket = S>,
-        P: Policy + ?Sized,
+        P: Policy,
     {
         let ForeignFlow { src: remote, dst: guest, .. } = error.about;
         let is_refusal = matches!(error.error, ErrorKind::Unreachable(_));
@@ -68,9 +70,13 @@ impl<T, S> Gateway<T, S> {
     fn send_datagram<O, P>(&mut self, datagram: &ForeignDatagram, around: &mut Around<'_, O, P>)
     where
         O: Outside<Tcp = T, Socket = S>,
-        P: Policy + ?Sized,
+        P: Policy,
     {
         let flow = &datagram.flow;
+        let is_question = flow.kind == ForeignKind::Udp && flow.dst.port() == NAMES_PORT;
+        if let Some(names) = self.names.as_mut().filter(|_| is_question) {
+            return names.question(datagram, around);
+        }
         let key = match flow.kind {
             ForeignKind::Udp => SessionKey::Udp(flow.src),
             ForeignKind::Echo { id, .. } => SessionKey::Echo(flow.src.ip(), id),
@@ -115,7 +121,10 @@ impl<T, S> Gateway<T, S> {
             payload: datagram.payload.as_slice(),
         };
         match around.outside.send(&mut session.socket, &outgoing) {
-            Ok(()) => self.counts.datagrams_up += 1,
+            Ok(()) => {
+                session.bytes.0 += outgoing.payload.len() as u64;
+                self.counts.datagrams_up += 1;
+            }
             Err(why) => {
                 self.counts.datagrams_not_sent += 1;
                 refuse(around.stack, datagram, why, around.now);
@@ -131,7 +140,7 @@ impl<T, S> Gateway<T, S> {
     ) -> Option<SocketAddr>
     where
         O: Outside<Tcp = T, Socket = S>,
-        P: Policy + ?Sized,
+        P: Policy,
     {
         let ForeignFlow { src, dst, kind } = datagram.flow;
         let ends = Ends { guest: src, remote: dst };
@@ -162,7 +171,7 @@ impl<T, S> Gateway<T, S> {
     ) -> Option<SessionId>
     where
         O: Outside<Tcp = T, Socket = S>,
-        P: Policy + ?Sized,
+        P: Policy,
     {
         let (is_echo, now) = (matches!(key, SessionKey::Echo(..)), around.now);
         let (limit, used) = match is_echo {
@@ -196,6 +205,8 @@ impl<T, S> Gateway<T, S> {
                     is_queued: false,
                     class,
                     exchanged: (0, 0),
+                    bytes: (0, 0),
+                    since: now,
                     last: now,
                     listed: now,
                 })
@@ -220,7 +231,7 @@ impl<T, S> Gateway<T, S> {
     pub(crate) fn end_session<O, P>(&mut self, id: SessionId, around: &mut Around<'_, O, P>)
     where
         O: Outside<Tcp = T, Socket = S>,
-        P: Policy + ?Sized,
+        P: Policy,
     {
         if let Some(socket) = self.sessions.remove(id) {
             around.outside.close(socket);
@@ -231,7 +242,7 @@ impl<T, S> Gateway<T, S> {
     pub(crate) fn expire_sessions<O, P>(&mut self, around: &mut Around<'_, O, P>)
     where
         O: Outside<Tcp = T, Socket = S>,
-        P: Policy + ?Sized,
+        P: Policy,
     {
         while let Some(id) = self.sessions.ages.due(around.now) {
             let Some(session) = self.sessions.slots.get_mut(id) else { return };

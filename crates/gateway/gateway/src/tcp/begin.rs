@@ -9,8 +9,10 @@ use core::net::SocketAddr;
 use base::{Duration, Instant, Limit};
 use stack::{RequestHandle, Stack, Unreachable};
 
+use crate::around::Around;
 use crate::flow::{Flow, FlowId, Leg, State, bit, second};
-use crate::gateway::{Around, Gateway};
+use crate::gateway::Gateway;
+use crate::names::NAMES_PORT;
 use crate::outside::{Ends, Failure, Outcome, Outside};
 use crate::policy::{Policy, Verdict};
 use crate::report::{End, Report};
@@ -22,7 +24,7 @@ const IDLE_S: u32 = 2 * 3_600;
 
 impl<T, S> Gateway<T, S> {
     /// Take SYNs that wait for a decision.
-    pub(crate) fn begin_flows<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn begin_flows<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         around: &mut Around<'_, O, P>,
     ) {
@@ -38,13 +40,16 @@ impl<T, S> Gateway<T, S> {
         }
     }
 
-    fn syn<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn syn<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         request: RequestHandle,
         ends: Ends,
         around: &mut Around<'_, O, P>,
     ) {
         self.counts.syns += 1;
+        if self.names.is_some() && ends.remote.port() == NAMES_PORT {
+            return self.names_syn(request, around);
+        }
         if let Some(&id) = self.waiting.by_ends.get(&ends) {
             // The stack had forgotten the SYN of this flow, and here it comes again.
             if let Some(flow) = self.flows.get_mut(id) {
@@ -69,7 +74,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// Decide about a SYN for which [`Policy::tcp`] said [`Verdict::Ask`]; `false` if none waits.
-    pub fn decide<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub fn decide<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         ends: &Ends,
         verdict: Verdict,
@@ -87,7 +92,7 @@ impl<T, S> Gateway<T, S> {
         true
     }
 
-    fn carry_out<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn carry_out<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         request: RequestHandle,
         ends: Ends,
@@ -105,7 +110,7 @@ impl<T, S> Gateway<T, S> {
         self.report_new(ends, End::Refused, around.now);
     }
 
-    fn connect<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn connect<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         request: RequestHandle,
         ends: Ends,
@@ -129,7 +134,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// The outside reports about a connect, or the flow has its turn for another reason.
-    pub(crate) fn connecting<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn connecting<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -151,7 +156,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// The outside is connected: answer the SYN.
-    fn open<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn open<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -162,6 +167,10 @@ impl<T, S> Gateway<T, S> {
             Ok(handle) => {
                 flow.guest = Leg::Tcp(handle);
                 flow.state = State::Open;
+                if around.policy.wants_hello(&flow.ends) {
+                    flow.set(bit::HELLO);
+                    flow.state = State::Hello;
+                }
                 flow.active_s = second(around.now);
                 // For a guest's connection this bit comes with the event.
                 flow.clear(bit::CONNECTED);
@@ -177,7 +186,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// The connect of the outside has failed.
-    fn not_connected<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn not_connected<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         why: Failure,
@@ -201,7 +210,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// A flow has waited for as long as it may.
-    pub(crate) fn time_out<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn time_out<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -222,7 +231,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// Is there room for another flow that is not open yet?
-    pub(crate) fn has_room<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn has_room<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         ends: &Ends,
         around: &mut Around<'_, O, P>,
@@ -239,7 +248,7 @@ impl<T, S> Gateway<T, S> {
 
     /// Reset the flow that was idle for longest, if it was idle for two hours; looks once a second
     /// at most.
-    fn evict<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn evict<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         around: &mut Around<'_, O, P>,
     ) -> bool {
@@ -258,7 +267,7 @@ impl<T, S> Gateway<T, S> {
         true
     }
 
-    fn unanswered<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn unanswered<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         request: RequestHandle,
         ends: Ends,

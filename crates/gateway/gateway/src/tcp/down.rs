@@ -14,7 +14,7 @@ use crate::tcp::Step;
 use crate::tcp::run::{Legs, NO_CONNECTION};
 
 /// Buffers of one call.
-const BUFFERS_MAX: usize = 32;
+const BUFFERS_MAX: usize = crate::flow::BUFFERS_MAX as usize;
 /// Bytes of one call: a socket of the host rarely has more at once.
 const CALL_BYTES: usize = 64 * 1024;
 
@@ -77,14 +77,15 @@ fn receive<O: Outside>(
     most: usize,
 ) -> Result<(), Step> {
     let mut buffers: [Option<Mbuf>; BUFFERS_MAX] = [const { None }; BUFFERS_MAX];
-    let (mut room, mut unit) = (0, 0);
+    let (mut room, mut unit, mut count) = (0, 0, 0);
     let most = most.min(CALL_BYTES);
-    for buffer in &mut buffers {
-        if room >= most {
+    for buffer in buffers.iter_mut().take(flow.buffers.into()) {
+        // Whole buffers: what goes into a part of one leaves in a packet of its own.
+        if room >= most || room + unit > CALL_BYTES {
             break;
         }
         let Some((m, bytes)) = legs.stack.tcp_alloc(legs.handle) else { break };
-        (room, unit) = (room + bytes, bytes);
+        (room, unit, count) = (room + bytes, bytes, count + 1);
         *buffer = Some(m);
     }
     let Some(outer) = &mut flow.outer else { return Err(Step::HostFailed(NO_CONNECTION)) };
@@ -101,9 +102,10 @@ fn receive<O: Outside>(
             IoSliceMut::new(&mut tail[..len])
         })
     };
-    let got = legs.outside.tcp_receive(outer, &mut parts);
+    let got = legs.outside.tcp_receive(outer, &mut parts[..count]);
     let lens = parts.map(|part| part.len());
     let mut bytes = got.map_or(0, |got| got.bytes);
+    flow.expect_bytes(bytes, unit, bytes == room.min(most));
     for (mut m, len) in buffers.into_iter().flatten().zip(lens) {
         let filled = len.min(bytes);
         bytes -= filled;
@@ -112,7 +114,7 @@ fn receive<O: Outside>(
             continue;
         }
         m.extend(filled);
-        flow.staged().down.push_back(m);
+        flow.staged(legs.spare).down.push_back(m);
     }
     match got {
         Ok(Received { bytes: 0, .. }) => {
@@ -186,7 +188,7 @@ fn urgent<O: Outside>(flow: &mut Flow<O::Tcp>, legs: &mut Legs<'_, O>) -> Result
         Err(CallError::WouldBlock) => match legs.stack.tcp_alloc(legs.handle) {
             Some((mut m, _)) => {
                 m.append(&byte);
-                flow.staged().down.push_back(m);
+                flow.staged(legs.spare).down.push_back(m);
                 Ok(false)
             }
             None => Err(Step::GuestFailed),

@@ -2,16 +2,17 @@
 //!
 //! Called by: `run.rs`, `begin.rs`.
 
+use crate::around::Around;
 use crate::datagrams::SessionId;
 use crate::flow::{Flow, FlowId, Leg};
-use crate::gateway::{Around, Gateway};
+use crate::gateway::Gateway;
 use crate::outside::Outside;
 use crate::policy::Policy;
 use crate::report::{End, Report};
 
 impl<T, S> Gateway<T, S> {
     /// Both halves are over: let go of both connections, which send what they have.
-    pub(crate) fn finish<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn finish<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -28,7 +29,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// End both connections at once: RST for RST.
-    pub(crate) fn reset<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn reset<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         end: End,
@@ -54,7 +55,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// End everything: every flow is reset, every SYN that waits goes without an answer.
-    pub fn shut_down<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub fn shut_down<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         around: &mut Around<'_, O, P>,
     ) {
@@ -65,6 +66,9 @@ impl<T, S> Gateway<T, S> {
         let sessions: Vec<SessionId> = self.sessions.slots.keys().collect();
         for id in sessions {
             self.end_session(id, around);
+        }
+        if let Some(names) = &mut self.names {
+            names.end_all(around);
         }
         around.stack.tcp_unlisten(self.listener);
     }

@@ -8,8 +8,9 @@ use core::net::{IpAddr, SocketAddr};
 use base::Owner;
 use stack::{ConnectError, IpSettings, TcpHandle};
 
+use crate::around::Around;
 use crate::flow::{Flow, FlowId, Leg, State, bit, second};
-use crate::gateway::{Around, Gateway};
+use crate::gateway::Gateway;
 use crate::outside::{Ends, Outside};
 use crate::policy::Policy;
 use crate::report::End;
@@ -19,7 +20,7 @@ impl<T, S> Gateway<T, S> {
     /// from the client's address. If the guest cannot see that address, because it is a loopback
     /// address, is in the guest's own network or of the other version, the connection comes from
     /// the gateway's. If the guest does not take it, the client's connection is reset.
-    pub fn accept_published<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub fn accept_published<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         mut outer: T,
         client: SocketAddr,
@@ -59,7 +60,7 @@ impl<T, S> Gateway<T, S> {
         is_seen.then(|| SocketAddr::new(ip, client.port()))
     }
 
-    fn connect_to_guest<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn connect_to_guest<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &self,
         to: SocketAddr,
         local: Option<SocketAddr>,
@@ -80,7 +81,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// Has the guest taken the connection? If it refused, the flow is gone.
-    pub(crate) fn taken<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn taken<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -110,7 +111,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// The guest has refused a connection, or did not answer.
-    pub(crate) fn not_taken<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn not_taken<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,

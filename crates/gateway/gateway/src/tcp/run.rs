@@ -3,8 +3,9 @@
 //! Called by: `gateway.rs`.
 
 use crate::TURN_BYTES;
-use crate::flow::{FlowId, Leg, State, bit, second};
-use crate::gateway::{Around, Gateway};
+use crate::around::Around;
+use crate::flow::{FlowId, Leg, Staged, State, bit, second};
+use crate::gateway::Gateway;
 use crate::outside::{Failure, Outside};
 use crate::policy::Policy;
 use crate::report::End;
@@ -15,11 +16,13 @@ pub(crate) struct Legs<'a, O: Outside> {
     pub(crate) stack: &'a mut stack::Stack,
     pub(crate) outside: &'a mut O,
     pub(crate) handle: stack::TcpHandle,
+    /// A place for bytes that wait, of a flow that does not need it any more.
+    pub(crate) spare: &'a mut Option<Box<Staged>>,
 }
 
 impl<T, S> Gateway<T, S> {
     /// Let a flow do what it can.
-    pub(crate) fn run<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    pub(crate) fn run<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -36,7 +39,7 @@ impl<T, S> Gateway<T, S> {
         }
     }
 
-    fn move_bytes<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn move_bytes<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,
@@ -44,10 +47,16 @@ impl<T, S> Gateway<T, S> {
         if let Err(end) = self.ended(id, around) {
             return self.reset(id, end, around);
         }
+        if self.flows.get(id).is_some_and(|flow| flow.has(bit::HELLO))
+            && let Err(end) = self.glance(id, around)
+        {
+            return self.reset(id, end, around);
+        }
         let Some(flow) = self.flows.get_mut(id) else { return };
         let Leg::Tcp(handle) = flow.guest else { return };
         let (up_before, down_before) = (flow.bytes_up, flow.bytes_down);
-        let mut legs = Legs { stack: around.stack, outside: around.outside, handle };
+        let (stack, outside, spare) = (&mut *around.stack, &mut *around.outside, &mut self.spare);
+        let mut legs = Legs { stack, outside, handle, spare };
         let up_first = flow.has(bit::UP_FIRST);
         flow.bits ^= bit::UP_FIRST;
         let mut steps = [Step::Idle, Step::Idle];
@@ -57,7 +66,7 @@ impl<T, S> Gateway<T, S> {
                 false => down::pump(flow, &mut legs, TURN_BYTES),
             };
         }
-        flow.settle();
+        flow.settle(legs.spare);
         let (up, down) = (flow.bytes_up - up_before, flow.bytes_down - down_before);
         debug_assert!(up.max(down) <= TURN_BYTES as u64, "a budget was exceeded");
         if up + down > 0 {
@@ -85,7 +94,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// Has one of the connections ended other than by FIN?
-    fn ended<O: Outside<Tcp = T, Socket = S>, P: Policy + ?Sized>(
+    fn ended<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: FlowId,
         around: &mut Around<'_, O, P>,

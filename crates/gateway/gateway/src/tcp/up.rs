@@ -15,9 +15,9 @@ use crate::tcp::Step;
 use crate::tcp::run::{Legs, NO_CONNECTION};
 
 /// Buffers of one call.
-const BUFFERS_MAX: usize = 64;
+pub(crate) const BUFFERS_MAX: usize = 64;
 /// The most bytes that a received buffer has: an IP packet's.
-const BUFFER_BYTES_MAX: usize = 65_535;
+pub(crate) const BUFFER_BYTES_MAX: usize = 65_535;
 
 /// Move bytes until a side has no more of them or no more room, or `budget` is used up.
 pub(crate) fn pump<O: Outside>(
@@ -27,7 +27,7 @@ pub(crate) fn pump<O: Outside>(
 ) -> Step {
     let mut left = budget;
     loop {
-        if !flow.has(bit::HOST_WRITABLE) || flow.has(bit::UP_OVER) {
+        if !flow.has(bit::HOST_WRITABLE) || flow.has(bit::UP_OVER | bit::HELLO) {
             return Step::Idle;
         }
         if flow.stages_up() {
@@ -60,8 +60,13 @@ pub(crate) fn pump<O: Outside>(
     }
 }
 
+/// Bytes of the guest that wait.
+pub(crate) fn staged_bytes<T>(flow: &Flow<T>) -> usize {
+    flow.staged.as_ref().map_or(0, |staged| staged.up.iter().map(Mbuf::len).sum())
+}
+
 /// Take buffers from the stack, for one call.
-fn gather<O: Outside>(
+pub(crate) fn gather<O: Outside>(
     flow: &mut Flow<O::Tcp>,
     legs: &mut Legs<'_, O>,
     most: usize,
@@ -76,7 +81,7 @@ fn gather<O: Outside>(
         match legs.stack.tcp_read_mbuf(handle) {
             Ok(Some(m)) => {
                 bytes += m.len();
-                flow.staged().up.push_back(m);
+                flow.staged(legs.spare).up.push_back(m);
             }
             Ok(None) => {
                 flow.set(bit::GUEST_FIN);
@@ -99,7 +104,7 @@ fn gather_urgent<O: Outside>(flow: &mut Flow<O::Tcp>, legs: &mut Legs<'_, O>) ->
     if legs.stack.tcp_at_mark(handle) == Some(true) {
         let mut byte = [0];
         if legs.stack.tcp_read(handle, &mut byte) == Ok(1) {
-            flow.staged().urgent = Some(byte[0]);
+            flow.staged(legs.spare).urgent = Some(byte[0]);
             return true;
         }
     } else if legs.stack.tcp_urgent_left(handle).is_none_or(|left| left == 0) {

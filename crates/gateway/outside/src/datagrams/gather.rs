@@ -4,8 +4,8 @@
 //! Called by: `send.rs`; `host/outside.rs` at the end of a turn.
 //!
 //! What is gathered can no longer fail with an error for the engine. So a socket gathers only for
-//! the peer to which its last datagram was sent successfully; after a failure every socket sends its
-//! next datagram at once, and hears why it fails.
+//! the peer to which its last datagram was sent successfully; after a failure every socket sends
+//! its next datagram at once, and hears why it fails.
 
 use core::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -36,7 +36,9 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Add a datagram, which is not empty; sends what cannot go together with it.
+    /// Add a datagram, which is not empty; sends what cannot go together with it. What waits for
+    /// the same socket is for the same peer, because a socket sends its first to another peer at
+    /// once.
     pub(super) fn add(
         &mut self,
         socket: &Socket,
@@ -45,7 +47,6 @@ impl Gather {
         counts: &mut Counts,
     ) {
         let goes_along = self.is_of(socket)
-            && self.socket.as_ref().is_some_and(|&(_, _, peer)| peer == to)
             && payload.len() <= self.size
             // The last one was not shorter.
             && self.bytes.len() == self.size * self.count

@@ -58,10 +58,10 @@ pub(crate) fn next_problem(
     None
 }
 
-type Told = (Option<SocketAddr>, Option<(ErrorKind, Option<IpAddr>)>, usize);
+type ErrorReport = (Option<SocketAddr>, Option<(ErrorKind, Option<IpAddr>)>, usize);
 
 /// Read one error: the destination, what went wrong and who says so, the bytes that came back.
-fn read(socket: &Socket, quote: &mut [u8], control: &mut [u8]) -> Result<Told, Errno> {
+fn read(socket: &Socket, quote: &mut [u8], control: &mut [u8]) -> Result<ErrorReport, Errno> {
     let mut parts = [IoSliceMut::new(quote)];
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let got = recvmsg::<SockaddrStorage>(socket.fd.as_raw_fd(), &mut parts, Some(control), flags);

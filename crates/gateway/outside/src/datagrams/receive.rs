@@ -1,6 +1,11 @@
 //! Receiving: datagrams and echo replies, with the TTL with which they came.
 //!
 //! Called by: `host/outside.rs`, for the engine.
+//!
+//! One call receives one datagram, or a run of one size that the kernel has put together
+//! (UDP_GRO). recvmmsg(2) was measured beside it, 16 datagrams of 1,400 bytes a call: 420 to 730 ns
+//! a datagram, against 480 to 640 ns. The time is the kernel's work for each datagram, and another
+//! copy would come on top.
 
 use core::net::SocketAddr;
 use std::io::IoSliceMut;
@@ -35,7 +40,7 @@ impl Socket {
             match got.map_err(errno) {
                 Ok(got) if got.bytes < skipped => {}
                 Ok(got) => {
-                    let (ttl, segment_size) = told(&got);
+                    let (ttl, segment_size) = control_of(&got);
                     let (bytes, from) = (got.bytes - skipped, got.address.and_then(address));
                     let seq = if self.is_echo { [header[6], header[7]] } else { [0, 0] };
                     return Some(Incoming {
@@ -60,7 +65,7 @@ impl Socket {
 }
 
 /// The TTL, and the size of segments.
-fn told(got: &RecvMsg<'_, '_, SockaddrStorage>) -> (u8, u16) {
+fn control_of(got: &RecvMsg<'_, '_, SockaddrStorage>) -> (u8, u16) {
     let (mut ttl, mut segment_size) = (TTL, 0);
     for message in got.cmsgs().into_iter().flatten() {
         match message {

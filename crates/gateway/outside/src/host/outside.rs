@@ -60,7 +60,7 @@ impl Host {
     /// A socket is about to be closed.
     fn forget(&mut self, token: Token) {
         self.seen.remove(&token);
-        self.open -= 1;
+        self.open = self.open.saturating_sub(1);
     }
 }
 

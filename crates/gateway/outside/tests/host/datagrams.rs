@@ -16,6 +16,7 @@ pub(crate) const CASES: &[testbed::Case] = &[
     ("a datagram and its answer, of both versions, from the guest's own port", &[], answers),
     ("a port that the host uses is replaced", &[], other_port),
     ("bursts keep their datagrams, sizes and order both ways", &[], bursts),
+    ("segments of a guest leave in their order, and nothing is lost at a close", &[], segments),
     ("datagrams of 20,000 bytes go both ways", &[], large),
     ("the TTL and the type of service arrive at both ends", &[], ttl_and_tos),
     ("a port where nobody is: the guest hears of it, other peers go on", &[], no_port),
@@ -171,6 +172,31 @@ fn bursts() {
     assert_eq!(counts.gathered_not_sent, 0);
 }
 
+fn segments() {
+    set_up();
+    let (server, to) = server(SERVER);
+    let mut host = Host::new(1).expect("a descriptor");
+    let key = SessionKey::Udp(at(GUEST, 5_555));
+    let mut socket = host.open(Token(2), &key).expect("a free port");
+    let big: Vec<u8> = (0..10_000_u32).map(|n| (n / 3) as u8).collect();
+    let (first, more) = ((&b"first"[..], 0), (&b"gathered"[..], 0));
+    for (payload, segment_size) in [first, more, (&big, 1_000), more, (&big, 9_999), more] {
+        let what = Outgoing { to, ttl: 64, tos: 0, seq: 0, segment_size, payload };
+        host.send(&mut socket, &what).expect("a route");
+    }
+    host.close(socket);
+    let mut into = [0; 65_536];
+    let mut expected: Vec<&[u8]> = vec![b"first", b"gathered"];
+    expected.extend(big.chunks(1_000));
+    expected.push(b"gathered");
+    expected.extend(big.chunks(9_999));
+    expected.push(b"gathered");
+    for one in expected {
+        let (len, _) = server.recv_from(&mut into).expect("it is there already");
+        assert!(into[..len] == *one, "{len} bytes, not {}", one.len());
+    }
+}
+
 fn large() {
     set_up();
     let mut world = World::new();
@@ -259,6 +285,15 @@ fn no_port() {
     }
     assert_eq!(take(&mut world, &server).0, b"one");
     assert_eq!(take(&mut world, &server).0, b"two");
+    error(&mut world, socket);
+    // Nor for what is received: an error and an answer wait together, and the first call after
+    // them fails once.
+    send(&mut world, socket, to, b"question");
+    let (_, from) = take(&mut world, &server);
+    send(&mut world, socket, nobody, b"anybody?");
+    world.turn(Duration::ZERO);
+    server.send_to(b"answer", from).expect("a way back");
+    assert_eq!(receive(&mut world, socket).0, b"answer");
     error(&mut world, socket);
     assert_eq!(world.engine.session_counts(), (1, 0));
     assert_eq!(world.engine.counts().datagrams_not_sent, 0);

@@ -1,17 +1,19 @@
 //! The host out of descriptors.
 
 use std::fs::File;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
+use base::Instant;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tcp::State;
-use wirespeed_outside::{RESERVED, descriptors};
+use wirespeed_outside::{Host, RESERVED, descriptors};
 
 use crate::world::{SERVER, World, at, set_up};
 
 pub(crate) const CASES: &[testbed::Case] = &[
     ("beyond its sockets a host answers no SYN until there is room", &[], own_limit),
     ("without descriptors of the kernel a SYN has no answer until there is one", &[], kernel_limit),
+    ("a client that found no descriptor has its turn when there is one", &[], client_waits),
     ("the limit of descriptors is raised, and some are left", &[], raised),
 ];
 
@@ -42,21 +44,56 @@ fn own_limit() {
     assert_eq!(world.host.counts().without_descriptor, 1);
 }
 
+/// The process has no descriptor left, until this is dropped.
+struct RunOut {
+    used: Vec<File>,
+    before: Rlimit,
+}
+
+impl RunOut {
+    fn new() -> RunOut {
+        let before = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..before }).expect("it is less");
+        let used = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+        RunOut { used, before }
+    }
+}
+
+impl Drop for RunOut {
+    fn drop(&mut self) {
+        self.used.clear();
+        setrlimit(Resource::Nofile, self.before).expect("it was so");
+    }
+}
+
 fn kernel_limit() {
     set_up();
-    let before = getrlimit(Resource::Nofile);
     let world = World::new();
-    let used = std::cell::RefCell::new(Vec::new());
-    let run_out = || {
-        setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..before }).expect("it is less");
-        used.borrow_mut().extend(std::iter::from_fn(|| File::open("/dev/null").ok()));
-    };
-    let recover = || {
-        setrlimit(Resource::Nofile, before).expect("it was so");
-        used.borrow_mut().clear();
-    };
+    let used = std::cell::Cell::new(None);
+    let run_out = || used.set(Some(RunOut::new()));
+    let recover = || drop(used.take());
     let world = third_waits(world, run_out, recover);
     assert_eq!(world.host.counts().without_descriptor, 1);
+}
+
+fn client_waits() {
+    set_up();
+    let mut host = Host::new(8).expect("a descriptor");
+    let id = host.listen(&format!("{SERVER}/0").parse().expect("a listener"));
+    let to = host.listens_at(id.expect("a free port")).expect("it listens");
+    let _client = TcpStream::connect(to).expect("the host listens");
+    let run_out = RunOut::new();
+    for turn in 0..3 {
+        let (until, began) = (Instant::from_nanos(2_000_000), std::time::Instant::now());
+        host.wait(Instant::ZERO, until).expect("the descriptors are ours");
+        // The first wait hears of the client; the others are not cut short.
+        assert!(turn == 0 || began.elapsed().as_nanos() >= 2_000_000, "turn {turn} is busy");
+        assert_eq!(host.next_wake(), None);
+        assert!(host.accept().is_none(), "in turn {turn}");
+    }
+    drop(run_out);
+    host.wait(Instant::ZERO, Instant::ZERO).expect("the descriptors are ours");
+    assert!(host.accept().is_some());
 }
 
 fn raised() {

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use stack::ListenConfig;
+use wirespeed_outside::Host;
 
 use crate::world::{GUEST, SERVER, World, at, set_up};
 
@@ -79,6 +80,23 @@ fn both_versions() {
     }
     world.host.unlisten(id);
     TcpStream::connect(at("127.0.0.1", port)).expect_err("nobody listens");
+    // What a client is called, and listeners of both versions at one port.
+    let mut host = Host::new(8).expect("a descriptor");
+    let both: Vec<_> = ["::", "0.0.0.0"]
+        .map(|ip| host.listen(&format!("{ip}/{port}").parse().expect("a listener")))
+        .into_iter()
+        .map(|id| host.listens_at(id.expect("a free port")).expect("it listens"))
+        .collect();
+    assert_eq!(both, [at("::", port), at("0.0.0.0", port)]);
+    let any = host.listen(&"0".parse().expect("a listener")).expect("a free port");
+    let to = at("127.0.0.1", host.listens_at(any).expect("it listens").port());
+    let client = TcpStream::connect(to).expect("the host listens");
+    host.wait(base::Instant::ZERO, base::Instant::NEVER).expect("the descriptors are ours");
+    assert_eq!(host.next_wake(), None);
+    let accepted = host.accept().expect("a client");
+    let own = client.local_addr().expect("it is connected");
+    assert_eq!((accepted.listener, accepted.client), (any, own));
+    assert!(host.accept().is_none());
 }
 
 fn at_an_interface() {

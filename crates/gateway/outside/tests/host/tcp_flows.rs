@@ -1,15 +1,16 @@
 //! TCP flows to servers of the kernel.
 
-use std::io::{Read, Write};
+use std::io::{IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
-use gateway::{End, Failure};
+use gateway::{End, Ends, Failure, Outcome, Outside, Token};
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 use stack::{CallError, Unreachable};
 use tcp::{Error, State};
+use wirespeed_outside::Host;
 
-use crate::world::{SERVER, SERVER_V6, World, at, set_up};
+use crate::world::{GUEST, SERVER, SERVER_V6, World, at, set_up};
 
 pub(crate) const CASES: &[testbed::Case] = &[
     ("a megabyte goes each way at once, of both versions", &[], both_ways),
@@ -19,6 +20,7 @@ pub(crate) const CASES: &[testbed::Case] = &[
     ("a reset is a reset both ways", &[], resets),
     ("an urgent byte stays urgent both ways", &[], urgent),
     ("an urgent byte that comes first and alone stays urgent", &[], urgent_alone),
+    ("an urgent byte that nobody has heard of is not lost", &[], urgent_unheard),
     ("a server that does not read closes the guest's window", &[], slow_reader),
     ("without IPv6 its connects fail and those of IPv4 work", &[], without_v6),
 ];
@@ -237,6 +239,30 @@ fn urgent_alone() {
     assert_eq!(world.read(client, 1), b"");
 }
 
+/// The engine may receive before it hears of urgent data. Then the byte is an ordinary one.
+fn urgent_unheard() {
+    set_up();
+    let (listener, port) = listen(SERVER);
+    let mut host = Host::new(1).expect("a descriptor");
+    let ends = Ends { guest: at(GUEST, 1), remote: at(SERVER, port) };
+    let mut tcp = host.tcp_connect(Token(1), &ends, ends.remote).expect("it listens");
+    let (mut there, _) = listener.accept().expect("it was connected to");
+    there.write_all(b"abc").expect("it is open");
+    assert_eq!(send(&there, b"!", SendFlags::OOB), Ok(1));
+    there.write_all(b"def").expect("it is open");
+    assert_eq!(host.tcp_outcome(&mut tcp), Ok(Outcome::Connected));
+    let mut all = Vec::new();
+    for _ in 0..8 {
+        let mut into = [0; 16];
+        let got = host.tcp_receive(&mut tcp, &mut [IoSliceMut::new(&mut into)]);
+        all.extend_from_slice(&into[..got.map_or(0, |got| got.bytes)]);
+    }
+    assert_eq!(all, b"abc!def");
+    assert_eq!(host.tcp_at_mark(&mut tcp), None);
+    host.tcp_close(tcp);
+    assert_eq!(host.open_count(), 0);
+}
+
 fn slow_reader() {
     set_up();
     let mut world = World::new();
@@ -284,11 +310,7 @@ fn without_v6() {
     assert_eq!(world.read(client, 4), b"here");
 }
 
-fn failure_of_connect(
-    host: &mut wirespeed_outside::Host,
-    to: std::net::SocketAddr,
-) -> Option<Failure> {
-    use gateway::{Ends, Outside, Token};
-    let ends = Ends { guest: at("10.0.2.100", 1), remote: to };
+fn failure_of_connect(host: &mut Host, to: std::net::SocketAddr) -> Option<Failure> {
+    let ends = Ends { guest: at(GUEST, 1), remote: to };
     host.tcp_connect(Token(1), &ends, to).err()
 }

@@ -3,6 +3,7 @@
 //! Called by: the cases.
 
 use core::net::SocketAddr;
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use base::{Instant, LinkKind, Owner};
@@ -35,6 +36,15 @@ pub(crate) fn set_up() {
     assert!(ip("link set lo up"));
     assert!(ip(&format!("address add {SERVER}/32 dev lo")));
     assert!(ip(&format!("address add {SERVER_V6}/128 dev lo nodad")));
+    // The kernel adds the route to it a little later.
+    let itself = || {
+        let socket = UdpSocket::bind(at(SERVER_V6, 0)).ok()?;
+        socket.set_nonblocking(true).ok()?;
+        socket.connect(socket.local_addr().ok()?).ok()?;
+        socket.send(b"is there a route?").ok()?;
+        socket.recv(&mut [0; 32]).ok()
+    };
+    assert!(testbed::until(SOON, || itself().is_some()), "the host does not reach itself");
 }
 
 pub(crate) fn at(ip: &str, port: u16) -> SocketAddr {
@@ -49,7 +59,7 @@ impl World {
     pub(crate) fn with(config: Config, sockets_max: usize) -> World {
         let wire = mem::Config { link: LinkKind::Ip, ..mem::Config::default() };
         let (left, right) = mem::pair(&wire);
-        let foreign = Foreign { udp: true, echo: true };
+        let foreign = Foreign { udp: true, echo: true, unclaimed: true };
         let make = |device, seed, foreign, addresses: [&str; 2]| {
             let mut stack = Stack::new(StackConfig { foreign, ..StackConfig::new([7, seed]) });
             let addresses = addresses.map(|text| text.parse().expect("an address"));

@@ -5,7 +5,7 @@
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
 
-use base::{DropReason, Instant, Owner};
+use base::{DropReason, Instant, IpVersion, Owner};
 use gateway::{Failure, Incoming, Outgoing, Problem, SessionKey};
 use stack::{Echo, ErrorKind, PingHandle, Stack, UdpError, UdpHandle, Unreachable};
 
@@ -40,6 +40,13 @@ fn failure(error: UdpError) -> Failure {
 pub(super) fn open(stack: &mut Stack, key: &SessionKey) -> Result<Socket, Failure> {
     let handle = match *key {
         SessionKey::Echo(..) => stack.ping_open(Owner::program()).map(Handle::Ping),
+        SessionKey::Names(version) => {
+            let any = match version {
+                IpVersion::V4 => Ipv4Addr::UNSPECIFIED.into(),
+                IpVersion::V6 => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            stack.udp_bind(SocketAddr::new(any, 0), Owner::program()).map(Handle::Udp)
+        }
         SessionKey::Udp(guest) => {
             let any = match guest {
                 SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

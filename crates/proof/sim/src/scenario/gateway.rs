@@ -82,7 +82,8 @@ impl Scenario {
     fn gateway_host(&mut self, number: usize, seed: u64, draw: &mut Draw) {
         let mut stack = StackConfig::new([seed, number as u64]);
         stack.switches = switches(draw);
-        stack.foreign = Foreign { udp: number == INNER, echo: number == INNER };
+        let is_inner = number == INNER;
+        stack.foreign = Foreign { udp: is_inner, echo: is_inner, unclaimed: is_inner };
         let settings = HostSettings {
             stack,
             clock: Duration::from_millis(1_000),

@@ -3,6 +3,8 @@
 
 mod bench;
 mod datagrams;
+mod hello;
+mod names;
 mod tcp;
 
 use crate::run::{Campaign, WorldKind, campaign, replay, run};

@@ -172,7 +172,8 @@ impl<C: Clone + PartialEq> Forwarder<C> {
         }
     }
 
-    /// A message of a guest. Its answer may be among the actions at once.
+    /// A message of a guest. Its answer may be among the actions at once. Returns whether it has an
+    /// answer, now or later: what is no question at all has none.
     pub fn question(
         &mut self,
         now: Instant,
@@ -180,16 +181,15 @@ impl<C: Clone + PartialEq> Forwarder<C> {
         by: Transport,
         message: &[u8],
         policy: &mut dyn Policy,
-    ) {
+    ) -> bool {
         self.counts.questions += 1;
         let question = match Question::parse(message) {
             Ok(question) => question,
             Err(unfit) => {
                 self.drops.count(DropReason::DnsQueryMalformed);
-                if let Unfit::Answer(code) = unfit {
-                    self.answer(from, by, question::header(message, code));
-                }
-                return;
+                let Unfit::Answer(code) = unfit else { return false };
+                self.answer(from, by, question::header(message, code));
+                return true;
             }
         };
         let is_again = |flight: &Flight<C>| {
@@ -198,7 +198,7 @@ impl<C: Clone + PartialEq> Forwarder<C> {
         // The answer is on its way; RFC 5452 section 5: one question is not asked twice.
         if by == Transport::Udp && self.flights.values().any(is_again) {
             self.drops.count(DropReason::DnsQueryRepeated);
-            return;
+            return false;
         }
         let local = self.local(&question);
         let asked =
@@ -206,24 +206,28 @@ impl<C: Clone + PartialEq> Forwarder<C> {
         if policy.question(&asked) == Verdict::Refuse {
             self.counts.refused += 1;
             let refusal = question.failure(rcode::REFUSED, extended::BLOCKED);
-            return self.answer(from, by, refusal);
+            self.answer(from, by, refusal);
+            return true;
         }
         if let Some(local) = local {
             self.counts.from_hosts += 1;
             let message = self.checked(&question, local, policy, true);
             let is_long = message.len() > question.bytes_max(by);
             let message = if is_long { question.truncated() } else { message };
-            return self.answer(from, by, message);
+            self.answer(from, by, message);
+            return true;
         }
         if !self.budget.admits(Limit::DnsInFlight, self.flights.len()) {
             self.counts.full += 1;
             let failure = question.failure(rcode::SERVER_FAILURE, extended::OTHER);
-            return self.answer(from, by, failure);
+            self.answer(from, by, failure);
+            return true;
         }
         let id = QueryId(self.next);
         self.next += 1;
         self.flights.insert(id, Flight::new(from, by, question, &mut self.random));
         self.advance(id, policy, |flight, cx| flight.begin(cx, now));
+        true
     }
 
     /// A datagram came to the socket of a question.

@@ -10,20 +10,22 @@ mod turns;
 mod watch;
 
 use std::fs::File;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ::gateway::{Config, Gateway};
+use ::gateway::{Config, Gateway, NamesConfig};
 use ::link::Shaped;
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
+use host::dns::{ForwarderConfig, Hosts};
 use jail::GatewayEnds;
 use outside::{Host, Relay};
-use policy::{Fence, HostAddresses};
+use policy::rules::Server;
+use policy::{Fence, HostAddresses, Rules};
 use wirespeed::{
-    Awaited, Cidr, Device, Foreign, Instant, Limit, MacAddr, PortConfig, PortId, Stack,
+    Awaited, Cidr, Device, Foreign, Instant, KeyedHash, Limit, MacAddr, PortConfig, PortId, Stack,
     StackConfig, device,
 };
 
@@ -39,6 +41,12 @@ use crate::output;
 
 /// The gateway's hardware address. The program's interface has another one, of the kernel's choice.
 const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
+
+/// The name of the addresses that stand for the host.
+const HOST_NAME: &str = "host.wirespeed.internal";
+
+/// The port of name servers (RFC 1035 section 4.2).
+const NAMES: u16 = 53;
 
 /// The most that a connection's buffers may grow to behind a long link, in each direction.
 const LONG_PATH_BYTES: u32 = 16 << 20;
@@ -119,7 +127,8 @@ impl Machine {
                 Given::Log => watch.log(File::from(fd)),
             }
         }
-        let (mut stack, engine) = engine(settings)?;
+        let rules = texts.known_rules()?;
+        let (mut stack, engine) = engine(settings, &rules)?;
         let device = shaped(link, settings, began)?;
         let device = captured(device, capture, &mut watch)?;
         let config = PortConfig { mac: MAC, addresses: own_addresses(settings), answer_all: true };
@@ -130,7 +139,7 @@ impl Machine {
         }
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
-        let fence = Fence::new(texts.known_rules()?, host_addresses)?;
+        let fence = Fence::new(rules, host_addresses)?;
         Ok(Machine {
             began,
             stack,
@@ -158,15 +167,22 @@ fn clock(began: std::time::Instant) -> Instant {
 }
 
 /// The stack, and the engine that takes all of its connections.
-fn engine(settings: &Settings) -> Result<(Stack, Engine)> {
-    let mut seed = [0; 16];
+fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
+    let mut seed = [0; 32];
     getrandom::fill(&mut seed).context("the system gives no random seed")?;
     let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-    let foreign = Foreign { udp: true, echo: true };
+    let foreign = Foreign { udp: true, echo: true, unclaimed: true };
     let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
     let mut stack = Stack::new(config);
     let mut config = Config::default();
     config.networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
+    for &(limit, value) in &rules.limits {
+        config.budget.set(limit, value);
+    }
+    if settings.has_names {
+        let secret = KeyedHash::new(half(16), half(24));
+        config.names = Some(names(settings, rules, secret)?);
+    }
     if settings.link.is_some() {
         config.tcp.receive_buffer_max_bytes = LONG_PATH_BYTES;
         config.tcp.send_buffer_max_bytes = LONG_PATH_BYTES;
@@ -176,6 +192,20 @@ fn engine(settings: &Settings) -> Result<(Stack, Engine)> {
     let engine = Gateway::new(&mut stack, config)
         .map_err(|why| anyhow!("the gateway cannot listen in its own stack: {why}"))?;
     Ok((stack, engine))
+}
+
+/// The resolver: the servers that the rules name, and the names of the host's table.
+fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesConfig> {
+    let of = |server: &Server| match server {
+        Server::Host => settings.servers.clone(),
+        Server::Address(ip) => vec![SocketAddr::new(*ip, NAMES)],
+    };
+    let servers = rules.dns.servers.iter().flat_map(of).collect();
+    let (mut hosts, _) = Hosts::from_text(&settings.hosts);
+    for &address in &settings.host_addresses {
+        hosts.add(HOST_NAME, address)?;
+    }
+    Ok(NamesConfig { forwarder: ForwarderConfig::new(servers), hosts, secret })
 }
 
 /// The addresses of the gateway and of the resolver.

@@ -33,13 +33,13 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     let networks = networks(args)?;
     let (given, descriptors) = open(args)?.into_iter().unzip();
     let resolv_conf = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let servers = servers(&args.dns, &resolv_conf);
     let inside: Vec<Inside> = args.to_host.iter().flat_map(|&port| inside(port)).collect();
     let settings = Settings {
         networks: networks.clone(),
         link: args.link.clone(),
         host_addresses: host_addresses(args, &networks),
-        servers: servers.clone(),
+        has_names: args.dns != Dns::Off,
+        servers: servers(&args.dns, &resolv_conf),
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: inside.iter().map(|inside| inside.at).collect(),
         given,

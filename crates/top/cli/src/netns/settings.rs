@@ -20,7 +20,9 @@ pub(super) struct Settings {
     pub(super) link: Option<String>,
     /// Addresses that stand for the host.
     pub(super) host_addresses: Vec<IpAddr>,
-    /// Name servers of the host; none: names are not answered.
+    /// Is there a resolver?
+    pub(super) has_names: bool,
+    /// The host's name servers, or those that the user named.
     pub(super) servers: Vec<SocketAddr>,
     /// The host's /etc/hosts.
     pub(super) hosts: String,

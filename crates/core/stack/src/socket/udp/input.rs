@@ -68,6 +68,14 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
             // Without a checksum the port number may be wrong, so no error is sent about it. RFC
             // 6936 4-d.
             Err(_) if without_checksum => return Err(DropReason::UdpZeroChecksum),
+            Err(DropReason::UdpNoSocket)
+                if stack.foreign.takes.unclaimed && is_ours(stack, &m, to) =>
+            {
+                let header_len = wire::udp::HEADER_LEN;
+                m.keep(begin + header_len, usize::from(header.length) - header_len);
+                let ports = (header.src_port, header.dst_port);
+                return foreign::input::unclaimed(stack, ip, m, ports);
+            }
             Err(reason) => {
                 if reason == DropReason::UdpNoSocket {
                     // The error quotes the packet, which is still whole (RFC 1122 section 4.1.3.1).
@@ -85,12 +93,16 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     deliver(stack, handle, Datagram { from, to, payload: m }, without_checksum)
 }
 
+/// Is it an address of ours, and no broadcast or group?
+fn is_ours(stack: &Stack, m: &Mbuf, to: SocketAddr) -> bool {
+    stack.ports.get(m.in_port()).is_some_and(|port| port.local.is_ours(to.ip()))
+}
+
 /// Remember the flow, because the next datagram may belong to it. A datagram to a group is always
 /// looked up: memberships change without [`Stack::flow_epoch`].
 #[inline(never)]
 fn note_flow(stack: &mut Stack, key: FlowKey, handle: UdpHandle, m: &Mbuf, to: SocketAddr) {
-    let is_ours = stack.ports.get(m.in_port()).is_some_and(|port| port.local.is_ours(to.ip()));
-    if is_ours {
+    if is_ours(stack, m, to) {
         stack.udp.note_recent(key, m.in_port(), stack.flow_epoch(), handle);
     }
 }

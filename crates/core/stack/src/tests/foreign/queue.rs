@@ -5,7 +5,7 @@ use wire::protocol;
 
 use super::*;
 use crate::tests::craft::{Bench, frame_between, transport_sum};
-use crate::{Event, ForeignKind};
+use crate::{Event, ForeignKind, IpSettings};
 
 #[test]
 fn a_datagram_for_another_host_comes_to_the_program_and_no_bytes_are_copied() {
@@ -72,9 +72,37 @@ fn without_the_setting_and_for_us_all_is_as_ever() {
     }
 }
 
+#[test]
+fn datagrams_for_us_that_no_socket_takes_come_if_the_program_wants_them() {
+    for version in BOTH {
+        let mut wants = config(version);
+        wants.stack.foreign.unclaimed = true;
+        let (mut guest, mut gateway) = guest_and_gateway(&wants);
+        let local = SocketAddr::new(guest.addr, 1);
+        let from = guest.stack.udp_bind(local, Owner::program()).expect("free");
+        let [taken, free] = [9, 10].map(|port| SocketAddr::new(gateway.addr, port));
+        let into = gateway.stack.udp_bind(taken, Owner::program()).expect("free");
+        for to in [taken, free] {
+            guest.stack.udp_send(from, to, b"which?", NOW).expect("routed");
+        }
+        exchange(&mut guest, &mut gateway);
+        assert!(gateway.stack.udp_receive(into).is_some());
+        let all = take(&mut gateway.stack);
+        assert_eq!((all[0].flow.src, all[0].flow.dst, all.len()), (local, free, 1));
+        assert_eq!(all[0].payload.as_slice(), b"which?");
+        let settings = IpSettings::default();
+        gateway.stack.udp_send_between(free, local, settings, b"this", NOW).expect("routed");
+        exchange(&mut gateway, &mut guest);
+        assert_eq!(guest.stack.udp_receive(from).map(|d| d.from), Some(free));
+        assert_eq!(gateway.stack.drops().total(), 0);
+    }
+}
+
 /// A bench whose stack takes what is for other hosts.
 fn bench(version: IpVersion) -> Bench {
-    Bench::new(&config(version))
+    let mut config = config(version);
+    config.stack.foreign.unclaimed = true;
+    Bench::new(&config)
 }
 
 fn udp(src: SocketAddr, dst: SocketAddr, payload: &[u8]) -> Vec<u8> {

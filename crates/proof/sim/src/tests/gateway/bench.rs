@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use base::{Duration, Instant, LinkKind, Owner};
 use device::mem;
-use gateway::{Around, Config, Ends, Gateway, Policy, Ready, Verdict};
+use gateway::{Around, Config, Ends, Gateway, Glance, Policy, Ready, Verdict};
+use host::dns;
 use stack::{
     Event, Foreign, ListenConfig, ListenerHandle, PortConfig, Route, Stack, StackConfig, TcpHandle,
     UdpHandle,
@@ -22,12 +23,35 @@ pub(super) const SERVER: &str = "198.51.100.7";
 
 /// Answers of a policy, in turn; it allows everything when they are used up.
 #[derive(Default)]
-pub(super) struct Answers(pub(super) VecDeque<Verdict>, pub(super) Vec<Ends>);
+pub(super) struct Answers {
+    pub(super) verdicts: VecDeque<Verdict>,
+    pub(super) asked: Vec<Ends>,
+    pub(super) refused_name: Option<&'static str>,
+    pub(super) hellos: Hellos,
+}
+
+/// What a policy says to the first bytes of flows.
+#[derive(Default)]
+pub(super) struct Hellos {
+    /// It wants to see them; then what it says, in turn, and in the end that they pass.
+    pub(super) answers: Option<VecDeque<Glance>>,
+    /// What it saw, and whether that was all.
+    pub(super) seen: Vec<(Vec<u8>, bool)>,
+}
 
 impl Answers {
     fn next(&mut self, ends: &Ends) -> Verdict {
-        self.1.push(*ends);
-        self.0.pop_front().unwrap_or(Verdict::Allow)
+        self.asked.push(*ends);
+        self.verdicts.pop_front().unwrap_or(Verdict::Allow)
+    }
+}
+
+impl dns::Policy for Answers {
+    fn question(&mut self, asked: &dns::Asked<'_>) -> dns::Verdict {
+        match self.refused_name {
+            Some(name) if asked.name.to_string() == name => dns::Verdict::Refuse,
+            _ => dns::Verdict::Pass,
+        }
     }
 }
 
@@ -42,6 +66,16 @@ impl Policy for Answers {
 
     fn echo(&mut self, ends: &Ends) -> Verdict {
         self.next(ends)
+    }
+
+    fn wants_hello(&mut self, _: &Ends) -> bool {
+        self.hellos.answers.is_some()
+    }
+
+    fn hello(&mut self, _: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        self.hellos.seen.push((bytes.to_vec(), is_all));
+        let answer = self.hellos.answers.as_mut().and_then(VecDeque::pop_front);
+        answer.unwrap_or(Glance::Pass)
     }
 }
 
@@ -80,7 +114,7 @@ fn wire(seed: u64, addresses: [&str; 2], foreign: Foreign) -> [Stack; 2] {
 
 impl Bench {
     pub(super) fn new(config: Config) -> Bench {
-        let foreign = Foreign { udp: true, echo: true };
+        let foreign = Foreign { udp: true, echo: true, unclaimed: true };
         let [mut guest, mut inner] = wire(10, ["10.0.2.100/24", "10.0.2.2/24"], foreign);
         let [outer, server] = wire(20, ["198.51.100.1/24", "198.51.100.7/24"], Foreign::default());
         let all = "0.0.0.0/0".parse().expect("a network");

@@ -21,7 +21,7 @@ fn an_answer_comes_from_the_address_that_was_asked() {
     let mut bench = Bench::new(Config::default());
     let own = Bench::udp(&mut bench.guest, 5_000);
     let there = Bench::udp(&mut bench.server, 53);
-    bench.policy.0.push_back(Verdict::To(at("198.51.100.7:53")));
+    bench.policy.verdicts.push_back(Verdict::To(at("198.51.100.7:53")));
     // REQ-3: the port is kept.
     let from = question(&mut bench, own, there, "203.0.113.9:53");
     assert_eq!(from, "198.51.100.1:5000");
@@ -117,7 +117,7 @@ fn errors_reach_the_guest() {
     bench.guest.udp_send(own, to, b"anybody?", now).expect("there is room");
     bench.settle();
     assert_eq!(bench.guest.udp_take_error(own), Some((to, Unreachable::Port)));
-    bench.policy.0.push_back(Verdict::Unreachable(Unreachable::Prohibited));
+    bench.policy.verdicts.push_back(Verdict::Unreachable(Unreachable::Prohibited));
     let to = at("198.51.100.8:9");
     bench.guest.udp_send(own, to, b"anybody?", now).expect("there is room");
     bench.settle();

@@ -135,12 +135,12 @@ fn the_guest_sees_the_room_of_the_outside() {
 fn somebody_decides_about_a_syn_that_is_held() {
     let mut bench = bench();
     let listener = Bench::listen(&mut bench.server, 80);
-    bench.policy.0.extend([Verdict::Ask, Verdict::Ask, Verdict::Drop]);
+    bench.policy.verdicts.extend([Verdict::Ask, Verdict::Ask, Verdict::Drop]);
     let client = bench.connect("198.51.100.7:80");
     let denied = bench.connect("198.51.100.7:80");
     let dropped = bench.connect("198.51.100.7:80");
     assert_eq!(bench.engine.pending_count(), 2);
-    let ends = bench.policy.1.clone();
+    let ends = bench.policy.asked.clone();
     let decided = bench.with(|engine, around| {
         engine.decide(&ends[0], Verdict::Allow, around)
             && engine.decide(&ends[1], Verdict::Reset, around)
@@ -154,6 +154,32 @@ fn somebody_decides_about_a_syn_that_is_held() {
     // Its SYN comes again, and is allowed this time.
     bench.pass(4);
     assert_eq!(bench.guest.tcp_state(dropped), Some((State::Established, None)));
+}
+
+#[test]
+fn observers_see_flows_sessions_and_counts() {
+    let mut bench = bench();
+    let listener = Bench::listen(&mut bench.server, 80);
+    let client = bench.connect("198.51.100.7:80");
+    let there = bench.server.tcp_accept(listener).expect("it is connected");
+    assert_eq!(bench.guest.tcp_write(client, b"hello"), Ok(5));
+    assert_eq!(bench.server.tcp_write(there, b"hi"), Ok(2));
+    let (own, peer) = (Bench::udp(&mut bench.guest, 5_000), at("198.51.100.7:7001"));
+    let now = bench.now;
+    bench.guest.udp_send(own, peer, b"which?", now).expect("there is room");
+    bench.settle();
+    bench.pass(3);
+    let row = bench.engine.flows(bench.now).next().expect("a flow");
+    assert_eq!((row.ends.remote, row.state), (at("198.51.100.7:80"), gateway::State::Open));
+    assert_eq!((row.bytes_up, row.bytes_down, row.is_inbound), (5, 2, false));
+    assert_eq!((row.since, row.idle), (now, base::Duration::from_secs(3)));
+    assert!(row.handle.is_some_and(|own| bench.inner.tcp_info(own).is_some()));
+    assert!(row.outer.is_some_and(|&own| bench.outer.tcp_info(own).is_some()));
+    let row = bench.engine.sessions(bench.now).next().expect("a session");
+    assert_eq!((row.peers, row.bytes_up, row.bytes_down), (1, 6, 0));
+    assert_eq!((row.since, row.idle), (now, base::Duration::from_secs(3)));
+    let of = |name| bench.engine.rows().find(|row| row.0 == name).map(|row| row.1);
+    assert_eq!([of("flows_now"), of("sessions_now"), of("bytes_up")], [Some(1), Some(1), Some(5)]);
 }
 
 /// A connect of the host may take 127 s, and its guest's may as well.
@@ -182,7 +208,7 @@ fn a_limit_leaves_a_syn_without_an_answer_until_there_is_room() {
     config.budget.set(Limit::GatewayPending, 1);
     let mut bench = Bench::new(config);
     Bench::listen(&mut bench.server, 80);
-    bench.policy.0.extend([Verdict::Ask]);
+    bench.policy.verdicts.extend([Verdict::Ask]);
     let asked = bench.connect("198.51.100.7:80");
     let second = bench.connect("198.51.100.7:80");
     assert_eq!(bench.guest.tcp_state(second), Some((State::SynSent, None)));

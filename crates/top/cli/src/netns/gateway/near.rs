@@ -5,7 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use gateway::{Ends, Policy, Verdict};
+use gateway::{Ends, Glance, Policy, Verdict};
+use host::dns;
 use wirespeed::{Cidr, Unreachable};
 
 use super::super::settings::Settings;
@@ -67,6 +68,28 @@ impl<P: Policy> Policy for Near<P> {
         }
         let verdict = self.rules.echo(ends);
         self.lead(verdict, ends.remote)
+    }
+
+    fn wants_hello(&mut self, ends: &Ends) -> bool {
+        self.rules.wants_hello(ends)
+    }
+
+    fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
+        self.rules.hello(ends, bytes, is_all)
+    }
+}
+
+impl<P: dns::Policy> dns::Policy for Near<P> {
+    fn question(&mut self, asked: &dns::Asked<'_>) -> dns::Verdict {
+        self.rules.question(asked)
+    }
+
+    fn answer(&mut self, answer: &dns::Answered<'_>) -> dns::Verdict {
+        self.rules.answer(answer)
+    }
+
+    fn keeps_ech(&mut self, asked: &dns::Asked<'_>) -> bool {
+        self.rules.keeps_ech(asked)
     }
 }
 

@@ -1,0 +1,123 @@
+//! What observers see of a gateway: its flows and sessions one by one, and its counts by name.
+//!
+//! Called by: who shows, dumps and explains. Nothing here changes the gateway.
+
+use base::{Drops, Duration, Instant};
+use stack::TcpHandle;
+
+use crate::datagrams::SessionKey;
+use crate::flow::{Flow, Leg, State, bit, second};
+use crate::gateway::Gateway;
+use crate::outside::Ends;
+
+/// A TCP flow, as [`Gateway::flows`] shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowRow<'a, T> {
+    /// Its ends, as the guest sees them.
+    pub ends: Ends,
+    /// Its state.
+    pub state: State,
+    /// It came from outside, to a published port.
+    pub is_inbound: bool,
+    /// Bytes from the guest that the outside took.
+    pub bytes_up: u64,
+    /// Bytes from outside that were written to the guest.
+    pub bytes_down: u64,
+    /// When it began.
+    pub since: Instant,
+    /// How long no byte has moved, in whole seconds.
+    pub idle: Duration,
+    /// The guest's connection on the stack, if it has one yet.
+    pub handle: Option<TcpHandle>,
+    /// The connection of the outside, if it has one yet.
+    pub outer: Option<&'a T>,
+}
+
+/// A session of datagrams or echoes, as [`Gateway::sessions`] shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionRow<'a, S> {
+    /// The guest's address and port, or identifier.
+    pub key: SessionKey,
+    /// How many destinations it may hear from.
+    pub peers: usize,
+    /// Bytes of payload from the guest.
+    pub bytes_up: u64,
+    /// Bytes of payload to the guest.
+    pub bytes_down: u64,
+    /// When it began.
+    pub since: Instant,
+    /// How long the guest has sent nothing.
+    pub idle: Duration,
+    /// Its socket.
+    pub socket: &'a S,
+}
+
+fn row<T>(flow: &Flow<T>, now: Instant) -> FlowRow<'_, T> {
+    let idle_s = second(now).saturating_sub(flow.active_s);
+    FlowRow {
+        ends: flow.ends,
+        state: flow.state,
+        is_inbound: flow.has(bit::INBOUND),
+        bytes_up: flow.bytes_up,
+        bytes_down: flow.bytes_down,
+        since: flow.since,
+        idle: Duration::from_secs(u64::from(idle_s)),
+        handle: if let Leg::Tcp(handle) = flow.guest { Some(handle) } else { None },
+        outer: flow.outer.as_ref(),
+    }
+}
+
+impl<T, S> Gateway<T, S> {
+    /// Every TCP flow, in no order. `now` is the time by the stack's clock.
+    pub fn flows(&self, now: Instant) -> impl Iterator<Item = FlowRow<'_, T>> {
+        self.flows.values().map(move |flow| row(flow, now))
+    }
+
+    /// Every session of datagrams and echoes, in no order.
+    pub fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionRow<'_, S>> {
+        self.sessions.slots.values().map(move |session| SessionRow {
+            key: session.key,
+            peers: session.peers.len(),
+            bytes_up: session.bytes.0,
+            bytes_down: session.bytes.1,
+            since: session.since,
+            idle: now.since(session.last),
+            socket: &session.socket,
+        })
+    }
+
+    /// How many there are of each thing now, and how often each event happened, by name; with a
+    /// resolver its events as well. The hits of limits are in [`Gateway::budget`].
+    pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let ((sessions, echoes), names) = (self.session_counts(), self.name_sizes());
+        let now = [
+            ("flows_now", self.flow_count()),
+            ("pending_now", self.pending_count()),
+            ("sessions_now", sessions),
+            ("echoes_now", echoes),
+            ("dns_in_flight_now", names.0),
+            ("dns_sockets_now", names.1),
+            ("dns_connections_now", names.2),
+        ];
+        let now = now.into_iter().map(|(name, count)| (name, count as u64));
+        let resolver = self.name_counts().map(|counts| {
+            [
+                ("dns_questions", counts.questions),
+                ("dns_from_hosts", counts.from_hosts),
+                ("dns_refused", counts.refused),
+                ("dns_sent", counts.sent),
+                ("dns_answers", counts.answers),
+                ("dns_failures", counts.failures),
+                ("dns_full", counts.full),
+                ("dns_timeouts", counts.timeouts),
+            ]
+        });
+        let lost = [("reports_lost", self.lost_reports())];
+        now.chain(self.counts.rows()).chain(resolver.into_iter().flatten()).chain(lost)
+    }
+
+    /// Messages that the resolver has dropped, by reason; nothing without a resolver.
+    pub fn name_drops(&self) -> Option<&Drops> {
+        self.names.as_ref().map(|names| names.drops())
+    }
+}
