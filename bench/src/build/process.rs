@@ -45,7 +45,7 @@ impl Scratch {
     pub(crate) fn new() -> Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("wirespeed-bench-build-{}-{number}", std::process::id());
+        let name = format!("wirespeed-bench-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
         Ok(Scratch(path))

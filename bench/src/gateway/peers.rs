@@ -177,3 +177,32 @@ fn make(tree: &Path) -> Result<()> {
     fs::write(tree.join(READY), "").context("marking the tree as whole")?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::build::Scratch;
+
+    #[test]
+    fn links_stay_in_the_tree() {
+        let scratch = Scratch::new().expect("a folder");
+        let tree = &scratch.0;
+        fs::create_dir_all(tree.join("usr/lib/x")).expect("folders");
+        fs::write(tree.join("usr/lib/x/ld.so"), "").expect("a file");
+        symlink("/usr/lib/x/ld.so", tree.join("usr/absolute")).expect("a link");
+        symlink("lib/x/ld.so", tree.join("usr/relative")).expect("a link");
+        for name in ["usr/absolute", "usr/relative", "usr/lib/x/ld.so"] {
+            let found = inside(tree, &tree.join(name)).expect("it is there");
+            assert_eq!(found, tree.join("usr").join("lib/x/ld.so"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_tree_without_the_peers_is_named() {
+        let scratch = Scratch::new().expect("a folder");
+        let why = tree(Some(&scratch.0)).expect_err("it is empty").to_string();
+        assert!(why.contains("--peers") && why.contains("pasta"), "{why}");
+    }
+}

@@ -196,3 +196,27 @@ pub(super) fn datagrams_received() -> Result<u64> {
     let counted = both.filter(|(name, _)| matches!(*name, "InDatagrams" | "RcvbufErrors"));
     counted.map(|(_, value)| Ok(value.parse::<u64>()?)).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_the_question_and_an_address() {
+        let mut question = vec![1, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, b'a', 0, 0, 1, 0, 1];
+        // An additional record, which the answer does not have.
+        question.extend([0, 0, 41, 4, 0, 0, 0, 0, 0, 0, 0]);
+        let message = answer(&question, Ipv4Addr::new(11, 0, 0, 7)).expect("a question");
+        assert_eq!(message[..12], [1, 2, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+        assert_eq!(message[12..19], question[12..19]);
+        assert!(message.ends_with(&[0, 4, 11, 0, 0, 7]));
+        assert_eq!(answer(&question[..14], Ipv4Addr::LOCALHOST), None);
+    }
+
+    #[test]
+    fn a_thread_of_the_client_has_a_port_of_its_own() {
+        assert_ne!(short_address(0), stream_address());
+        assert_ne!(short_address(0), short_address(15));
+        assert_eq!(short_address(0), short_address(16));
+    }
+}

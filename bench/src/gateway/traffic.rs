@@ -234,3 +234,31 @@ pub(super) fn spread(figures: &[f64]) -> String {
     let digits = if best(figures) >= 1000.0 { 0 } else { 2 };
     format!("{:.digits$} ({least:.digits$} to {:.digits$})", median(figures), best(figures))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_without_traffic_have_no_figure() {
+        let idle = Window { wall_s: 1.0, ..Window::default() };
+        let busy = Window { cpu_s: 0.5, up_bytes: 1e9, errors: 2.0, ..idle };
+        let side = |windows: &[Window]| Side {
+            kind: Kind::Pasta,
+            windows: windows.to_vec(),
+            failures: vec!["it ended".to_owned()],
+        };
+        let figures = side(&[idle, busy]).figures(Window::gbit_per_cpu_s).expect("one window");
+        assert_eq!(figures, [16.0]);
+        let why = side(&[idle]).figures(Window::gbit_per_cpu_s).expect_err("none").to_string();
+        assert!(why.contains("pasta") && why.contains("it ended"), "{why}");
+        assert!(side(&[busy]).failed().contains("2 errors"));
+    }
+
+    #[test]
+    fn ratios_are_of_one_round() {
+        assert_eq!(ratios(&[2.0, 3.0, 5.0], &[1.0, 0.0]), [2.0]);
+        assert_eq!(best(&[1.0, 4.0, 2.0]), 4.0);
+        assert_eq!(spread(&[1.0, 4.0, 2.0]), "2.00 (1.00 to 4.00)");
+    }
+}

@@ -52,7 +52,7 @@ const NAMES: u16 = 53;
 const LONG_PATH_BYTES: u32 = 16 << 20;
 
 /// The engine over the host's sockets.
-type Engine = Gateway<outside::Tcp, outside::Socket>;
+type Engine = outside::HostGateway;
 
 /// Be the gateway, until the program has ended.
 pub(super) fn run(ends: GatewayEnds) -> ExitCode {
@@ -101,6 +101,8 @@ struct Machine {
     published: Vec<(outside::ListenerId, Published)>,
     /// What the stack's port waits for.
     awaited: Option<Awaited>,
+    /// The launcher has said something.
+    is_told: bool,
 }
 
 impl Machine {
@@ -154,6 +156,7 @@ impl Machine {
             program: settings.networks.iter().map(|network| network.program).collect(),
             published,
             awaited: None,
+            is_told: false,
         })
     }
 

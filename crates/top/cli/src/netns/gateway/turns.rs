@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::task::Waker;
 
-use ::gateway::{Around, Ready};
+use ::gateway::{Around, Policy, Ready};
 use anyhow::{Context, Result};
 use jail::Launcher;
 use outside::Wake;
@@ -47,7 +47,9 @@ impl Machine {
             if self.is_cut_off() || last <= now {
                 return self.end();
             }
-            if last == Instant::NEVER && launcher.has_ended() {
+            // The launcher is asked only when it has said something: that is a system call.
+            let is_told = core::mem::take(&mut self.is_told);
+            if is_told && last == Instant::NEVER && launcher.has_ended() {
                 if let Some(fd) = launcher.as_fd() {
                     self.host.unwatch(fd).context("epoll does not know the launcher")?;
                 }
@@ -70,22 +72,23 @@ impl Machine {
         self.stack.poll_before_flush(now);
         self.policy.rules.set_now(now, since_1970().into());
         while let Some(event) = self.stack.next_event() {
-            self.engine.event(event);
+            outside::event(&mut self.engine, event);
         }
         let mut is_asked = self.watch.is_due(now);
         while let Some(wake) = self.host.next_wake() {
             match wake {
-                Wake::Outside(token, ready) => self.engine.ready(token, ready),
+                Wake::Outside(token, ready) => outside::ready(&mut self.engine, token, ready),
                 Wake::Own(TOOLS, _) => is_asked = true,
+                Wake::Own(LAUNCHER, _) => self.is_told = true,
                 Wake::Own(ADDRESSES, _) => self.addresses_changed(),
                 Wake::Own(RELAY, _) => drop(self.relay.turn()),
                 Wake::Own(LINK, ready) if ready.has(Ready::ERROR) => self.stack.check_links(),
-                // The stack's poll took the frames; the caller asks the launcher.
+                // The stack's poll took the frames.
                 Wake::Own(..) => {}
             }
         }
-        let (outside, policy) = (&mut self.host, &mut self.policy);
-        let mut around = Around { stack: &mut self.stack, outside, policy, now };
+        let policy: &mut dyn Policy = &mut self.policy;
+        let mut around = Around { stack: &mut self.stack, outside: &mut self.host, policy, now };
         while let Some(accepted) = around.outside.accept() {
             let known = self.published.iter().find(|(id, _)| *id == accepted.listener);
             let to = known.and_then(|(_, port)| {
@@ -98,7 +101,7 @@ impl Machine {
                 self.engine.accept_published(accepted.tcp, accepted.client, to, &mut around);
             }
         }
-        self.engine.turn(&mut around);
+        outside::turn(&mut self.engine, &mut around);
         self.stack.flush();
         if let Some(notice) = self.host.take_notice() {
             output::err(&format!("wirespeed netns: {notice}"));
