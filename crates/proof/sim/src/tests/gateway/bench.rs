@@ -114,7 +114,7 @@ fn wire(seed: u64, addresses: [&str; 2], foreign: Foreign) -> [Stack; 2] {
 
 impl Bench {
     pub(super) fn new(config: Config) -> Bench {
-        let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+        let foreign = Foreign { udp: true, echo: true, ..Foreign::default() };
         let [mut guest, mut inner] = wire(10, ["10.0.2.100/24", "10.0.2.2/24"], foreign);
         let [outer, server] = wire(20, ["198.51.100.1/24", "198.51.100.7/24"], Foreign::default());
         let all = "0.0.0.0/0".parse().expect("a network");
