@@ -64,7 +64,6 @@
 
 mod counts;
 mod datagrams;
-mod engine;
 mod errors;
 mod host;
 mod limits;
@@ -74,7 +73,6 @@ mod tcp;
 
 pub use counts::Counts;
 pub use datagrams::Socket;
-pub use engine::{HostAround, HostGateway, event, ready, turn};
 pub use host::{Host, Wake};
 pub use limits::{RESERVED, descriptors};
 pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};

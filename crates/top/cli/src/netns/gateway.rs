@@ -52,7 +52,7 @@ const NAMES: u16 = 53;
 const LONG_PATH_BYTES: u32 = 16 << 20;
 
 /// The engine over the host's sockets.
-type Engine = outside::HostGateway;
+type Engine = Gateway<outside::Tcp, outside::Socket>;
 
 /// Be the gateway, until the program has ended.
 pub(super) fn run(ends: GatewayEnds) -> ExitCode {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::task::Waker;
 
-use ::gateway::{Around, Policy, Ready};
+use ::gateway::{Around, Ready};
 use anyhow::{Context, Result};
 use jail::Launcher;
 use outside::Wake;
@@ -72,12 +72,12 @@ impl Machine {
         self.stack.poll_before_flush(now);
         self.policy.rules.set_now(now, since_1970().into());
         while let Some(event) = self.stack.next_event() {
-            outside::event(&mut self.engine, event);
+            self.engine.event(event);
         }
         let mut is_asked = self.watch.is_due(now);
         while let Some(wake) = self.host.next_wake() {
             match wake {
-                Wake::Outside(token, ready) => outside::ready(&mut self.engine, token, ready),
+                Wake::Outside(token, ready) => self.engine.ready(token, ready),
                 Wake::Own(TOOLS, _) => is_asked = true,
                 Wake::Own(LAUNCHER, _) => self.is_told = true,
                 Wake::Own(ADDRESSES, _) => self.addresses_changed(),
@@ -87,8 +87,8 @@ impl Machine {
                 Wake::Own(..) => {}
             }
         }
-        let policy: &mut dyn Policy = &mut self.policy;
-        let mut around = Around { stack: &mut self.stack, outside: &mut self.host, policy, now };
+        let (outside, policy) = (&mut self.host, &mut self.policy);
+        let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
             let known = self.published.iter().find(|(id, _)| *id == accepted.listener);
             let to = known.and_then(|(_, port)| {
@@ -101,7 +101,7 @@ impl Machine {
                 self.engine.accept_published(accepted.tcp, accepted.client, to, &mut around);
             }
         }
-        outside::turn(&mut self.engine, &mut around);
+        self.engine.turn(&mut around);
         self.stack.flush();
         if let Some(notice) = self.host.take_notice() {
             output::err(&format!("wirespeed netns: {notice}"));
