@@ -64,6 +64,7 @@
 
 mod counts;
 mod datagrams;
+mod engine;
 mod errors;
 mod host;
 mod limits;
@@ -73,6 +74,7 @@ mod tcp;
 
 pub use counts::Counts;
 pub use datagrams::Socket;
+pub use engine::{AnyPolicy, HostGateway, event, ready, turn};
 pub use host::{Host, Wake};
 pub use limits::{RESERVED, descriptors};
 pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};

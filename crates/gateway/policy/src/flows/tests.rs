@@ -35,7 +35,10 @@ fn tls(name: Option<&str>) -> Vec<u8> {
 
 #[test]
 fn each_refusal_and_each_end_is_a_line() {
-    let mut fence = fence("[[rule]]\nallow = \"a.test\"\n[[rule]]\ndeny = \"private\"\n[[rule]]\nallow = \"any:udp\"\n".replace("any:udp\"", "any\"\nports = \"udp\"").as_str());
+    let mut fence = fence(
+        "[[rule]]\nallow = \"a.test\"\n[[rule]]\ndeny = \"private\"\n\
+         [[rule]]\nallow = \"any\"\nports = \"udp\"\n",
+    );
     fence.set_now(Instant::ZERO + Duration::from_millis(1_500), Duration::from_secs(1_795_897_383));
     pin(&mut fence, "192.0.3.1", &["a.test"]);
     let (good, bad) = (ends(1, "192.0.3.1:443"), ends(2, "10.0.0.1:80"));
@@ -47,24 +50,23 @@ fn each_refusal_and_each_end_is_a_line() {
     assert_eq!(fence.tcp(&good), Verdict::Allow);
     fence.ended(&report(good, End::NotConnected(Failure::Refused)));
     fence.ended(&report(ends(80, "203.0.113.7:5000"), End::Finished));
-    let time = r#"{"time":"2026-11-28T20:23:03.000Z","protocol":"#;
-    let tcp = r#""bytes_out":10,"bytes_in":20,"duration":1.5"#;
+    let written = |protocol: &str, from: u16, to: &str, others: &str| {
+        let time = "2026-11-28T20:23:03.000Z";
+        format!(r#"{{"time":"{time}","protocol":"{protocol}","source":"10.0.2.100:{from}","#)
+            + &format!(r#""destination":"{to}",{others}}}"#)
+    };
+    let bytes = r#""bytes_out":10,"bytes_in":20,"duration":1.5"#;
+    let named = r#""names":["a.test"],"verdict":"allow","rule":"policy.toml:1""#;
+    let refused = r#""verdict":"deny","rule":"policy.toml:3","error":"refused""#;
+    let refused_there = format!(r#"{named},{bytes},"error":"connection refused""#);
+    let published = format!(r#""verdict":"allow","rule":"published",{bytes}"#);
+    let datagrams = r#""verdict":"allow","rule":"policy.toml:5""#;
     let expected = [
-        format!(
-            r#"{time}"tcp","source":"10.0.2.100:2","destination":"10.0.0.1:80","verdict":"deny","rule":"policy.toml:3","error":"refused"}}"#
-        ),
-        format!(
-            r#"{time}"udp","source":"10.0.2.100:3","destination":"[2001:db8::1]:9","verdict":"allow","rule":"policy.toml:5"}}"#
-        ),
-        format!(
-            r#"{time}"tcp","source":"10.0.2.100:1","destination":"192.0.3.1:443","names":["a.test"],"verdict":"allow","rule":"policy.toml:1",{tcp}}}"#
-        ),
-        format!(
-            r#"{time}"tcp","source":"10.0.2.100:1","destination":"192.0.3.1:443","names":["a.test"],"verdict":"allow","rule":"policy.toml:1",{tcp},"error":"connection refused"}}"#
-        ),
-        format!(
-            r#"{time}"tcp","source":"10.0.2.100:80","destination":"203.0.113.7:5000","verdict":"allow","rule":"published",{tcp}}}"#
-        ),
+        written("tcp", 2, "10.0.0.1:80", refused),
+        written("udp", 3, "[2001:db8::1]:9", datagrams),
+        written("tcp", 1, "192.0.3.1:443", &format!("{named},{bytes}")),
+        written("tcp", 1, "192.0.3.1:443", &refused_there),
+        written("tcp", 80, "203.0.113.7:5000", &published),
     ];
     assert_eq!(lines(&mut fence), expected);
 }
