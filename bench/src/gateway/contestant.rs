@@ -178,7 +178,8 @@ impl<'a> Contestant<'a> {
         // If it is gone, its last words say why.
         let _ = told.context("the client has no input")?;
         let answer = self.answer();
-        answer.with_context(|| format!("{}: `{command}`", self.kind.name()))
+        answer
+            .with_context(|| format!("{}: `{command}`", self.kind.name()))
             .map_err(|why| self.explained(why))
     }
 
@@ -192,11 +193,7 @@ impl<'a> Contestant<'a> {
 
 /// Starts a program in the host's namespace as the ordinary user. Lines that it prints come by the
 /// channel.
-fn spawn(
-    world: &World,
-    words: &[OsString],
-    errors: &Path,
-) -> Result<(Running, Receiver<String>)> {
+fn spawn(world: &World, words: &[OsString], errors: &Path) -> Result<(Running, Receiver<String>)> {
     let mut command = user_command(world, words);
     command.stderr(File::options().append(true).open(errors)?);
     let mut child =
@@ -243,9 +240,7 @@ fn command_line(world: &World, kind: Kind) -> Result<Vec<OsString>> {
         Kind::Ours => ours(&[]),
         Kind::Linked(link) => ours(&["--link", link]),
         Kind::Unlimited => ours(&["--policy", &file(policies::UNLIMITED)]),
-        Kind::Ruled => {
-            ours(&["--policy", &file(policies::RULES), "--dns", &SERVER.to_string()])
-        }
+        Kind::Ruled => ours(&["--policy", &file(policies::RULES), "--dns", &SERVER.to_string()]),
         Kind::Pasta => {
             let mut command = world.peers()?.pasta();
             let options = ["--config-net", "--mtu", "65520", "--no-map-gw", "--quiet"];

@@ -67,7 +67,8 @@ pub(super) fn memory_of_flows(b: &Bench) -> Result<Figure> {
         }
     }
     let value = value.context("ours was not measured")?;
-    let note = format!("MB more with {HELD} connections that were used and idle: {}", notes.join("; "));
+    let note =
+        format!("MB more with {HELD} connections that were used and idle: {}", notes.join("; "));
     Ok(Figure { value, samples: vec![value], note })
 }
 
@@ -137,7 +138,8 @@ pub(super) fn idle_wakeups(b: &Bench) -> Result<Figure> {
     let after = count(&running)?;
     let rates: Vec<f64> =
         after.iter().zip(&before).map(|(a, b)| (a - b) as f64 / seconds).collect();
-    let notes = running.iter().zip(&rates).map(|(one, rate)| format!("{} {rate:.2}", one.kind.name()));
+    let notes =
+        running.iter().zip(&rates).map(|(one, rate)| format!("{} {rate:.2}", one.kind.name()));
     let note = format!("a second, over {seconds} s: {}", notes.collect::<Vec<_>>().join(", "));
     Ok(Figure { value: rates[0], samples: rates[..1].to_vec(), note })
 }

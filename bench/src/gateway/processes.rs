@@ -92,7 +92,11 @@ mod tests {
     fn this_process_has_a_parent_and_costs_time() {
         let own = std::process::id();
         let parent = parent(own.cast_signed()).expect("it runs");
-        assert!(tree(parent.cast_unsigned(), Path::new("/none")).expect("it runs").contains(&own.cast_signed()));
+        assert!(
+            tree(parent.cast_unsigned(), Path::new("/none"))
+                .expect("it runs")
+                .contains(&own.cast_signed())
+        );
         assert!(cpu_s(&[own.cast_signed()]).expect("it runs") > 0.0);
         assert!(pss_bytes(own.cast_signed()).expect("it runs") > 1e5);
         assert!(wakeups(&[own.cast_signed()]).is_ok());

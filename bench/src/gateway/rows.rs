@@ -89,10 +89,7 @@ fn gbit(kinds: &[Kind], load: Load) -> Compared<'_> {
 pub(super) fn against_slirp(b: &Bench) -> Result<Figure> {
     let kinds = &[Kind::Ours, Kind::Slirp];
     let (up, down) = (compare(b, &gbit(kinds, UP))?, compare(b, &gbit(kinds, DOWN))?);
-    let note = format!(
-        "up {:.2}, {}; down {:.2}, {}",
-        up.value, up.note, down.value, down.note
-    );
+    let note = format!("up {:.2}, {}; down {:.2}, {}", up.value, up.note, down.value, down.note);
     let lesser = if up.value < down.value { up } else { down };
     Ok(Figure { note, ..lesser })
 }

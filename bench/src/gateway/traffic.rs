@@ -134,9 +134,10 @@ impl Side {
     pub(super) fn failed(&self) -> String {
         let errors: f64 = self.windows.iter().map(|window| window.errors).sum();
         let errors = (errors > 0.0).then(|| format!(", {errors:.0} errors of its client"));
-        let failures = self.failures.first().map(|first| {
-            format!(", failed in {} windows, first: {first}", self.failures.len())
-        });
+        let failures = self
+            .failures
+            .first()
+            .map(|first| format!(", failed in {} windows, first: {first}", self.failures.len()));
         errors.into_iter().chain(failures).collect()
     }
 }

@@ -60,7 +60,8 @@ impl World {
         let peers = peers.map_err(|why| format!("{why:#}"));
         let place = std::env::var("GWX").unwrap_or_default();
         let traffic = if place == "split" { vec![cores.first] } else { cores.both() };
-        let gateways = if place == "split" { vec![cores.second.unwrap_or(cores.first)] } else { cores.both() };
+        let gateways =
+            if place == "split" { vec![cores.second.unwrap_or(cores.first)] } else { cores.both() };
         let (host, server, counted) = on_thread(&traffic, network)?;
         Ok(World { host, server, counted, scratch, wirespeed, bench, peers, traffic, gateways })
     }
@@ -115,10 +116,7 @@ fn within<T: Send>(
 
 /// Runs `work` on a thread, so that the namespaces and cores of the caller stay. What it starts has
 /// these cores.
-fn on_thread<T: Send>(
-    cores: &[usize],
-    work: impl FnOnce() -> Result<T> + Send,
-) -> Result<T> {
+fn on_thread<T: Send>(cores: &[usize], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pinned = || {
         pin(cores)?;
         work()

@@ -72,10 +72,10 @@ mod listen;
 mod relay;
 mod tcp;
 
+pub use self::host::{Host, Wake};
 pub use counts::Counts;
 pub use datagrams::Socket;
 pub use engine::{AnyPolicy, HostGateway, event, ready, turn};
-pub use host::{Host, Wake};
 pub use limits::{RESERVED, descriptors};
 pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};
 pub use relay::{Relay, RelayCounts};
