@@ -147,7 +147,6 @@ impl<'a> Contestant<'a> {
             (_, Some(slirp)) => processes::tree(slirp.child.id(), &self.world.bench)?,
             (_, None) => processes::tree(self.client.child.id(), &self.world.bench)?,
         };
-        self.world.place(&self.helpers)?;
         Ok(())
     }
 

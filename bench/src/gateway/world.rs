@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::peers::Peers;
 use super::policies;
@@ -33,9 +31,8 @@ pub struct World {
     pub(super) wirespeed: PathBuf,
     pub(super) bench: PathBuf,
     peers: Result<Peers, String>,
-    /// The cores of clients and of the server, and those of gateways.
-    traffic: Vec<usize>,
-    gateways: Vec<usize>,
+    /// The cores of all: the threads of a row are pinned to one.
+    cores: Vec<usize>,
 }
 
 impl World {
@@ -58,12 +55,9 @@ impl World {
         let bench = copy(&own, &scratch.0.join("wirespeed-bench"))?;
         let peers = Peers::find(programs.peers.as_deref(), &scratch.0.join("peers"));
         let peers = peers.map_err(|why| format!("{why:#}"));
-        let place = std::env::var("GWX").unwrap_or_default();
-        let traffic = if place == "split" { vec![cores.first] } else { cores.both() };
-        let gateways =
-            if place == "split" { vec![cores.second.unwrap_or(cores.first)] } else { cores.both() };
-        let (host, server, counted) = on_thread(&traffic, network)?;
-        Ok(World { host, server, counted, scratch, wirespeed, bench, peers, traffic, gateways })
+        let cores = cores.both();
+        let (host, server, counted) = on_thread(&cores, network)?;
+        Ok(World { host, server, counted, scratch, wirespeed, bench, peers, cores })
     }
 
     /// pasta and slirp4netns.
@@ -76,24 +70,12 @@ impl World {
 
     /// Runs `work` in the namespace of the gateways.
     pub(super) fn at_host<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        within(&self.host, &self.traffic, work)
-    }
-
-    /// Moves the processes of a gateway to its cores.
-    ///
-    /// # Errors
-    /// One has ended.
-    pub(super) fn place(&self, processes: &[i32]) -> Result<()> {
-        let mut set = CpuSet::new();
-        self.gateways.iter().for_each(|&core| set.set(core));
-        processes.iter().try_for_each(|&id| {
-            sched_setaffinity(Pid::from_raw(id), &set).context("pinning a gateway")
-        })
+        within(&self.host, &self.cores, work)
     }
 
     /// What the server has received so far: bytes of streams, and datagrams.
     pub(super) fn received(&self) -> Result<(u64, u64)> {
-        Ok((self.counted.bytes(), within(&self.server, &self.traffic, datagrams_received)?))
+        Ok((self.counted.bytes(), within(&self.server, &self.cores, datagrams_received)?))
     }
 }
 
