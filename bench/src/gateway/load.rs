@@ -3,7 +3,8 @@
 //! starts in the private network of the gateway under test. It ends at the end of its input, so
 //! nothing is left of it when the bench ends, however it ends.
 //!
-//! Commands: `start KIND FLOWS`, `count`, `stop`, `hold FLOWS`, `names COUNT`. The server is `server.rs`.
+//! Commands: `start KIND FLOWS`, `count`, `stop`, `hold FLOWS`, `names COUNT`. The server is
+//! `server.rs`.
 
 use std::io::{BufRead, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};

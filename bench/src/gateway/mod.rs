@@ -1,5 +1,5 @@
-//! The rows of bench `gateway`: `wirespeed netns` beside pasta and slirp4netns of Debian sid, in one
-//! run. Called by `main.rs`. `world` makes the network, `peers` finds the peers, `contestant` runs
+//! The rows of bench `gateway`: `wirespeed netns` beside pasta and slirp4netns of Debian sid, in
+//! one run. Called by `main.rs`. `world` makes the network, `peers` finds the peers, `contestant` runs
 //! a gateway with the client of `load` behind it, `traffic` and `processes` count, `rows` and
 //! `life` are the rows, `server` is the server. It needs root, for namespaces; the gateways run as
 //! an ordinary user.
@@ -48,7 +48,8 @@ pub const ROWS: &[Spec] = {
             rows::down_against_pasta,
         ),
         spec(
-            "up and down, Gb per helper CPU-second, ours / slirp4netns, the lesser of the two ratios",
+            "up and down, Gb per helper CPU-second, ours / slirp4netns, the lesser of the two \
+             ratios",
             Higher,
             2.5,
             4.0,

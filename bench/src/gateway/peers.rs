@@ -1,8 +1,8 @@
 //! Debian's newest pasta and slirp4netns: found in a tree of Debian sid, or put into one below
 //! `target/` by debootstrap. Called by `world.rs`.
 //!
-//! The programs run outside the tree with the tree's own loader and libraries. In a plain chroot the
-//! kernel refuses user namespaces.
+//! The programs run outside the tree with the tree's own loader and libraries. In a plain chroot
+//! the kernel refuses user namespaces.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! What the processes of a gateway cost, from /proc: CPU time, memory, wake-ups. Called by the rows.
+//! What the processes of a gateway cost, from /proc: CPU time, memory, wake-ups. Called by the
+//! rows.
 //!
 //! CPU time is the run time of all their threads by the scheduler's own count, in nanoseconds. It
 //! has what softirqs did in the threads' context, for all gateways alike.
