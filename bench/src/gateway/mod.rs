@@ -1,6 +1,6 @@
 //! The rows of bench `gateway`: `wirespeed netns` beside pasta and slirp4netns of Debian sid, in
-//! one run. Called by `main.rs`. `world` makes the network, `peers` finds the peers, `contestant` runs
-//! a gateway with the client of `load` behind it, `traffic` and `processes` count, `rows` and
+//! one run. Called by `main.rs`. `world` makes the network, `peers` finds the peers, `contestant`
+//! runs a gateway with the client of `load` behind it, `traffic` and `processes` count, `rows` and
 //! `life` are the rows, `server` is the server. It needs root, for namespaces; the gateways run as
 //! an ordinary user.
 
