@@ -64,7 +64,7 @@ const NAMES: u16 = 53;
 const LONG_PATH_BYTES: u32 = 16 << 20;
 
 /// The engine over the host's sockets.
-type Engine = Gateway<outside::Tcp, outside::Socket>;
+type Engine = outside::HostGateway;
 
 /// A running gateway.
 pub(crate) struct Machine {

@@ -93,12 +93,12 @@ impl Machine {
         self.stack.poll_before_flush(now);
         self.policy.rules.set_now(now, since_1970().into());
         while let Some(event) = self.stack.next_event() {
-            self.engine.event(event);
+            outside::event(&mut self.engine, event);
         }
         let (mut is_asked, mut has_answers) = (self.watch.is_due(now), false);
         while let Some(wake) = self.host.next_wake() {
             match wake {
-                Wake::Outside(token, ready) => self.engine.ready(token, ready),
+                Wake::Outside(token, ready) => outside::ready(&mut self.engine, token, ready),
                 Wake::Own(OWNER, _) => self.owner_calls = true,
                 Wake::Own(TOOLS, _) => is_asked = true,
                 Wake::Own(SERVERS, _) => self.servers_changed(now)?,
@@ -123,7 +123,7 @@ impl Machine {
                 }
             }
         }
-        self.engine.turn(&mut around);
+        outside::turn(&mut self.engine, &mut around);
         if let Some(asking) = &mut self.asking
             && (has_answers || !around.policy.rules.questions().open().is_empty())
         {
