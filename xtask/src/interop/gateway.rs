@@ -1,0 +1,51 @@
+//! Suite `gateway`: `wirespeed netns` with the programs that people run, as an ordinary user; the
+//! fence against sixty attempts to get out; the ends of its three processes at random moments.
+//!
+//! docs/gateway.md. Everything runs in namespaces without a link to the machine's network.
+
+mod programs;
+mod scene;
+
+use super::ip::PING;
+use super::iperf::IPERF3;
+use super::outside::{CURL, IP, NGINX};
+use super::router::{PYTHON3, SS, TRACEROUTE};
+use super::{Case, Need};
+
+const SETPRIV: Need = Need::Program { program: "setpriv", package: "util-linux" };
+const OPENSSL: Need = Need::Program { program: "openssl", package: "openssl" };
+const GIT: Need = Need::Program { program: "git", package: "git" };
+const SSH: Need = Need::Program { program: "ssh", package: "openssh-client" };
+const SSHD: Need = Need::Program { program: "sshd", package: "openssh-server" };
+const DIG: Need = Need::Program { program: "dig", package: "bind9-dnsutils" };
+
+/// A list of needs behind those of every case.
+macro_rules! needs {
+    ($($need:expr),*) => {
+        &[Need::Root, IP, SS, SETPRIV, OPENSSL, PYTHON3, NGINX, $($need),*]
+    };
+}
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "curl: http and https, versions 1.1 and 2, IPv4 and IPv6",
+        needs: needs![CURL],
+        run: programs::web,
+    },
+    Case {
+        name: "git over https and ssh, scp, ssh -R",
+        needs: needs![GIT, SSH, SSHD],
+        run: programs::git,
+    },
+    Case {
+        name: "dig: UDP, TCP, EDNS with 3,000 bytes, any server",
+        needs: needs![DIG],
+        run: programs::names,
+    },
+    Case { name: "ping and traceroute", needs: needs![PING, TRACEROUTE], run: programs::pings },
+    Case {
+        name: "iperf3: up, down, both at once, four flows, UDP",
+        needs: needs![IPERF3],
+        run: programs::iperf,
+    },
+];
