@@ -3,8 +3,10 @@
 //!
 //! docs/gateway.md. Everything runs in namespaces without a link to the machine's network.
 
+mod escapes;
 mod programs;
 mod scene;
+mod table;
 
 use super::ip::PING;
 use super::iperf::IPERF3;
@@ -47,5 +49,10 @@ pub(super) const CASES: &[Case] = &[
         name: "iperf3: up, down, both at once, four flows, UDP",
         needs: needs![IPERF3],
         run: programs::iperf,
+    },
+    Case {
+        name: "attempts to get out of a fence: each is refused and logged",
+        needs: needs![CURL, Need::Program { program: "unshare", package: "util-linux" }],
+        run: escapes::run,
     },
 ];

@@ -201,9 +201,11 @@ def others():
     """Processes that are neither ours nor the first process's, which the gateway would be."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with open(f"/proc/{pid}/status") as file:
-            name = file.readline().split()[1]
-        found.append((int(pid), name))
+        try:
+            with open(f"/proc/{pid}/status") as file:
+                found.append((int(pid), file.readline().split()[1]))
+        except OSError:
+            pass  # It has ended.
     return found
 
 
@@ -211,6 +213,7 @@ def sees(name):
     """A process of this name, by /proc."""
     if not any(name in found for _, found in others()):
         blocked(f"there are only {sorted(others())}")
+    print("reached:", name)
 
 
 def pid_of(pid):
@@ -308,7 +311,6 @@ def source_route(address, port):
 def fast_open(address, port):
     """Data in the SYN."""
     sock = socket.socket()
-    sock.settimeout(TIME)
     sock.sendto(b"GET / HTTP/1.0\r\n\r\n", 0x20000000, (address, int(port)))
     said(sock)
 

@@ -51,6 +51,7 @@ const SERVED: &[&str] = &[
 const AS_USER: &str = "#!/bin/sh
 set -e
 for file in resolv.conf hosts passwd; do mount --bind FOLDER/etc/$file /etc/$file; done
+mount --bind FOLDER/var-run /run
 cd FOLDER/home
 set -- env -i LANG=C HOME=FOLDER/home PATH=$PATH:/usr/local/go/bin:/usr/sbin:/sbin \\
   WIRESPEED_RUNTIME_DIR=FOLDER/run WS=FOLDER/ws F=FOLDER PROBE='/usr/bin/python3 FOLDER/probe.py' \\
@@ -133,7 +134,7 @@ impl<'a> Site<'a> {
         let filled = |text: &str| {
             text.replace("FOLDER", &folder).replace("USER", &USER.to_string())
         };
-        for name in ["etc", "home", "run", "www"] {
+        for name in ["etc", "home", "run", "var-run", "www"] {
             std::fs::create_dir_all(bench.path(name))?;
         }
         for name in ["home", "run"] {
@@ -212,6 +213,21 @@ impl<'a> Site<'a> {
         let running = self.start(name, line)?;
         self.running.push(running);
         Ok(())
+    }
+
+    /// The process that was started last.
+    pub(super) fn last_id(&self) -> u32 {
+        self.running.last().map_or(0, Running::id)
+    }
+
+    /// Let services listen at the host's port 8080, at an abstract socket and at these paths; who
+    /// reaches them is in `bait.log`.
+    pub(super) fn host_serves(&mut self, paths: &str) -> Result<()> {
+        let (script, log) = (script(self.bench, "server.py")?, self.bench.path("bait.log"));
+        let line = format!("exec /usr/bin/python3 {script} host {} {paths}", shown(&log)?);
+        let bait = self.host.start("bait", self.host.command("sh").args(["-c", &line]))?;
+        self.running.push(bait);
+        self.wait_for("bait.log", "ready")
     }
 
     /// Start a shell's line on the host as the user; output goes to files of this name.

@@ -1,7 +1,7 @@
 """The hosts around a fence, for the suite `gateway`.
 
 server.py server LOG       DNS, and services at every address and many ports, which say who came
-server.py host LOG SOCKET  what listens on the machine of the program: loopback, LAN, Unix sockets
+server.py host LOG PATH..  what listens on the machine of the program: loopback, LAN, Unix sockets
 server.py sniff IFACE LOG  every packet that comes in by an interface, one line each
 
 Each line of a log is one event. "ready" is the first.
@@ -168,17 +168,17 @@ def server():
             udp(version, port)
 
 
-def host(path):
+def host(paths):
     for version in (socket.AF_INET, socket.AF_INET6):
         tcp(version, 8080)
         udp(version, 8080)
-    for name in ("\0wirespeed-interop-bait", path):
+    for name in ["\0wirespeed-interop-bait"] + paths:
         sock = socket.socket(socket.AF_UNIX)
         sock.bind(name)
         sock.listen()
-        if name == path:
-            os.chmod(path, 0o777)
-        listen(sock, "unix", name.strip("\0").rsplit("/", 1)[-1])
+        if name in paths:
+            os.chmod(name, 0o777)
+        listen(sock, "unix", name.strip("\0"))
 
 
 def described(frame):
@@ -233,7 +233,8 @@ def sniff(name):
                 asked = question(body if protocol == "udp" else body[2:])[0]
             except (IndexError, struct.error):
                 pass
-        log(protocol, source, to, asked)
+        # Names that are asked, else how many bytes.
+        log(protocol, source, to, asked or f"+{len(body)}")
 
 
 def main():
@@ -242,7 +243,7 @@ def main():
     if sys.argv[1] == "sniff":
         return sniff(sys.argv[2])
     if sys.argv[1] == "host":
-        host(sys.argv[3])
+        host(sys.argv[3:])
     else:
         server()
     log("ready")
