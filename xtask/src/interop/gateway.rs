@@ -4,6 +4,7 @@
 //! docs/gateway.md. Everything runs in namespaces without a link to the machine's network.
 
 mod escapes;
+mod life;
 mod programs;
 mod scene;
 mod table;
@@ -49,6 +50,16 @@ pub(super) const CASES: &[Case] = &[
         name: "iperf3: up, down, both at once, four flows, UDP",
         needs: needs![IPERF3],
         run: programs::iperf,
+    },
+    Case {
+        name: "exit statuses, Ctrl-C, --keep, --pid, --hide",
+        needs: needs![CURL, Need::Program { program: "setsid", package: "util-linux" }],
+        run: life::ends,
+    },
+    Case {
+        name: "each of the three processes is killed at a random moment, and nothing is left",
+        needs: needs![CURL, Need::Program { program: "lsns", package: "util-linux" }],
+        run: life::kills,
     },
     Case {
         name: "attempts to get out of a fence: each is refused and logged",

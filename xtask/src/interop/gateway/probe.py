@@ -13,6 +13,7 @@ import ssl
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 TIME = float(os.environ.get("PATIENCE", "2"))
@@ -320,15 +321,20 @@ def fragments(address, port):
     udp(address, port, text="x" * 65000)
 
 
-def dead_gateway(address, port):
-    """The gateway has been killed: nothing leads on."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        try:
-            connect(address, port).close()
-            time.sleep(0.05)
-        except OSError as why:
-            blocked(why)
+def traffic():
+    """Names, connections and datagrams until the end, by threads of one process."""
+    def again(what, *arguments):
+        while True:
+            try:
+                what(*arguments)
+            except OSError:
+                time.sleep(0.05)
+
+    signal.alarm(0)
+    sys.stdout = open(os.devnull, "w")
+    for line in ((lookup, "web.example"), (udp, "8.8.4.99", 6666), (http, "8.8.8.80")):
+        threading.Thread(target=again, args=line, daemon=True).start()
+    again(http, "2001:4860::80")
 
 
 ATTEMPTS = {
