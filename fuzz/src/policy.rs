@@ -1,6 +1,6 @@
 //! A gateway's policy: any text, any options, any log; and the first bytes of a flow. A mistake has
-//! a place in the text. Rules without a mistake decide as the plain list does. What is learnt from a
-//! log is a policy.
+//! a place in the text. Rules without a mistake decide as the plain list does. What is learnt from
+//! a log is a policy.
 //!
 //! Called by: the targets `policy` and `hello`.
 

@@ -1,7 +1,7 @@
 //! What becomes of a flow before it begins: the question that the engine asks once for each.
 //!
-//! Called by: `tcp/begin.rs`, `tcp/hello.rs`, `datagrams/up.rs`. Rules, names and questions to people
-//! are other files' work; this one has only the words in which the engine speaks with them.
+//! Called by: `tcp/begin.rs`, `tcp/hello.rs`, `datagrams/up.rs`. Rules, names and questions to
+//! people are other files' work; this one has only the words in which the engine speaks with them.
 
 use core::net::SocketAddr;
 

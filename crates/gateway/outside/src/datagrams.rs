@@ -54,7 +54,6 @@ impl Socket {
         let (is_v6, is_echo, port) = match *key {
             SessionKey::Udp(guest) => (guest.is_ipv6(), false, guest.port()),
             SessionKey::Echo(guest, _) => (guest.is_ipv6(), true, 0),
-            // The kernel chooses a random port for 0.
             SessionKey::Names(version) => (version == IpVersion::V6, false, 0),
         };
         let fd = socket(is_v6, is_echo)?;

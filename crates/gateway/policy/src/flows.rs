@@ -39,7 +39,12 @@ impl Fence {
     /// Somebody has answered a question: the flows that wait, and what becomes of them, for
     /// `Gateway::decide`; `None` if the question is over. Until the rules change the answer holds
     /// for the destination, if `is_kept`, else for 55 s.
-    pub fn answer(&mut self, id: u64, allows: bool, is_kept: bool) -> Option<Vec<(Ends, Verdict)>> {
+    pub fn answer_question(
+        &mut self,
+        id: u64,
+        allows: bool,
+        is_kept: bool,
+    ) -> Option<Vec<(Ends, Verdict)>> {
         let waiting = self.questions.answer(id, allows, is_kept, self.now)?;
         let mut verdicts = Vec::new();
         for ends in waiting {

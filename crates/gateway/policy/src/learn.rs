@@ -16,7 +16,7 @@ pub const DESTINATIONS_MAX: usize = 65_536;
 
 /// A destination as a rule names it; names come first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Destination {
     Name(String),
     Address(IpAddr),
 }
@@ -42,7 +42,7 @@ impl Service {
 /// What the lines of a log say.
 #[derive(Clone, Debug, Default)]
 pub struct Learned {
-    allowed: BTreeMap<Place, BTreeSet<Service>>,
+    allowed: BTreeMap<Destination, BTreeSet<Service>>,
     refused: BTreeSet<(String, String)>,
     /// Lines that are none of ours.
     pub unreadable: u64,
@@ -87,37 +87,33 @@ impl Learned {
         };
         let names = line.sni.iter().chain(line.names.first());
         let name = names.filter_map(|name| Pattern::parse(name).ok()).next();
-        let place = match name {
-            Some(pattern) => Place::Name(pattern.to_string()),
-            None => Place::Address(to.ip().to_canonical()),
+        let destination = match name {
+            Some(pattern) => Destination::Name(pattern.to_string()),
+            None => Destination::Address(to.ip().to_canonical()),
         };
-        if self.allowed.len() >= DESTINATIONS_MAX && !self.allowed.contains_key(&place) {
+        if self.allowed.len() >= DESTINATIONS_MAX && !self.allowed.contains_key(&destination) {
             self.left_out += 1;
             return;
         }
-        self.allowed.entry(place).or_default().insert(service);
+        self.allowed.entry(destination).or_default().insert(service);
     }
 
     /// The policy: it allows what was allowed, and nothing else.
     pub fn policy(&self) -> String {
         let mut text = String::from("default = \"deny\"\n");
-        // Places with the same ports share a rule.
+        // Destinations with the same ports share a rule.
         let mut rules: BTreeMap<(bool, &BTreeSet<Service>), Vec<String>> = BTreeMap::new();
-        for (place, services) in &self.allowed {
-            let (is_address, written) = match place {
-                Place::Name(name) => (false, name.clone()),
-                Place::Address(address) => (true, address.to_string()),
+        for (destination, services) in &self.allowed {
+            let (is_address, text) = match destination {
+                Destination::Name(name) => (false, name.clone()),
+                Destination::Address(address) => (true, address.to_string()),
             };
-            rules.entry((is_address, services)).or_default().push(written);
+            rules.entry((is_address, services)).or_default().push(text);
         }
-        for ((_, services), places) in rules {
+        for ((_, services), all) in rules {
             let services: Vec<String> = services.iter().map(|service| service.text()).collect();
-            let _ = write!(
-                text,
-                "\n[[rule]]\nallow = {}\nports = {}\n",
-                list(&places),
-                list(&services)
-            );
+            let _ =
+                write!(text, "\n[[rule]]\nallow = {}\nports = {}\n", list(&all), list(&services));
         }
         if !self.refused.is_empty() {
             text.push_str("\n# Refused in this run:\n");
@@ -155,28 +151,43 @@ mod tests {
     use super::*;
     use crate::text::{Source, parse};
 
-    const LOG: [&str; 9] = [
-        r#"{"time":"t","protocol":"tcp","destination":"140.82.121.3:443","names":["github.com"],"verdict":"allow","rule":"default","bytes_out":7}"#,
-        r#"{"time":"t","protocol":"tcp","destination":"140.82.121.4:22","names":["github.com"],"verdict":"allow","rule":"default"}"#,
-        r#"{"time":"t","protocol":"tcp","destination":"151.101.1.1:443","names":["x.test","pypi.org"],"sni":"pypi.org","verdict":"allow","rule":"default"}"#,
-        r#"{"time":"t","protocol":"udp","destination":"192.0.2.7:123","verdict":"allow","rule":"default"}"#,
-        r#"{"time":"t","protocol":"udp","destination":"[::ffff:192.0.2.6]:123","verdict":"allow","rule":"default"}"#,
-        r#"{"time":"t","protocol":"echo","destination":"8.8.8.8:0","verdict":"allow","rule":"default"}"#,
-        r#"{"time":"t","protocol":"tcp","destination":"10.0.2.3:53","verdict":"allow","rule":"resolver"}"#,
-        r#"{"time":"t","protocol":"tcp","destination":"10.0.0.1:80","names":["a\ndefault = 1"],"verdict":"deny","rule":"p:3"}"#,
-        "not ours",
-    ];
+    /// A line of a log, from its protocol, destination and other fields.
+    fn line(kind: &str, to: &str, others: &str) -> String {
+        format!(
+            r#"{{"time":"t","protocol":"{kind}","destination":"{to}",{others}"rule":"default"}}"#
+        )
+    }
+
+    fn log() -> Vec<String> {
+        let allow = r#""verdict":"allow","#;
+        let github = &format!(r#""names":["github.com"],{allow}"#);
+        let pypi = &format!(r#""names":["x.test","pypi.org"],"sni":"pypi.org",{allow}"#);
+        let deny = r#""names":["a\ndefault = 1"],"verdict":"deny","#;
+        let own = line("tcp", "10.0.2.3:53", allow).replace("default", "resolver");
+        vec![
+            line("tcp", "140.82.121.3:443", github),
+            line("tcp", "140.82.121.4:22", github),
+            line("tcp", "151.101.1.1:443", pypi),
+            line("udp", "192.0.2.7:123", allow),
+            line("udp", "[::ffff:192.0.2.6]:123", allow),
+            line("echo", "8.8.8.8:0", allow),
+            own,
+            line("tcp", "10.0.0.1:80", deny),
+            "not ours".to_owned(),
+        ]
+    }
 
     #[test]
     fn rules_are_merged_and_the_order_of_lines_does_not_matter() {
-        let learn = |lines: &mut dyn Iterator<Item = &&str>| {
+        let learn = |lines: &mut dyn Iterator<Item = &String>| {
             let mut learned = Learned::default();
             lines.for_each(|line| learned.line(line));
             assert_eq!(learned.unreadable, 1);
             learned.policy()
         };
-        let text = learn(&mut LOG.iter());
-        assert_eq!(text, learn(&mut LOG.iter().rev()));
+        let log = log();
+        let text = learn(&mut log.iter());
+        assert_eq!(text, learn(&mut log.iter().rev()));
         assert_eq!(
             text,
             "default = \"deny\"\n\n\
@@ -185,7 +196,7 @@ mod tests {
              [[rule]]\nallow = [\"192.0.2.6\", \"192.0.2.7\"]\nports = [\"123/udp\"]\n\n\
              [[rule]]\nallow = [\"8.8.8.8\"]\nports = [\"echo\"]\n\n\
              # Refused in this run:\n\
-             # tcp 10.0.0.1:80 (a default = 1), by p:3\n"
+             # tcp 10.0.0.1:80 (a default = 1), by default\n"
         );
         let source = Source { file: Some(("learnt", &text)), ..Source::default() };
         let rules = parse(&source, &|_| Err(String::new())).expect("it is a policy");

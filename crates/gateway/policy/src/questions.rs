@@ -1,8 +1,8 @@
 //! Questions to people: may this flow begin? The guest's SYN is held meanwhile, for 55 s at most.
 //!
 //! Called by: `fence`, for rules with `ask`. The owner shows [`Questions::open`] at its socket, and
-//! passes answers to `Fence::answer`. Flows to one destination share a question. Limits: the
-//! constants here.
+//! passes answers to `Fence::answer_question`. Flows to one destination share a question. Limits:
+//! the constants here.
 
 use core::net::SocketAddr;
 use std::collections::HashMap;

@@ -58,7 +58,11 @@ impl World {
         let mut question = MessageBuilder::new_vec().question();
         question.push((name(asked), rtype)).expect("room");
         let mut question = question.additional();
-        question.opt(|opt| Ok(opt.set_udp_payload_size(1_232))).expect("room");
+        let opt = question.opt(|opt| {
+            opt.set_udp_payload_size(1_232);
+            Ok(())
+        });
+        opt.expect("room");
         let question = question.finish();
         self.forwarder.question(self.now, 7, Transport::Udp, &question, &mut self.fence);
         let (mut answer, mut was_asked) = (Some(answer), false);

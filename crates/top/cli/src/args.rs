@@ -7,7 +7,9 @@ use clap::{Parser, Subcommand};
 use crate::output::EXIT;
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{filter, netns, nfs, nfsd, ping, rpcbind, services, states, telnet, telnetd, up, wire};
+use crate::{
+    filter, netns, nfs, nfsd, ping, policy, rpcbind, services, states, telnet, telnetd, up, wire,
+};
 
 /// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\
@@ -54,6 +56,9 @@ pub(crate) enum Tool {
     /// Run any program in a network of its own behind our stack, without root
     #[cfg(target_os = "linux")]
     Netns(Box<netns::Args>),
+    /// Check rules of what a program may reach, answer questions about flows, learn from a log
+    #[cfg(target_os = "linux")]
+    Policy(policy::Args),
     /// List the ONC RPC programs of a host, or try whether one answers
     Rpcinfo(rpcinfo::Args),
     /// Run a port mapper: versions 2 to 4 over UDP and TCP, on the system's sockets

@@ -20,6 +20,8 @@ mod http;
 mod ip;
 mod lab;
 #[cfg(target_os = "linux")]
+mod machine;
+#[cfg(target_os = "linux")]
 mod names;
 mod nc;
 #[cfg(target_os = "linux")]
@@ -35,6 +37,8 @@ mod output;
 mod pages;
 #[cfg(target_os = "linux")]
 mod ping;
+#[cfg(target_os = "linux")]
+mod policy;
 #[cfg(target_os = "linux")]
 mod rpcbind;
 mod rpcinfo;
@@ -112,6 +116,8 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Wire(args) => wire::main(args),
         #[cfg(target_os = "linux")]
         Tool::Netns(args) => netns::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Policy(args) => policy::main(args),
         Tool::Rpcinfo(args) => rpcinfo::main(args),
         #[cfg(target_os = "linux")]
         Tool::Rpcbind(args) => rpcbind::main(args),

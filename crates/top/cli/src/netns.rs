@@ -2,16 +2,12 @@
 //! as an ordinary user.
 //!
 //! Called by: `lib.rs`. `launch.rs` is the user's process; `gateway.rs` is another one, which has
-//! nothing of the host but its network (crate `jail`). docs/gateway.md is the user's guide.
+//! nothing of the host but its network (crate `jail`) and runs `machine.rs`.
+//! docs/gateway.md is the user's guide.
 
-mod addresses;
 mod args;
 mod gateway;
 mod launch;
-mod link;
-mod publish;
-mod rules;
-mod settings;
 
 use std::process::ExitCode;
 

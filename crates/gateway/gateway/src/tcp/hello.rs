@@ -30,7 +30,8 @@ impl<T, S> Gateway<T, S> {
         if !flow.has(bit::GUEST_READABLE) {
             return Ok(());
         }
-        let mut legs = Legs { stack: around.stack, outside: around.outside, handle };
+        let (stack, outside, spare) = (&mut *around.stack, &mut *around.outside, &mut self.spare);
+        let mut legs = Legs { stack, outside, handle, spare };
         // The last buffer may bring more than the policy sees.
         let before = up::staged_bytes(flow);
         let room = BYTES_MAX.saturating_sub(before);

@@ -79,17 +79,15 @@ fn error(world: &mut World, socket: UdpHandle) -> UdpErrorReport {
 }
 
 fn bind(world: &mut World, port: u16) -> UdpHandle {
-    let any = SocketAddr::from(([0, 0, 0, 0], port));
-    let socket = world.guest.udp_bind(any, Owner::program()).expect("a free port");
+    bind_at(world, at("0.0.0.0", port))
+}
+
+fn bind_at(world: &mut World, own: SocketAddr) -> UdpHandle {
+    let socket = world.guest.udp_bind(own, Owner::program()).expect("a free port");
     let mut options = world.guest.udp_options(socket).expect("it is open");
     options.error_queue = true;
     world.guest.udp_set_options(socket, options).expect("it is open");
     socket
-}
-
-fn bind_v6(world: &mut World, port: u16) -> UdpHandle {
-    let any = SocketAddr::from(([0_u16; 8], port));
-    world.guest.udp_bind(any, Owner::program()).expect("a free port")
 }
 
 fn answers() {
@@ -97,8 +95,8 @@ fn answers() {
     let mut world = World::new();
     for ip in [SERVER, SERVER_V6] {
         let (server, to) = server(ip);
-        let socket =
-            if to.is_ipv4() { bind(&mut world, 5_555) } else { bind_v6(&mut world, 5_556) };
+        let any = if to.is_ipv4() { at("0.0.0.0", 5_555) } else { at("::", 5_556) };
+        let socket = bind_at(&mut world, any);
         for payload in [&b"question"[..], b"", b"another"] {
             send(&mut world, socket, to, payload);
             let (got, from) = take(&mut world, &server);
@@ -270,14 +268,17 @@ fn no_port() {
     let mut world = World::new();
     let (server, to) = server(SERVER);
     let socket = bind(&mut world, 5_555);
-    let nobody = at(SERVER, 1);
-    for _ in 0..3 {
+    let socket_v6 = bind_at(&mut world, at("::", 5_556));
+    for ip in [SERVER, SERVER_V6, SERVER] {
+        let nobody = at(ip, 1);
+        let socket = if nobody.is_ipv4() { socket } else { socket_v6 };
         send(&mut world, socket, nobody, b"anybody?");
         let report = error(&mut world, socket);
         assert_eq!(report.kind, ErrorKind::Unreachable(Unreachable::Port));
         assert_eq!((report.remote, report.from), (nobody, nobody.ip()));
         assert_eq!(report.payload_len, 8);
     }
+    let nobody = at(SERVER, 1);
     // Errors that are not read yet are nothing for others: both leave in one turn.
     send(&mut world, socket, nobody, b"anybody?");
     for payload in [b"one", b"two"] {
@@ -295,7 +296,7 @@ fn no_port() {
     server.send_to(b"answer", from).expect("a way back");
     assert_eq!(receive(&mut world, socket).0, b"answer");
     error(&mut world, socket);
-    assert_eq!(world.engine.session_counts(), (1, 0));
+    assert_eq!(world.engine.session_counts(), (2, 0));
     assert_eq!(world.engine.counts().datagrams_not_sent, 0);
 }
 
@@ -304,11 +305,17 @@ fn no_route() {
     assert!(testbed::ip("route add prohibit 192.0.2.0/24"));
     let mut world = World::new();
     let socket = bind(&mut world, 5_555);
-    for (to, why) in [("198.18.0.1", Unreachable::Net), ("192.0.2.1", Unreachable::Prohibited)] {
+    let socket_v6 = bind_at(&mut world, at("::", 5_556));
+    for (to, why) in [
+        ("198.18.0.1", Unreachable::Net),
+        ("192.0.2.1", Unreachable::Prohibited),
+        ("2001:db8:9::1", Unreachable::Net),
+    ] {
+        let socket = if to.contains(':') { socket_v6 } else { socket };
         send(&mut world, socket, at(to, 9), b"question");
         assert_eq!(error(&mut world, socket).kind, ErrorKind::Unreachable(why));
     }
-    assert_eq!(world.engine.counts().datagrams_not_sent, 2);
+    assert_eq!(world.engine.counts().datagrams_not_sent, 3);
 }
 
 fn permit_echoes() {
@@ -368,29 +375,57 @@ fn no_echoes() {
     assert_eq!(world.host.take_notice(), None);
 }
 
-/// A router at 192.0.2.1 in a namespace of its own, with the network 203.0.113.0/24 behind it.
+/// A router at 192.0.2.1 and 2001:db8:1::1 in a namespace of its own, with the networks
+/// 203.0.113.0/24 and 2001:db8:2::/64 behind it.
 fn router() -> Namespace {
     let router = Namespace::new().expect("it could be made a moment ago");
     let name = router.name();
     assert!(testbed::ip(&format!("link add out type veth peer name in netns {name}")));
-    assert!(testbed::ip("address add 192.0.2.2/24 dev out"));
-    assert!(testbed::ip("link set out up"));
-    assert!(testbed::ip("link set lo up"));
+    for arguments in [
+        "address add 192.0.2.2/24 dev out",
+        "address add 2001:db8:1::2/64 dev out nodad",
+        "link set out up",
+        "link set lo up",
+    ] {
+        assert!(testbed::ip(arguments), "{arguments}");
+    }
     for arguments in [
         "address add 192.0.2.1/24 dev in",
+        "address add 2001:db8:1::1/64 dev in nodad",
         "link set in up",
         "link set lo up",
         "link add far type veth peer name away",
         "address add 203.0.113.1/24 dev far",
+        "address add 2001:db8:2::1/64 dev far nodad",
         "neighbour add 203.0.113.9 lladdr 02:00:00:00:00:09 dev far",
+        "neighbour add 2001:db8:2::9 lladdr 02:00:00:00:00:09 dev far",
         "link set far up",
         "link set away up",
     ] {
         assert!(router.ip(arguments), "{arguments}");
     }
-    let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+    let forward = || {
+        let set = |name: &str, value| std::fs::write(format!("/proc/sys/net/{name}"), value);
+        // Its errors have no limit.
+        set("ipv4/icmp_ratelimit", "0")?;
+        set("ipv6/icmp/ratelimit", "0")?;
+        set("ipv6/conf/all/forwarding", "1")?;
+        set("ipv4/ip_forward", "1")
+    };
     router.inside(forward).expect("no panic").expect("root in a namespace of its own");
     assert!(testbed::ip("route add 203.0.113.0/24 via 192.0.2.1"));
+    assert!(testbed::ip("-6 route add 2001:db8:2::/64 via 2001:db8:1::1"));
+    // The kernel adds routes to its own addresses of IPv6 a little later.
+    let reaches = || {
+        let Ok(socket) = UdpSocket::bind(at("2001:db8:1::2", 0)) else { return false };
+        socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
+        // The router says that nobody is there.
+        let to = at("2001:db8:1::1", 9);
+        let sent = socket.connect(to).and_then(|()| socket.send(b"anybody?"));
+        let heard = sent.and_then(|_| socket.recv(&mut [0]));
+        heard.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    };
+    assert!(testbed::until(Duration::from_secs(10), reaches), "no route to the router");
     router
 }
 
@@ -398,18 +433,25 @@ fn routers() {
     permit_echoes();
     let _router = router();
     let mut world = World::new();
-    let socket = bind(&mut world, 5_555);
-    world.guest.udp_ip_mut(socket).expect("it is open").ttl = 1;
-    let to = at("203.0.113.9", 33_434);
-    send(&mut world, socket, to, b"where?");
-    let report = error(&mut world, socket);
-    assert_eq!((report.kind, report.remote), (ErrorKind::Transient, to));
-    assert_eq!(report.from.to_string(), "192.0.2.1");
-    assert_eq!(report.icmp, Some((11, 0)));
+    for (own, to, router, icmp) in [
+        (at("0.0.0.0", 5_555), at("203.0.113.9", 33_434), "192.0.2.1", (11, 0)),
+        (at("::", 5_556), at("2001:db8:2::9", 33_434), "2001:db8:1::1", (3, 0)),
+    ] {
+        let socket = bind_at(&mut world, own);
+        world.guest.udp_ip_mut(socket).expect("it is open").ttl = 1;
+        send(&mut world, socket, to, b"where?");
+        let report = error(&mut world, socket);
+        assert_eq!((report.kind, report.remote), (ErrorKind::Transient, to));
+        assert_eq!((report.from.to_string().as_str(), report.icmp), (router, Some(icmp)));
+        ping_at_one_hop(to, router);
+    }
+}
 
-    // The guest's sockets for echoes send with one TTL: ask the outside itself.
+/// The guest's sockets for echoes send with one TTL: ask the outside itself.
+fn ping_at_one_hop(to: SocketAddr, router: &str) {
     let mut host = Host::new(1).expect("a descriptor");
-    let key = SessionKey::Echo(at(GUEST, 0).ip(), 1);
+    let guest = if to.is_ipv4() { GUEST } else { "fd00::100" };
+    let key = SessionKey::Echo(at(guest, 0).ip(), 1);
     let mut socket = host.open(Token(2), &key).expect("it is permitted");
     let to = SocketAddr::new(to.ip(), 0);
     let payload = b"where?";
@@ -417,7 +459,7 @@ fn routers() {
     host.send(&mut socket, &what).expect("a route");
     assert_eq!(wait(&mut host), [Wake::Outside(Token(2), Ready::ERROR)]);
     let problem = host.take_error(&mut socket).expect("it has come");
-    let offender = at("192.0.2.1", 0).ip();
+    let offender = at(router, 0).ip();
     let expected = Problem { to, seq: 77, error: ErrorKind::Transient, offender, payload_len: 6 };
     assert_eq!(problem, expected);
     assert_eq!(host.take_error(&mut socket), None);
@@ -426,16 +468,20 @@ fn routers() {
 
 fn small_path() {
     let router = router();
-    assert!(router.ip("link set far mtu 1200"));
+    assert!(router.ip("link set far mtu 1300"));
     let mut world = World::new();
-    let socket = bind(&mut world, 5_555);
-    let to = at("203.0.113.9", 33_434);
-    send(&mut world, socket, to, &[7; 1_400]);
-    let report = error(&mut world, socket);
-    assert_eq!((report.kind, report.remote), (ErrorKind::TooBig(1_200), to));
-    // The host knows the path now, and sends fragments.
-    send(&mut world, socket, to, &[7; 1_400]);
-    world.turn(Duration::ZERO);
-    world.turn(Duration::ZERO);
+    for (own, to) in [
+        (at("0.0.0.0", 5_555), at("203.0.113.9", 33_434)),
+        (at("::", 5_556), at("2001:db8:2::9", 33_434)),
+    ] {
+        let socket = bind_at(&mut world, own);
+        send(&mut world, socket, to, &[7; 1_400]);
+        let report = error(&mut world, socket);
+        assert_eq!((report.kind, report.remote), (ErrorKind::TooBig(1_300), to));
+        // The host knows the path now, and sends fragments.
+        send(&mut world, socket, to, &[7; 1_400]);
+        world.turn(Duration::ZERO);
+        world.turn(Duration::ZERO);
+    }
     assert_eq!(world.engine.counts().datagrams_not_sent, 0);
 }

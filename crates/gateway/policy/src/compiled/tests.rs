@@ -114,12 +114,16 @@ fn destination() -> impl Strategy<Value = Destination> {
     })
 }
 
+fn flow() -> impl Strategy<Value = (Destination, Vec<&'static str>)> {
+    (destination(), prop::sample::subsequence(NAMES.to_vec(), 0..3))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn the_tables_decide_as_the_list_does(
         rules in rules(),
-        flows in prop::collection::vec((destination(), prop::sample::subsequence(NAMES.to_vec(), 0..3)), 20),
+        flows in prop::collection::vec(flow(), 20),
         own in prop::collection::vec(address(), 0..3),
     ) {
         let host = HostAddresses { own, stand_ins: vec!["10.0.2.2".parse().expect("an address")] };

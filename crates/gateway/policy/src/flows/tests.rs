@@ -35,7 +35,10 @@ fn tls(name: Option<&str>) -> Vec<u8> {
 
 #[test]
 fn each_refusal_and_each_end_is_a_line() {
-    let mut fence = fence("[[rule]]\nallow = \"a.test\"\n[[rule]]\ndeny = \"private\"\n[[rule]]\nallow = \"any:udp\"\n".replace("any:udp\"", "any\"\nports = \"udp\"").as_str());
+    let mut fence = fence(
+        "[[rule]]\nallow = \"a.test\"\n[[rule]]\ndeny = \"private\"\n\
+         [[rule]]\nallow = \"any\"\nports = \"udp\"\n",
+    );
     fence.set_now(Instant::ZERO + Duration::from_millis(1_500), Duration::from_secs(1_795_897_383));
     pin(&mut fence, "192.0.3.1", &["a.test"]);
     let (good, bad) = (ends(1, "192.0.3.1:443"), ends(2, "10.0.0.1:80"));
@@ -47,24 +50,23 @@ fn each_refusal_and_each_end_is_a_line() {
     assert_eq!(fence.tcp(&good), Verdict::Allow);
     fence.ended(&report(good, End::NotConnected(Failure::Refused)));
     fence.ended(&report(ends(80, "203.0.113.7:5000"), End::Finished));
-    let time = r#"{"time":"2026-11-28T20:23:03.000Z","protocol":"#;
-    let tcp = r#""bytes_out":10,"bytes_in":20,"duration":1.5"#;
+    let written = |protocol: &str, from: u16, to: &str, others: &str| {
+        let time = "2026-11-28T20:23:03.000Z";
+        format!(r#"{{"time":"{time}","protocol":"{protocol}","source":"10.0.2.100:{from}","#)
+            + &format!(r#""destination":"{to}",{others}}}"#)
+    };
+    let bytes = r#""bytes_out":10,"bytes_in":20,"duration":1.5"#;
+    let named = r#""names":["a.test"],"verdict":"allow","rule":"policy.toml:1""#;
+    let refused = r#""verdict":"deny","rule":"policy.toml:3","error":"refused""#;
+    let refused_there = format!(r#"{named},{bytes},"error":"connection refused""#);
+    let published = format!(r#""verdict":"allow","rule":"published",{bytes}"#);
+    let datagrams = r#""verdict":"allow","rule":"policy.toml:5""#;
     let expected = [
-        format!(
-            r#"{time}"tcp","source":"10.0.2.100:2","destination":"10.0.0.1:80","verdict":"deny","rule":"policy.toml:3","error":"refused"}}"#
-        ),
-        format!(
-            r#"{time}"udp","source":"10.0.2.100:3","destination":"[2001:db8::1]:9","verdict":"allow","rule":"policy.toml:5"}}"#
-        ),
-        format!(
-            r#"{time}"tcp","source":"10.0.2.100:1","destination":"192.0.3.1:443","names":["a.test"],"verdict":"allow","rule":"policy.toml:1",{tcp}}}"#
-        ),
-        format!(
-            r#"{time}"tcp","source":"10.0.2.100:1","destination":"192.0.3.1:443","names":["a.test"],"verdict":"allow","rule":"policy.toml:1",{tcp},"error":"connection refused"}}"#
-        ),
-        format!(
-            r#"{time}"tcp","source":"10.0.2.100:80","destination":"203.0.113.7:5000","verdict":"allow","rule":"published",{tcp}}}"#
-        ),
+        written("tcp", 2, "10.0.0.1:80", refused),
+        written("udp", 3, "[2001:db8::1]:9", datagrams),
+        written("tcp", 1, "192.0.3.1:443", &format!("{named},{bytes}")),
+        written("tcp", 1, "192.0.3.1:443", &refused_there),
+        written("tcp", 80, "203.0.113.7:5000", &published),
     ];
     assert_eq!(lines(&mut fence), expected);
 }
@@ -78,18 +80,18 @@ fn questions_go_to_somebody_and_the_answer_to_all_who_wait() {
     assert_eq!(fence.udp(&datagram), Verdict::Ask, "another protocol is another question");
     let ids: Vec<u64> = fence.questions().open().iter().map(|question| question.id).collect();
     assert_eq!(ids.len(), 2);
-    let verdicts = fence.answer(ids[0], true, false);
+    let verdicts = fence.answer_question(ids[0], true, false);
     assert_eq!(verdicts, Some(vec![(one, Verdict::Allow), (two, Verdict::Allow)]));
-    assert_eq!(fence.answer(ids[1], false, true), Some(Vec::new()));
+    assert_eq!(fence.answer_question(ids[1], false, true), Some(Vec::new()));
     assert_eq!(fence.udp(&datagram), Verdict::Drop);
     assert_eq!(fence.tcp(&ends(4, "192.0.3.1:443")), Verdict::Allow);
-    assert_eq!(fence.answer(99, true, true), None);
+    assert_eq!(fence.answer_question(99, true, true), None);
     // Nobody answers this one.
     let lost = ends(5, "192.0.3.2:443");
     assert_eq!(fence.tcp(&lost), Verdict::Ask);
     let id = fence.questions().open()[0].id;
     fence.set_now(fence.now + crate::questions::LIFE, Duration::ZERO);
-    assert_eq!(fence.answer(id, true, true), None);
+    assert_eq!(fence.answer_question(id, true, true), None);
     fence.ended(&report(one, End::Finished));
     fence.ended(&report(lost, End::Refused));
     let lines = lines(&mut fence);
@@ -155,7 +157,7 @@ fn a_flow_that_somebody_allowed_may_still_not_lie() {
     let flow = ends(1, "192.0.3.1:443");
     assert_eq!(fence.tcp(&flow), Verdict::Ask);
     let id = fence.questions().open()[0].id;
-    assert_eq!(fence.answer(id, true, false), Some(vec![(flow, Verdict::Allow)]));
+    assert_eq!(fence.answer_question(id, true, false), Some(vec![(flow, Verdict::Allow)]));
     assert!(fence.wants_hello(&flow));
     assert_eq!(fence.hello(&flow, &tls(Some("a.test")), false), Glance::Pass);
     assert_eq!(fence.hello(&flow, &tls(Some("b.test")), false), Glance::Refuse);

@@ -16,7 +16,7 @@ use filter::text::parts::{Fault, Log, Sets, read_sets};
 use filter::text::{Location, Mistake};
 use toml::de::DeTable;
 
-use crate::rules::{Action, RULES_MAX, Rule, Rules};
+use crate::rules::{Action, Dns, RULES_MAX, Rule, Rules};
 use section::{At, Notes, Section};
 
 pub use publish::publish;
@@ -77,10 +77,9 @@ pub fn parse(
         source.file.map(|(name, text)| read_file(name, text, text_of, &mut sets, &mut log));
     let mut rules = from_file.unwrap_or_else(|| {
         let allows = source.arguments.iter().any(|one| matches!(one, Argument::Allow(_)));
-        let mut rules = Rules::default();
-        rules.default = if allows { Action::Deny } else { Action::Allow };
-        rules.dns.refuses_rebinding = allows;
-        rules
+        let default = if allows { Action::Deny } else { Action::Allow };
+        let dns = Dns { refuses_rebinding: allows, ..Dns::default() };
+        Rules { default, dns, ..Rules::default() }
     });
     rules.default = source.default.unwrap_or(rules.default);
     let own = read_arguments(source.arguments, &mut sets, &mut log);

@@ -75,92 +75,95 @@ fn the_example_is_read() {
     assert_eq!(rules.bytes_out_max, Some(1 << 30));
 }
 
-#[test]
-fn mistakes_have_their_places_and_say_what_to_write() {
-    for (text, expected) in [
-        ("defualt = \"deny\"", "1:1: unknown key of the file `defualt`: did you mean `default`?"),
-        ("default = \"pass\"", "1:12: unknown default `pass`: there are allow, deny, ask"),
-        (
-            "[[rule]]\nallow = [\"github.com\", \"metdata\"]",
-            "2:25: unknown group `metdata`: did you \
+/// Texts, each with a mistake.
+const MISTAKES: &[(&str, &str)] = &[
+    ("defualt = \"deny\"", "1:1: unknown key of the file `defualt`: did you mean `default`?"),
+    ("default = \"pass\"", "1:12: unknown default `pass`: there are allow, deny, ask"),
+    (
+        "[[rule]]\nallow = [\"github.com\", \"metdata\"]",
+        "2:25: unknown group `metdata`: did you \
           mean `metadata`? Write `metdata.` for the name",
-        ),
-        (
-            "[[rule]]\ndeny = [\"10.0.0.0/33\"]",
-            "2:10: `10.0.0.0/33` is no network: write an \
+    ),
+    (
+        "[[rule]]\ndeny = [\"10.0.0.0/33\"]",
+        "2:10: `10.0.0.0/33` is no network: write an \
           address or ADDRESS/LENGTH",
-        ),
-        (
-            "[[rule]]\nallow = [\"10.0.0\"]",
-            "2:11: `10.0.0` is no name: it ends in a number but is \
+    ),
+    (
+        "[[rule]]\nallow = [\"10.0.0\"]",
+        "2:11: `10.0.0` is no name: it ends in a number but is \
           no address: write four numbers, as 192.0.2.1",
-        ),
-        (
-            "[[rule]]\nallow = [\"@bild\"]\n[sets]\nbuild = []",
-            "2:11: unknown set `bild`: did you \
+    ),
+    (
+        "[[rule]]\nallow = [\"@bild\"]\n[sets]\nbuild = []",
+        "2:11: unknown set `bild`: did you \
           mean `build`?",
-        ),
-        (
-            "[[rule]]\nallow = [\"any\"]\nports = [\"htps\"]",
-            "3:11: `htps` is no port: write a \
+    ),
+    (
+        "[[rule]]\nallow = [\"any\"]\nports = [\"htps\"]",
+        "3:11: `htps` is no port: write a \
           number, a range `1024-2048` or a name such as `https`, each with `/udp` for UDP; or \
           `tcp`, `udp` or `echo`",
-        ),
-        (
-            "[[rule]]\nallow = [\"any\"]\nports = [\"80/sctp\"]",
-            "3:11: unknown protocol `sctp`: \
+    ),
+    (
+        "[[rule]]\nallow = [\"any\"]\nports = [\"80/sctp\"]",
+        "3:11: unknown protocol `sctp`: \
           there are `tcp` and `udp`",
-        ),
-        ("[[rule]]\nports = [\"80\"]", "1:1: a rule has one of `allow`, `deny` and `ask`"),
-        ("[[rule]]\nallow = []", "2:9: allow is empty: write names, addresses or groups, or `any`"),
-        (
-            "[[rule]]\nallow = [\"loopback\"]",
-            "2:11: loopback addresses are the host's own: write \
+    ),
+    ("[[rule]]\nports = [\"80\"]", "1:1: a rule has one of `allow`, `deny` and `ask`"),
+    ("[[rule]]\nallow = []", "2:9: allow is empty: write names, addresses or groups, or `any`"),
+    (
+        "[[rule]]\nallow = [\"loopback\"]",
+        "2:11: loopback addresses are the host's own: write \
           `host` to let guests reach them",
-        ),
-        (
-            "[[rule]]\nask = \"127.0.0.1\"",
-            "2:8: loopback addresses are the host's own: write \
+    ),
+    (
+        "[[rule]]\nask = \"127.0.0.1\"",
+        "2:8: loopback addresses are the host's own: write \
           `host` to let guests reach them",
-        ),
-        (
-            "[[rule]]\nallow = \"64:ff9b::/96\"",
-            "2:10: the IPv4 address inside of such an address \
+    ),
+    (
+        "[[rule]]\nallow = \"64:ff9b::/96\"",
+        "2:10: the IPv4 address inside of such an address \
           decides: write IPv4 networks",
-        ),
-        (
-            "[[rule]]\nallow = [\"10.0.0.1\"]\nsni = \"match\"",
-            "2:11: `10.0.0.1` is no name for sni \
+    ),
+    (
+        "[[rule]]\nallow = [\"10.0.0.1\"]\nsni = \"match\"",
+        "2:11: `10.0.0.1` is no name for sni \
           = \"match\": write a rule of its own",
-        ),
-        (
-            "[[rule]]\ndeny = [\"x.org\"]\nsni = \"ignore\"",
-            "3:7: a rule that denies has no sni: \
+    ),
+    (
+        "[[rule]]\ndeny = [\"x.org\"]\nsni = \"ignore\"",
+        "3:7: a rule that denies has no sni: \
           remove it",
-        ),
-        (
-            "[[publish]]\nfrom = \"10.0.0.0/8\"",
-            "1:1: [[publish]] has no port: add port = \
+    ),
+    (
+        "[[publish]]\nfrom = \"10.0.0.0/8\"",
+        "1:1: [[publish]] has no port: add port = \
           \"8080:80\"",
-        ),
-        (
-            "[limits]\ngateway_flows = \"many\"",
-            "2:18: gateway_flows cannot be `many`: write bytes, \
+    ),
+    (
+        "[limits]\ngateway_flows = \"many\"",
+        "2:18: gateway_flows cannot be `many`: write bytes, \
           as 1000000 or \"1G\"",
-        ),
-        (
-            "[dns]\nservers = [\"dns.google\"]",
-            "2:13: `dns.google` is no server: write `host` or an \
+    ),
+    (
+        "[dns]\nservers = [\"dns.google\"]",
+        "2:13: `dns.google` is no server: write `host` or an \
           address",
-        ),
-        (
-            "[sets]\nx = [\"10.0.0.0/8\", \"10.0\"]",
-            "2:21: `10.0` is no network: write an address or \
+    ),
+    (
+        "[sets]\nx = [\"10.0.0.0/8\", \"10.0\"]",
+        "2:21: `10.0` is no network: write an address or \
           ADDRESS/LENGTH",
-        ),
-        ("rule = 7", "1:8: write a section [[rule]] for each rule"),
-        ("[[rule]]\nallow = 7", "2:9: allow is integer: write it in quotes"),
-    ] {
+    ),
+    ("rule = 7", "1:8: write a section [[rule]] for each rule"),
+    ("[[rule]]\nallow = 7", "2:9: allow is integer: write it in quotes"),
+];
+
+#[test]
+fn mistakes_have_their_places_and_say_what_to_write() {
+    for (text, expected) in MISTAKES {
         let expected = format!("policy.toml:{expected}");
         assert!(read(text).expect_err(text).contains(&expected), "{:?}\n{expected}", read(text));
     }

@@ -3,6 +3,7 @@
 
 mod bench;
 mod datagrams;
+mod fence;
 mod hello;
 mod names;
 mod tcp;

@@ -81,14 +81,14 @@ impl Policy for Answers {
 
 type Engine = Gateway<TcpHandle, Socket>;
 
-pub(super) struct Bench {
+pub(super) struct Bench<P = Answers> {
     pub(super) guest: Stack,
     pub(super) inner: Stack,
     pub(super) outer: Stack,
     pub(super) server: Stack,
     pub(super) engine: Engine,
     pub(super) tokens: Tokens,
-    pub(super) policy: Answers,
+    pub(super) policy: P,
     pub(super) now: Instant,
     /// The server takes nothing from its wire.
     pub(super) is_server_deaf: bool,
@@ -114,13 +114,29 @@ fn wire(seed: u64, addresses: [&str; 2], foreign: Foreign) -> [Stack; 2] {
 
 impl Bench {
     pub(super) fn new(config: Config) -> Bench {
-        let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+        Bench::with_policy(config, Answers::default())
+    }
+
+    pub(super) fn listen(stack: &mut Stack, port: u16) -> ListenerHandle {
+        let any = SocketAddr::from(([0, 0, 0, 0], port));
+        stack.tcp_listen(any, ListenConfig::default()).expect("a free port")
+    }
+
+    pub(super) fn udp(stack: &mut Stack, port: u16) -> UdpHandle {
+        let any = SocketAddr::from(([0, 0, 0, 0], port));
+        stack.udp_bind(any, Owner::program()).expect("a free port")
+    }
+}
+
+impl<P: Policy> Bench<P> {
+    pub(super) fn with_policy(config: Config, policy: P) -> Bench<P> {
+        let foreign = Foreign { udp: true, echo: true, ..Foreign::default() };
         let [mut guest, mut inner] = wire(10, ["10.0.2.100/24", "10.0.2.2/24"], foreign);
         let [outer, server] = wire(20, ["198.51.100.1/24", "198.51.100.7/24"], Foreign::default());
         let all = "0.0.0.0/0".parse().expect("a network");
         guest.add_route(Route::new(all, None, 0));
         let engine = Gateway::new(&mut inner, config).expect("nobody else listens");
-        let (tokens, policy) = Default::default();
+        let tokens = Tokens::default();
         let (now, tcp) = (Instant::ZERO + Duration::from_secs(1), tcp::Config::default());
         Bench {
             guest,
@@ -139,7 +155,7 @@ impl Bench {
     /// Do something with the engine.
     pub(super) fn with<R>(
         &mut self,
-        act: impl FnOnce(&mut Engine, &mut Around<'_, Beyond<'_>, Answers>) -> R,
+        act: impl FnOnce(&mut Engine, &mut Around<'_, Beyond<'_>, P>) -> R,
     ) -> R {
         let mut beyond = Beyond {
             stack: &mut self.outer,
@@ -204,21 +220,11 @@ impl Bench {
         }
     }
 
-    pub(super) fn listen(stack: &mut Stack, port: u16) -> ListenerHandle {
-        let any = SocketAddr::from(([0, 0, 0, 0], port));
-        stack.tcp_listen(any, ListenConfig::default()).expect("a free port")
-    }
-
     /// Connect from the guest, and let it happen.
     pub(super) fn connect(&mut self, to: &str) -> TcpHandle {
         let (config, now) = (tcp::Config::default(), self.now);
         let made = self.guest.tcp_connect(at(to), None, &config, Owner::program(), now);
         self.settle();
         made.expect("there is a route")
-    }
-
-    pub(super) fn udp(stack: &mut Stack, port: u16) -> UdpHandle {
-        let any = SocketAddr::from(([0, 0, 0, 0], port));
-        stack.udp_bind(any, Owner::program()).expect("a free port")
     }
 }

@@ -14,7 +14,7 @@ fn bench(answers: &[Glance]) -> Bench {
 
 /// The state of the only flow.
 fn state(bench: &Bench) -> Option<State> {
-    bench.engine.flows().next().map(|(_, state, ..)| state)
+    bench.engine.flows(bench.now).next().map(|row| row.state)
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! a server, and more of them than there is room for.
 
 use base::{KeyedHash, Limit};
+use device::fault::Rng;
 use gateway::{Config, NamesConfig};
 use host::dns::{ForwarderConfig, Hosts};
 use stack::{CallError, TcpHandle, UdpHandle};
@@ -276,6 +277,55 @@ fn hostile_guests_are_bounded() {
     assert_eq!(bench.guest.tcp_state(third).map(|(_, error)| error), Some(None));
     bench.pass(20);
     nothing_is_left(&bench);
+}
+
+/// Guests and servers that send anything.
+#[test]
+fn any_bytes_leave_nothing_behind() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let mut bench = bench(&["198.51.100.7:53"]);
+        let own = Bench::udp(&mut bench.guest, 5_000);
+        let there = Bench::udp(&mut bench.server, 53);
+        let listener = Bench::listen(&mut bench.server, 53);
+        let mut client = bench.connect(ANY);
+        for round in 0..60 {
+            let mut bytes = match rng.below(3) {
+                0 => vec![0; rng.below(40)],
+                _ => question(round, ["www.example", "box.test"][rng.below(2)]),
+            };
+            for _ in 0..rng.below(3) {
+                let at = rng.below(bytes.len() + 1);
+                bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte = rng.next_u64() as u8);
+            }
+            let now = bench.now;
+            if rng.below(2) == 0 {
+                let _ = bench.guest.udp_send(own, at(ANY), &bytes, now);
+            } else if bench.guest.tcp_write(client, &framed(&bytes)).is_err() {
+                bench.guest.tcp_abort(client);
+                client = bench.connect(ANY);
+            }
+            bench.settle();
+            while let Some(asked) = bench.server.udp_receive(there) {
+                let mut reply = answer(asked.payload.as_slice(), [192, 0, 2, 80]);
+                reply.truncate(rng.below(2 * reply.len()));
+                let _ = bench.server.udp_send(there, asked.from, &reply, now);
+            }
+            while let Some(connection) = bench.server.tcp_accept(listener) {
+                let mut into = [0; 2_048];
+                let count = bench.server.tcp_read(connection, &mut into).unwrap_or(0);
+                let reply = framed(&answer(&into[2.min(count)..count.max(14)], [192, 0, 2, 80]));
+                let _ = bench.server.tcp_write(connection, &reply[..rng.below(reply.len())]);
+                bench.server.tcp_close(connection);
+            }
+            bench.settle();
+            while bench.guest.udp_receive(own).is_some() {}
+            let _ = bench.guest.tcp_read(client, &mut [0; 4_096]);
+        }
+        bench.guest.tcp_abort(client);
+        bench.pass(40);
+        nothing_is_left(&bench);
+    }
 }
 
 #[test]

@@ -6,8 +6,12 @@
 //! for private use, which clients skip (RFC 9460 section 14.3.2), and an empty value of zeros. A
 //! signature of the record (DNSSEC) does not hold any more.
 
-use super::question::{HEADER, rtype};
-
+/// Bytes of a message's header.
+const HEADER: usize = 12;
+/// Types of records (RFC 9460 section 14.1, 14.2).
+const SVCB: u16 = 64;
+const HTTPS: u16 = 65;
+/// The parameter with the keys.
 const ECH: u16 = 5;
 /// Keys for private use; the one behind them is invalid.
 const PRIVATE: core::ops::RangeInclusive<u16> = 65_280..=65_534;
@@ -27,7 +31,7 @@ pub(super) fn hide(message: &mut [u8]) -> Option<()> {
         at += 10;
         let end = at + usize::from(u16::from_be_bytes([c, d]));
         let value = message.get_mut(at..end)?;
-        if matches!(u16::from_be_bytes([a, b]), rtype::HTTPS | rtype::SVCB) {
+        if matches!(u16::from_be_bytes([a, b]), HTTPS | SVCB) {
             // Behind the priority.
             let params = behind_name(value, 2)?;
             hide_in(value.get_mut(params..)?)?;

@@ -1,7 +1,7 @@
-//! `-p`: ports of the host that lead to ports of the program.
+//! `-p`: ports of the host that lead to ports of a guest.
 //!
-//! Called by: clap; `launch.rs`, which makes the sockets, because the gateway's process cannot bind
-//! them to an interface; `gateway.rs`, which accepts.
+//! Called by: clap; `open.rs`, which makes the sockets, because a gateway without privileges cannot
+//! bind them to an interface; `machine.rs`, which accepts.
 
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ const PORTS_MAX: u16 = 64;
 
 /// Published ports: `[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Publish {
+pub(crate) struct Publish {
     /// Where to listen, with the first port of the host.
     listen: Listen,
     /// The first port of the program, and how many follow.
@@ -64,10 +64,10 @@ fn range(text: &str) -> Result<(u16, u16), String> {
 
 /// A socket of a published port, as the gateway's process gets it beside its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Published {
+pub(crate) struct Published {
     /// The program's port.
-    pub(super) to: u16,
-    pub(super) udp: bool,
+    pub(crate) to: u16,
+    pub(crate) udp: bool,
 }
 
 impl Publish {
@@ -75,7 +75,7 @@ impl Publish {
     ///
     /// # Errors
     /// The port is taken, or this user may not have it.
-    pub(super) fn sockets(&self) -> Result<Vec<(Published, OwnedFd)>> {
+    pub(crate) fn sockets(&self) -> Result<Vec<(Published, OwnedFd)>> {
         let one = |number| {
             let listen = Listen { port: self.listen.port + number, ..self.listen.clone() };
             let made = if self.udp { Bound::udp(&listen) } else { Bound::tcp(&listen) };

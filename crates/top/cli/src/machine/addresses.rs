@@ -1,6 +1,6 @@
 //! The host's own addresses, which rules call `host`, and news of them.
 //!
-//! Called by: `gateway.rs`; `turns.rs` when there is news. The socket is made before the system
+//! Called by: `machine.rs`; `turns.rs` when there is news. The socket is made before the system
 //! calls of the process are filtered. Source: rtnetlink(7).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

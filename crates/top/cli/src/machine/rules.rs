@@ -1,6 +1,6 @@
-//! What the program may reach: from the options and the file of `--policy` to the fence.
+//! What may be reached: from the options and the file of `--policy` to the fence.
 //!
-//! Called by: `launch.rs`, which reads the files and reports mistakes; `gateway.rs`, which has no
+//! Called by: `open.rs`, which reads the files and reports mistakes; `machine.rs`, which has no
 //! files and reads the same texts again.
 
 use std::cell::RefCell;
@@ -8,23 +8,23 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use policy::text::{Argument, BYTES_MAX, Source};
 use policy::{Action, Rules};
 use serde::{Deserialize, Serialize};
 
-use super::args::{Args, DefaultAction};
+use super::options::{DefaultAction, Options};
 use crate::Usage;
+use crate::output::what_to_do_to_read;
 
 /// The texts of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Texts {
+pub(crate) struct Texts {
     /// The name of the file and its text.
     file: Option<(String, String)>,
     allow: Vec<String>,
     deny: Vec<String>,
-    /// Is what no rule matches allowed?
-    default: Option<bool>,
+    default: Option<DefaultAction>,
     /// The files of its sets.
     sets: BTreeMap<String, String>,
 }
@@ -34,30 +34,45 @@ impl Texts {
     ///
     /// # Errors
     /// A file cannot be read; the mistakes, one a line.
-    pub(super) fn read(args: &Args) -> Result<Texts> {
-        let mut texts = Texts {
-            allow: args.allow.clone(),
-            deny: args.deny.clone(),
-            default: args.default.map(|default| default == DefaultAction::Allow),
+    pub(crate) fn read(options: &Options) -> Result<Texts> {
+        let default = options.default.or(options.ask.then_some(DefaultAction::Ask));
+        let texts = Texts {
+            allow: options.allow.clone(),
+            deny: options.deny.clone(),
+            default,
             ..Texts::default()
         };
-        if let Some(path) = &args.policy {
-            let text = text_of(path).with_context(|| format!("cannot read {}", path.display()))?;
-            texts.file = Some((path.display().to_string(), text));
+        texts.with_file(options.policy.as_deref())
+    }
+
+    fn with_file(mut self, path: Option<&Path>) -> Result<Texts> {
+        if let Some(path) = path {
+            let text = text_of(path).map_err(|why| {
+                anyhow!("cannot read {}: {why}{}", path.display(), what_to_do_to_read(&why))
+            })?;
+            self.file = Some((path.display().to_string(), text));
         }
-        let folder = args.policy.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         let sets = RefCell::new(BTreeMap::new());
-        texts.rules(&|name| {
+        self.rules(&|name| {
             let text = text_of(&folder.join(name)).map_err(|why| why.to_string())?;
             sets.borrow_mut().insert(name.to_owned(), text.clone());
             Ok(text)
         })?;
-        texts.sets = sets.into_inner();
-        Ok(texts)
+        self.sets = sets.into_inner();
+        Ok(self)
+    }
+
+    /// The texts of a file alone.
+    ///
+    /// # Errors
+    /// As [`Texts::read`].
+    pub(crate) fn of_file(path: &Path) -> Result<Texts> {
+        Texts::default().with_file(Some(path))
     }
 
     /// The rules, with the sets that were read before.
-    pub(super) fn known_rules(&self) -> Result<Rules> {
+    pub(crate) fn known_rules(&self) -> Result<Rules> {
         self.rules(&|name| self.sets.get(name).cloned().ok_or("it was not read".to_owned()))
     }
 
@@ -68,7 +83,11 @@ impl Texts {
         let source = Source {
             file: self.file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
             arguments: &arguments,
-            default: self.default.map(|allow| if allow { Action::Allow } else { Action::Deny }),
+            default: self.default.map(|default| match default {
+                DefaultAction::Allow => Action::Allow,
+                DefaultAction::Deny => Action::Deny,
+                DefaultAction::Ask => Action::Ask,
+            }),
         };
         policy::text::parse(&source, text_of).map_err(|mistakes| {
             let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();

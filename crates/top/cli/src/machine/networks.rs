@@ -1,8 +1,8 @@
-//! The addresses of the private network: the program's, the gateway's, the resolver's.
+//! The addresses of a private network: the program's, the gateway's, the resolver's.
 //!
-//! Called by: `launch.rs`, which gives them to the program; `gateway.rs`, which answers for them.
-//! IPv4 as slirp has it: .2 is the gateway, .3 the resolver, .100 the program. Nothing of the host's
-//! interfaces is copied, so the network is the same on every host, with or without a network.
+//! Called by: `open.rs`; `machine.rs`, which answers for them. IPv4 as slirp has it: .2 is the
+//! gateway, .3 the resolver, .100 the program. Nothing of the host's interfaces is copied, so the
+//! network is the same on every host, with or without a network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,14 +21,14 @@ const PREFIX_MAX: [u8; 2] = [29, 120];
 
 /// The addresses of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Network {
+pub(crate) struct Network {
     /// The program's.
-    pub(super) program: IpAddr,
+    pub(crate) program: IpAddr,
     /// The gateway's, which stands for the host.
-    pub(super) gateway: IpAddr,
+    pub(crate) gateway: IpAddr,
     /// The resolver's.
-    pub(super) names: IpAddr,
-    pub(super) prefix_len: u8,
+    pub(crate) names: IpAddr,
+    pub(crate) prefix_len: u8,
 }
 
 impl Network {
@@ -36,7 +36,7 @@ impl Network {
     ///
     /// # Errors
     /// It is too small.
-    pub(super) fn of(network: Cidr) -> Result<Network, String> {
+    pub(crate) fn of(network: Cidr) -> Result<Network, String> {
         let Cidr { addr, prefix_len } = network.network();
         let most = PREFIX_MAX[usize::from(addr.is_ipv6())];
         if prefix_len > most {
@@ -53,7 +53,7 @@ impl Network {
     }
 
     /// A unique local /64 (RFC 4193 section 3.2) with these 40 random bits.
-    pub(super) fn unique_local(random: [u8; 5]) -> Network {
+    pub(crate) fn unique_local(random: [u8; 5]) -> Network {
         let [a, b, c, d, e] = random;
         let pair = |high, low| u16::from_be_bytes([high, low]);
         let network = Ipv6Addr::new(pair(0xfd, a), pair(b, c), pair(d, e), 0, 0, 0, 0, 0);
@@ -67,7 +67,7 @@ impl Network {
     }
 
     /// An address with the network's prefix.
-    pub(super) fn with_prefix(&self, addr: IpAddr) -> Cidr {
+    pub(crate) fn with_prefix(&self, addr: IpAddr) -> Cidr {
         // The length was checked when the network was made.
         Cidr { addr, prefix_len: self.prefix_len }
     }

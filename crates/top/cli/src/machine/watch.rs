@@ -20,26 +20,30 @@ use wirespeed::{Duration, Instant, Stack};
 use super::turns::TOOLS;
 use crate::output;
 
-/// The names of the program and of its stack in `wirespeed show`.
-const COMMAND: &str = "netns";
+/// Bytes of lines from which rules are learnt; further lines do not count.
+const LEARNED_MAX: usize = 64 << 20;
 
 /// Longer than any wait.
 const NO_TICK: Duration = Duration::from_secs(365 * 86_400);
 
 /// Those who watch.
 pub(super) struct Watch {
+    /// The name of the tool and of its stack in `wirespeed show`.
+    command: &'static str,
     service: Service,
     capture: Option<CaptureStatus>,
     log: Option<File>,
-}
-
-impl Default for Watch {
-    fn default() -> Watch {
-        Watch { service: Service::new(COMMAND), capture: None, log: None }
-    }
+    /// The lines for rules, and how many bytes they may still have.
+    learned: Option<(File, usize)>,
 }
 
 impl Watch {
+    /// Nobody.
+    pub(super) fn new(command: &'static str) -> Watch {
+        let service = Service::new(command);
+        Watch { command, service, capture: None, log: None, learned: None }
+    }
+
     /// Serve tools at a control socket that the launcher made.
     pub(super) fn serve_at(&mut self, listener: OwnedFd, path: &Path) {
         self.service.serve_at(listener, path, false);
@@ -48,7 +52,7 @@ impl Watch {
     /// Serve a page.
     pub(super) fn page(&mut self, listener: OwnedFd, token: Option<String>) -> Result<()> {
         let page = Live::granted(None, Some(listener), token)?;
-        let whose = Whose { locks_down: true, ..crate::http::whose(COMMAND) };
+        let whose = Whose { locks_down: true, ..crate::http::whose(self.command) };
         self.service.feed(page.serve(whose, None)?);
         Ok(())
     }
@@ -61,6 +65,11 @@ impl Watch {
     /// Log flows there.
     pub(super) fn log(&mut self, file: File) {
         self.log = Some(file);
+    }
+
+    /// Collect the lines of the log there.
+    pub(super) fn learn(&mut self, file: File) {
+        self.learned = Some((file, LEARNED_MAX));
     }
 
     /// Does the service have to act by now?
@@ -78,7 +87,7 @@ impl Watch {
     /// # Errors
     /// Epoll refuses a client's socket.
     pub(super) fn answer(&mut self, stack: &mut Stack, host: &Host, now: Instant) -> Result<()> {
-        self.service.poll(now, &mut [(COMMAND, stack)]);
+        self.service.poll(now, &mut [(self.command, stack)]);
         self.wait_for(host)
     }
 
@@ -97,10 +106,16 @@ impl Watch {
 
     /// Write a line of the log.
     pub(super) fn line(&mut self, line: &str) {
+        if let Some((file, left)) = &mut self.learned
+            && line.len() < *left
+            && writeln!(file, "{line}").is_ok()
+        {
+            *left -= line.len();
+        }
         let Some(file) = &mut self.log else { return };
         if let Err(why) = writeln!(file, "{line}") {
             let advice = output::what_to_do(&why);
-            output::err(&format!("wirespeed netns: the log ends here: {why}{advice}"));
+            output::err(&format!("wirespeed {}: the log ends here: {why}{advice}", self.command));
             self.log = None;
         }
     }
@@ -108,9 +123,9 @@ impl Watch {
     /// Let clients with taps collect the last packets, and say what became of the capture.
     pub(super) fn finish(&mut self, stack: &mut Stack, clock: impl Fn() -> Instant) {
         self.service.end_feed();
-        self.service.finish(clock, &mut [(COMMAND, stack)]);
+        self.service.finish(clock, &mut [(self.command, stack)]);
         if let Some(why) = self.capture.as_ref().and_then(CaptureStatus::error) {
-            output::err(&format!("wirespeed netns: warning: {why}"));
+            output::err(&format!("wirespeed {}: warning: {why}", self.command));
         }
     }
 }

@@ -9,7 +9,7 @@ use gateway::{Ends, Glance, Policy, Verdict};
 use host::dns;
 use wirespeed::{Cidr, Unreachable};
 
-use super::super::settings::Settings;
+use super::settings::Settings;
 
 /// Decides about the private network, and leaves the rest to rules.
 #[derive(Debug)]

@@ -1,14 +1,14 @@
-//! The loop: one turn takes what came from the program and from the host, and passes it on.
+//! The loop: one turn takes what came from the guests and from the host, and passes it on.
 //!
-//! Called by: `gateway.rs`. An idle gateway does not wake up.
+//! Called by: the tool that began the gateway. An idle gateway does not wake up.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 
-use ::gateway::{Around, Ready};
+use ::gateway::{Around, Ends, Ready};
 use anyhow::{Context, Result};
-use jail::Launcher;
 use outside::Wake;
 use policy::HostAddresses;
 use wirespeed::{Armed, Awaited, Duration, Instant};
@@ -19,37 +19,52 @@ use crate::output;
 
 /// The numbers of our descriptors in the host's epoll.
 const LINK: u32 = 0;
-const LAUNCHER: u32 = 1;
+const OWNER: u32 = 1;
 pub(super) const TOOLS: u32 = 2;
 const RELAY: u32 = 3;
 const ADDRESSES: u32 = 4;
+pub(super) const ASKING: u32 = 5;
 
-/// How long data that the program left behind may take to leave.
+/// How long data that a program left behind may take to leave.
 const LAST: Duration = Duration::from_secs(2);
 /// The interval at which a device is polled that can neither wake us nor be waited for.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// For whom a gateway runs, and until when.
+pub(crate) struct Owner<'a> {
+    /// Readable once it has ended; `None` if that never happens.
+    pub(crate) fd: Option<BorrowedFd<'a>>,
+    /// Has it ended?
+    pub(crate) has_ended: &'a dyn Fn() -> bool,
+    /// Does the gateway end with its links?
+    pub(crate) ends_with_links: bool,
+}
+
 impl Machine {
-    /// Pass packets on until the program has ended, and what it sent has left.
-    pub(super) fn run(&mut self, launcher: &Launcher) -> Result<()> {
-        if let Some(fd) = launcher.as_fd() {
-            self.host.watch(fd, LAUNCHER, Ready::READABLE).context("epoll refuses the launcher")?;
+    /// Pass packets on until the owner has ended, and what was sent has left.
+    ///
+    /// # Errors
+    /// The system refuses something without which the gateway cannot go on.
+    pub(crate) fn run(&mut self, owner: &Owner<'_>) -> Result<()> {
+        if let Some(fd) = owner.fd {
+            self.host.watch(fd, OWNER, Ready::READABLE).context("epoll refuses the owner")?;
         }
         let relay = self.relay.epoll_fd();
         self.host.watch(relay, RELAY, Ready::READABLE).context("epoll refuses another epoll")?;
         let news = self.addresses.as_fd();
         self.host.watch(news, ADDRESSES, Ready::READABLE).context("epoll refuses rtnetlink")?;
         self.watch.wait_for(&self.host)?;
+        self.asking.iter().try_for_each(|asking| asking.wait_for(&self.host))?;
         let mut last = Instant::NEVER;
         loop {
             let now = self.now();
             self.turn(now)?;
-            if self.is_cut_off() || last <= now {
+            if owner.ends_with_links && self.is_cut_off() || last <= now {
                 return self.end();
             }
-            if last == Instant::NEVER && launcher.has_ended() {
-                if let Some(fd) = launcher.as_fd() {
-                    self.host.unwatch(fd).context("epoll does not know the launcher")?;
+            if std::mem::take(&mut self.owner_calls) && (owner.has_ended)() {
+                if let Some(fd) = owner.fd {
+                    self.host.unwatch(fd).context("epoll does not know the owner")?;
                 }
                 last = now + LAST;
             }
@@ -63,7 +78,8 @@ impl Machine {
 
     /// The last process in the program's network has ended.
     fn is_cut_off(&self) -> bool {
-        self.stack.device(self.port).is_none_or(|device| !device.link_up())
+        let is_down = |&port| self.stack.device(port).is_none_or(|device| !device.link_up());
+        self.ports.iter().all(is_down)
     }
 
     fn turn(&mut self, now: Instant) -> Result<()> {
@@ -72,15 +88,17 @@ impl Machine {
         while let Some(event) = self.stack.next_event() {
             self.engine.event(event);
         }
-        let mut is_asked = self.watch.is_due(now);
+        let (mut is_asked, mut has_answers) = (self.watch.is_due(now), false);
         while let Some(wake) = self.host.next_wake() {
             match wake {
                 Wake::Outside(token, ready) => self.engine.ready(token, ready),
+                Wake::Own(OWNER, _) => self.owner_calls = true,
                 Wake::Own(TOOLS, _) => is_asked = true,
+                Wake::Own(ASKING, _) => has_answers = true,
                 Wake::Own(ADDRESSES, _) => self.addresses_changed(),
                 Wake::Own(RELAY, _) => drop(self.relay.turn()),
                 Wake::Own(LINK, ready) if ready.has(Ready::ERROR) => self.stack.check_links(),
-                // The stack's poll took the frames; the caller asks the launcher.
+                // The stack's poll took the frames; the caller asks the owner.
                 Wake::Own(..) => {}
             }
         }
@@ -99,11 +117,19 @@ impl Machine {
             }
         }
         self.engine.turn(&mut around);
+        if let Some(asking) = &mut self.asking
+            && (has_answers || !around.policy.rules.questions().open().is_empty())
+        {
+            for (ends, verdict) in asking.turn(&mut around.policy.rules, now) {
+                self.engine.decide(&ends, verdict, &mut around);
+            }
+            asking.wait_for(around.outside)?;
+        }
         self.stack.flush();
         if let Some(notice) = self.host.take_notice() {
-            output::err(&format!("wirespeed netns: {notice}"));
+            output::err(&format!("wirespeed {}: {notice}", self.command));
         }
-        self.log();
+        self.log(now);
         if is_asked {
             self.watch.answer(&mut self.stack, &self.host, now)?;
         }
@@ -111,8 +137,16 @@ impl Machine {
     }
 
     /// Log what the rules refused, and the flows that ended.
-    fn log(&mut self) {
+    fn log(&mut self, now: Instant) {
         let rules = &mut self.policy.rules;
+        let counts = self.engine.counts();
+        rules.set_used(counts.bytes_up, counts.bytes_down);
+        let lost = self.engine.lost_reports();
+        if lost != self.lost_reports {
+            self.lost_reports = lost;
+            let there: HashSet<Ends> = self.engine.flows(now).map(|flow| flow.ends).collect();
+            rules.forget_others(|ends| there.contains(ends));
+        }
         while let Some(report) = self.engine.next_report() {
             rules.ended(&report);
         }
@@ -127,12 +161,15 @@ impl Machine {
             let own = self.addresses.known().to_vec();
             let host = HostAddresses { own, stand_ins: self.stand_ins.clone() };
             if let Err(why) = self.policy.rules.set_host(host) {
-                output::err(&format!("wirespeed netns: the host's addresses do not fit: {why}"));
+                let command = self.command;
+                output::err(&format!(
+                    "wirespeed {command}: the host's addresses do not fit: {why}"
+                ));
             }
         }
     }
 
-    /// Until when the next turn may wait, with the link's descriptor armed.
+    /// Until when the next turn may wait, with the links' descriptors armed.
     fn until(&mut self, now: Instant) -> Result<Instant> {
         if self.engine.has_work() || self.stack.has_input() || self.host.has_work() {
             return Ok(now);
@@ -141,17 +178,21 @@ impl Machine {
         let own = self.stack.next_deadline().min(self.engine.next_deadline());
         let own = own.min(self.watch.next_deadline(now));
         let armed = self.stack.arm(Waker::noop());
-        let known = self.stack.descriptors().next();
-        if let Some((_, fd, awaited)) = known
-            && self.awaited != Some(awaited)
-        {
+        for (port, fd, awaited) in self.stack.descriptors() {
+            let known = self.awaited.iter().position(|&(known, _)| known == port);
+            if known.is_some_and(|at| self.awaited[at].1 == awaited) {
+                continue;
+            }
             let ready = match awaited {
                 Awaited::Nothing => Ready::default(),
                 Awaited::Frames => Ready::READABLE,
                 Awaited::FramesAndRoom => Ready::READABLE.and(Ready::WRITABLE),
             };
             self.host.watch(fd.as_fd(), LINK, ready).context("epoll refuses the link")?;
-            self.awaited = Some(awaited);
+            match known {
+                Some(at) => self.awaited[at].1 = awaited,
+                None => self.awaited.push((port, awaited)),
+            }
         }
         Ok(match armed {
             Armed::Ready => now,
@@ -162,7 +203,8 @@ impl Machine {
     }
 
     fn end(&mut self) -> Result<()> {
-        self.log();
+        let now = self.now();
+        self.log(now);
         let began = self.began;
         self.watch.finish(&mut self.stack, move || super::clock(began));
         Ok(())

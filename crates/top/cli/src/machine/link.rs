@@ -68,18 +68,18 @@ const PRESETS: &[Preset] = &[
 
 /// A path that `--link` describes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Path {
+pub(crate) struct Path {
     /// To the program, and from it.
-    pub(super) settings: [Settings; 2],
+    pub(crate) settings: [Settings; 2],
     /// The seed of all random choices.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Read a path.
 ///
 /// # Errors
 /// A sentence that says how to write it.
-pub(super) fn parse(text: &str) -> Result<Path, String> {
+pub(crate) fn parse(text: &str) -> Result<Path, String> {
     let mut path = Path { settings: [Settings::default(), Settings::default()], seed: 1 };
     let mut said: Vec<(&str, usize)> = Vec::new();
     for (at, part) in text.split(',').map(str::trim).enumerate() {

@@ -1,0 +1,259 @@
+//! A running gateway: a stack towards the guests, the host's sockets beyond, and the engine between
+//! them. One thread, one epoll. A guest is a program or a virtual machine.
+//!
+//! Called by: the tools with a gateway. `options.rs` has the options that they share, `open.rs`
+//! opens what those name; `turns.rs` is the loop; `watch.rs` lets tools and a page see it.
+
+mod addresses;
+mod asking;
+pub(crate) mod learning;
+mod link;
+mod near;
+pub(crate) mod networks;
+pub(crate) mod open;
+pub(crate) mod options;
+mod publish;
+mod rules;
+mod settings;
+mod turns;
+mod watch;
+
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use ::gateway::{Config, Gateway, NamesConfig};
+use ::link::Shaped;
+use anyhow::{Context, Result, anyhow};
+use device::capture::Capture;
+use host::dns::{ForwarderConfig, Hosts};
+use outside::{Host, Relay};
+use policy::rules::Server;
+use policy::{Fence, HostAddresses, Rules};
+use wirespeed::{
+    Awaited, Cidr, Device, Foreign, Instant, KeyedHash, Limit, MacAddr, PortConfig, PortId, Stack,
+    StackConfig, device,
+};
+
+use self::addresses::Addresses;
+use self::asking::Asking;
+use self::link::Path;
+use self::near::Near;
+use self::networks::Network;
+use self::publish::Published;
+pub(crate) use self::rules::Texts;
+pub(crate) use self::settings::Given as What;
+pub(crate) use self::settings::{AnswerLine, QuestionLine, Settings, asking_name};
+pub(crate) use self::turns::Owner;
+use self::watch::Watch;
+use crate::clock::since_1970;
+
+/// The gateway's hardware address on all links. A guest's interface has another one.
+const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
+
+/// The name of the addresses that stand for the host.
+const HOST_NAME: &str = "host.wirespeed.internal";
+
+/// The port of name servers (RFC 1035 section 4.2).
+const NAMES: u16 = 53;
+
+/// The most that a connection's buffers may grow to behind a long link, in each direction.
+const LONG_PATH_BYTES: u32 = 16 << 20;
+
+/// The engine over the host's sockets.
+type Engine = Gateway<outside::Tcp, outside::Socket>;
+
+/// A running gateway.
+pub(crate) struct Machine {
+    /// The tool's name.
+    command: &'static str,
+    began: std::time::Instant,
+    stack: Stack,
+    /// The links to the guests.
+    ports: Vec<PortId>,
+    engine: Engine,
+    host: Host,
+    relay: Relay,
+    policy: Near<Fence>,
+    /// The host's own addresses.
+    addresses: Addresses,
+    /// Addresses that stand for the host.
+    stand_ins: Vec<IpAddr>,
+    watch: Watch,
+    asking: Option<Asking>,
+    /// The program, and its published ports by the number of their listener.
+    program: Vec<IpAddr>,
+    published: Vec<(outside::ListenerId, Published)>,
+    /// Reports for which there was no room, as far as the rules know.
+    lost_reports: u64,
+    /// The owner may have ended.
+    owner_calls: bool,
+    /// What each port of the stack waits for.
+    awaited: Vec<(PortId, Awaited)>,
+}
+
+/// What a gateway uses.
+pub(crate) struct Given {
+    /// The links to the guests, isolated from each other.
+    pub(crate) links: Vec<Box<dyn Device>>,
+    /// What [`Settings::given`] says.
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// The sockets in a program's network that lead to [`Settings::to_host`].
+    pub(crate) inside: Vec<OwnedFd>,
+}
+
+impl Machine {
+    /// Make the stack and the engine, and use what is given.
+    ///
+    /// # Errors
+    /// The rules do not fit, or the system refuses something.
+    pub(crate) fn begin(
+        command: &'static str,
+        settings: &Settings,
+        given: Given,
+    ) -> Result<Machine> {
+        let Given { links, descriptors, inside } = given;
+        let began = std::time::Instant::now();
+        let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
+        let (mut watch, mut published, mut capture) = (Watch::new(command), Vec::new(), None);
+        let (mut texts, mut asking) = (Texts::default(), None);
+        for (what, fd) in settings.given.iter().zip(descriptors) {
+            match what {
+                What::Published(port) => {
+                    let id = host.adopt(fd).context("a port cannot be used")?;
+                    published.push((id, *port));
+                }
+                What::Control(path) => watch.serve_at(fd, path),
+                What::Page { token } => watch.page(fd, token.clone())?,
+                What::Policy => texts = serde_json::from_reader(File::from(fd))?,
+                What::Capture => capture = Some(File::from(fd)),
+                What::Log => watch.log(File::from(fd)),
+                What::Learn => watch.learn(File::from(fd)),
+                What::Asking => asking = Some(Asking::new(fd)?),
+            }
+        }
+        let rules = texts.known_rules()?;
+        let (mut stack, engine) = engine(settings, &rules)?;
+        let mut ports = Vec::new();
+        for link in links {
+            let device = shaped(link, settings, began)?;
+            let device = captured(device, capture.as_ref(), &mut watch)?;
+            let addresses = own_addresses(settings);
+            let config = PortConfig { mac: MAC, addresses, answer_all: true };
+            ports.push(stack.add_port(device, config));
+        }
+        let mut relay = Relay::new().context("no epoll can be made")?;
+        for (fd, to) in inside.into_iter().zip(&settings.to_host) {
+            relay.add(fd, *to).context("a port of the host cannot be offered")?;
+        }
+        let addresses = Addresses::read()?;
+        let host_addresses = of_host(&addresses, settings);
+        let fence = Fence::new(rules, host_addresses)?;
+        Ok(Machine {
+            command,
+            began,
+            stack,
+            ports,
+            engine,
+            host,
+            relay,
+            policy: Near::new(settings, fence),
+            addresses,
+            stand_ins: settings.host_addresses.clone(),
+            watch,
+            asking,
+            program: settings.networks.iter().map(|network| network.program).collect(),
+            published,
+            lost_reports: 0,
+            owner_calls: true,
+            awaited: Vec::new(),
+        })
+    }
+
+    fn now(&self) -> Instant {
+        clock(self.began)
+    }
+}
+
+fn clock(began: std::time::Instant) -> Instant {
+    Instant::ZERO + began.elapsed().into()
+}
+
+/// The stack, and the engine that takes all of its connections.
+fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).context("the system gives no random seed")?;
+    let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+    let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+    let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
+    let mut stack = Stack::new(config);
+    let networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
+    let mut config = Config { networks, ..Config::default() };
+    for &(limit, value) in &rules.limits {
+        config.budget.set(limit, value);
+    }
+    if settings.has_names {
+        let secret = KeyedHash::new(half(16), half(24));
+        config.names = Some(names(settings, rules, secret)?);
+    }
+    if settings.link.is_some() {
+        config.tcp.receive_buffer_max_bytes = LONG_PATH_BYTES;
+        config.tcp.send_buffer_max_bytes = LONG_PATH_BYTES;
+    }
+    let flows = config.budget.of(Limit::GatewayFlows).min(outside::descriptors());
+    config.budget.set(Limit::GatewayFlows, flows);
+    let engine = Gateway::new(&mut stack, config)
+        .map_err(|why| anyhow!("the gateway cannot listen in its own stack: {why}"))?;
+    Ok((stack, engine))
+}
+
+/// The resolver: the servers that the rules name, and the names of the host's table.
+fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesConfig> {
+    let of = |server: &Server| match server {
+        Server::Host => settings.servers.clone(),
+        Server::Address(ip) => vec![SocketAddr::new(*ip, NAMES)],
+    };
+    let servers = rules.dns.servers.iter().flat_map(of).collect();
+    let (mut hosts, _) = Hosts::from_text(&settings.hosts);
+    for &address in &settings.host_addresses {
+        hosts.add(HOST_NAME, address)?;
+    }
+    Ok(NamesConfig { forwarder: ForwarderConfig::new(servers), hosts, secret })
+}
+
+/// The addresses of the gateway and of the resolver.
+fn own_addresses(settings: &Settings) -> Vec<Cidr> {
+    let of =
+        |network: &Network| [network.gateway, network.names].map(|addr| network.with_prefix(addr));
+    settings.networks.iter().flat_map(of).collect()
+}
+
+/// The addresses that rules call `host`.
+fn of_host(addresses: &Addresses, settings: &Settings) -> HostAddresses {
+    let own = addresses.known().to_vec();
+    HostAddresses { own, stand_ins: settings.host_addresses.clone() }
+}
+
+fn shaped(
+    link: Box<dyn Device>,
+    settings: &Settings,
+    began: std::time::Instant,
+) -> Result<Box<dyn Device>> {
+    let Some(text) = &settings.link else { return Ok(link) };
+    let Path { settings, seed } = link::parse(text).map_err(|why| anyhow!("{why}"))?;
+    let (shaped, _) = Shaped::new(link, settings, seed, Arc::new(move || clock(began)));
+    Ok(Box::new(shaped))
+}
+
+fn captured(
+    device: Box<dyn Device>,
+    file: Option<&File>,
+    watch: &mut Watch,
+) -> Result<Box<dyn Device>> {
+    let Some(file) = file else { return Ok(device) };
+    let file = file.try_clone().context("no descriptor is left")?;
+    let (capture, status) = Capture::new(device, file, since_1970)?;
+    watch.capture(status);
+    Ok(Box::new(capture))
+}

@@ -1,0 +1,186 @@
+//! From the options to what a gateway gets: its networks, its name servers, and the sockets and
+//! files that it uses.
+//!
+//! Called by: the tools with a gateway. A gateway that has given up its privileges can open no file
+//! and listen at no port, so all of that is opened before, as the user.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use live::Live;
+
+use super::networks::Network;
+use super::options::{Dns, Net4, Net6, Options};
+use super::rules::Texts;
+use super::settings::{Given, Settings, asking_name};
+use crate::{Usage, output};
+
+/// The port of name servers (RFC 1035 section 4.2).
+const NAMES: u16 = 53;
+
+/// The settings of a gateway whose sockets and files are `given`.
+///
+/// # Errors
+/// A network is too small; the system gives no random numbers.
+pub(crate) fn settings(options: &Options, given: Vec<Given>) -> Result<Settings> {
+    let networks = networks(options)?;
+    let resolv_conf = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    Ok(Settings {
+        link: options.link.clone(),
+        host_addresses: host_addresses(options, &networks),
+        networks,
+        has_names: options.dns != Dns::Off,
+        servers: servers(&options.dns, &resolv_conf),
+        hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
+        to_host: Vec::new(),
+        given,
+    })
+}
+
+fn networks(options: &Options) -> Result<Vec<Network>> {
+    let mut all = Vec::new();
+    if let Net4::Of(network) = options.net4 {
+        all.push(Network::of(network).map_err(Usage)?);
+    }
+    match options.net6 {
+        Net6::Off => {}
+        Net6::Of(network) => all.push(Network::of(network).map_err(Usage)?),
+        Net6::Ula => {
+            let mut random = [0; 5];
+            getrandom::fill(&mut random).context("the system gives no random numbers")?;
+            all.push(Network::unique_local(random));
+        }
+    }
+    Ok(all)
+}
+
+/// The addresses that stand for the host: the given one, or the gateway's.
+fn host_addresses(options: &Options, networks: &[Network]) -> Vec<IpAddr> {
+    match options.host_address {
+        Some(address) => vec![address],
+        None => networks.iter().map(|network| network.gateway).collect(),
+    }
+}
+
+/// The next hops of the default routes. Without a network that the user gave, IPv6 is routed only
+/// if the host has a way out: programs that do not try a second address would wait otherwise.
+pub(crate) fn routed(networks: &[Network], net6: Net6) -> Vec<IpAddr> {
+    let is_asked_for = matches!(net6, Net6::Of(_));
+    let is_routed =
+        |network: &&Network| network.gateway.is_ipv4() || is_asked_for || host_has_ipv6();
+    networks.iter().filter(is_routed).map(|network| network.gateway).collect()
+}
+
+/// Has the host a default route of IPv6? Lines of the kernel's table: destination, its prefix
+/// length, four fields, metric, two counts, flags, interface.
+fn host_has_ipv6() -> bool {
+    let table = fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let is_default = fields.first().is_some_and(|to| to.bytes().all(|b| b == b'0'))
+            && fields.get(1) == Some(&"00");
+        is_default && fields.last() != Some(&"lo")
+    })
+}
+
+/// The name servers behind the resolver.
+fn servers(dns: &Dns, resolv_conf: &str) -> Vec<SocketAddr> {
+    match dns {
+        Dns::Off => Vec::new(),
+        Dns::Of(servers) => servers.iter().map(|&ip| SocketAddr::new(ip, NAMES)).collect(),
+        Dns::Host => {
+            let lines = resolv_conf.lines().filter_map(|line| line.strip_prefix("nameserver"));
+            let servers = lines.filter_map(|rest| rest.trim().parse::<IpAddr>().ok());
+            servers.map(|ip| SocketAddr::new(ip, NAMES)).collect()
+        }
+    }
+}
+
+/// The sockets and files of a gateway, each with what it is for.
+///
+/// # Errors
+/// One of them cannot be made, or the rules have mistakes.
+pub(crate) fn open(options: &Options) -> Result<Vec<(Given, OwnedFd)>> {
+    let mut given = vec![(Given::Policy, in_memory(&serde_json::to_vec(&Texts::read(options)?)?)?)];
+    for publish in &options.publish {
+        let sockets = publish.sockets()?.into_iter();
+        given.extend(sockets.map(|(what, fd)| (Given::Published(what), fd)));
+    }
+    if let Some(path) = &options.capture {
+        given.push((Given::Capture, private_file(path)?));
+    }
+    match &options.log {
+        None => {}
+        Some(path) if path == Path::new("-") => {
+            let stderr = std::io::stderr();
+            let own = rustix::io::dup(&stderr).context("no descriptor is left")?;
+            given.push((Given::Log, own));
+        }
+        Some(path) => given.push((Given::Log, private_file(path)?)),
+    }
+    if let Some(http) = options.http {
+        let page = Live::bind(http)?;
+        output::err(&page.says());
+        let (listener, token) = page.parts();
+        let what = Given::Page { token: token.map(str::to_owned) };
+        let listener = listener.map(|listener| listener.try_clone().map(OwnedFd::from));
+        if let Some(fd) = listener.transpose().context("no descriptor is left")? {
+            given.push((what, fd));
+        }
+    }
+    given.push((Given::Asking, asking_socket()?));
+    match control_socket() {
+        Ok((path, listener)) => given.push((Given::Control(path), listener)),
+        Err(why) => output::err(&format!("warning: `wirespeed show` does not reach it: {why}")),
+    }
+    Ok(given)
+}
+
+/// The socket at which the gateway asks people. It has no file, so none is left behind.
+fn asking_socket() -> Result<OwnedFd> {
+    let name = asking_name(std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+    let listener = UnixListener::bind_addr(&address).context("questions cannot be asked")?;
+    Ok(listener.into())
+}
+
+fn control_socket() -> Result<(PathBuf, OwnedFd)> {
+    let path = observe::socket_path(std::process::id())?;
+    let listener = wirespeed::control::Server::listener(&path)?;
+    Ok((path, listener))
+}
+
+/// A file in memory.
+pub(super) fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
+    let made = rustix::fs::memfd_create("settings", rustix::fs::MemfdFlags::CLOEXEC);
+    let mut file = File::from(made.context("no file in memory can be made")?);
+    file.write_all(contents).and_then(|()| file.rewind()).context("no memory is left")?;
+    Ok(file.into())
+}
+
+/// A new file that only its owner can read: captures and logs have secrets.
+pub(super) fn private_file(path: &Path) -> Result<OwnedFd> {
+    let mut how = OpenOptions::new();
+    how.write(true).create(true).truncate(true).mode(0o600);
+    let opened: std::io::Result<File> = how.open(path);
+    Ok(opened.with_context(|| format!("cannot write {}", path.display()))?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_of_the_host_are_those_of_its_file() {
+        let host = "# comment\nnameserver 192.0.2.1\nsearch example.org\noptions edns0\n";
+        let of_host = servers(&Dns::Host, host);
+        assert_eq!(of_host, ["192.0.2.1:53".parse().expect("an address")]);
+    }
+}

@@ -1,0 +1,82 @@
+//! What a gateway has to know, as text; files and sockets come beside it, in the order
+//! of [`Settings::given`].
+//!
+//! Called by: `open.rs` makes it, `machine.rs` uses it, perhaps in another process of this program.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::networks::Network;
+use super::publish::Published;
+
+/// The settings of a gateway.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    /// The private networks, one of each version at most.
+    pub(crate) networks: Vec<Network>,
+    /// The text of `--link`.
+    pub(crate) link: Option<String>,
+    /// Addresses that stand for the host.
+    pub(crate) host_addresses: Vec<IpAddr>,
+    /// Is there a resolver?
+    pub(crate) has_names: bool,
+    /// The host's name servers, or those that the user named.
+    pub(crate) servers: Vec<SocketAddr>,
+    /// The host's /etc/hosts.
+    pub(crate) hosts: String,
+    /// The ports of the host's loopback address that the sockets in the program's network lead to.
+    pub(crate) to_host: Vec<SocketAddr>,
+    /// What each descriptor is.
+    pub(crate) given: Vec<Given>,
+}
+
+/// What a descriptor of the gateway is for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Given {
+    /// The texts of the policy, as a file.
+    Policy,
+    /// A socket of a published port.
+    Published(Published),
+    /// A listening control socket, and where its file is.
+    Control(PathBuf),
+    /// Where packets are captured.
+    Capture,
+    /// Where flows are logged.
+    Log,
+    /// The same, for the rules that they needed.
+    Learn,
+    /// Where questions are asked.
+    Asking,
+    /// The listening socket of the page, and the token that visitors need.
+    Page { token: Option<String> },
+}
+
+/// A question to people, as a line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct QuestionLine {
+    pub(crate) id: u64,
+    pub(crate) protocol: String,
+    pub(crate) to: SocketAddr,
+    pub(crate) names: Vec<String>,
+    pub(crate) guest: SocketAddr,
+    /// The rule that asks.
+    pub(crate) rule: String,
+    /// How long the flow waits.
+    pub(crate) seconds: u64,
+}
+
+/// Somebody's answer, as a line.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct AnswerLine {
+    pub(crate) id: u64,
+    pub(crate) allow: bool,
+    /// It holds for the next flows to that destination.
+    pub(crate) keep: bool,
+}
+
+/// The abstract name of the socket at which the netns of this process number asks.
+pub(crate) fn asking_name(pid: u32) -> String {
+    format!("wirespeed-ask-{pid}")
+}
