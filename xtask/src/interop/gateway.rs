@@ -5,11 +5,12 @@
 
 mod escapes;
 mod life;
+mod others;
 mod programs;
 mod scene;
 mod table;
 
-use super::ip::PING;
+use super::ip::{PING, TCPDUMP};
 use super::iperf::IPERF3;
 use super::outside::{CURL, IP, NGINX};
 use super::router::{PYTHON3, SS, TRACEROUTE};
@@ -50,6 +51,47 @@ pub(super) const CASES: &[Case] = &[
         name: "iperf3: up, down, both at once, four flows, UDP",
         needs: needs![IPERF3],
         run: programs::iperf,
+    },
+    Case {
+        name: "python asyncio: 200 connections at once",
+        needs: needs![],
+        run: others::asyncio,
+    },
+    Case {
+        name: "Go's resolver",
+        needs: needs![Need::Program { program: "go", package: "golang-go" }],
+        run: others::go,
+    },
+    Case {
+        name: "java",
+        needs: needs![
+            Need::Program { program: "java", package: "default-jre-headless" },
+            Need::Program { program: "javac", package: "default-jdk-headless" }
+        ],
+        run: others::java,
+    },
+    Case {
+        name: "apt-get update and download from a mirror",
+        needs: needs![
+            Need::Program { program: "apt-get", package: "apt" },
+            Need::Program { program: "dpkg-scanpackages", package: "dpkg-dev" }
+        ],
+        run: others::apt,
+    },
+    Case {
+        name: "published nginx logs the client's address; --to-host, --host-address",
+        needs: needs![CURL],
+        run: others::ports,
+    },
+    Case {
+        name: "show, explain, dump, top, --capture, --log",
+        needs: needs![CURL, TCPDUMP],
+        run: others::sight,
+    },
+    Case {
+        name: "--link: round trip, goodput, loss",
+        needs: needs![CURL, PING, IPERF3],
+        run: others::link,
     },
     Case {
         name: "exit statuses, Ctrl-C, --keep, --pid, --hide",
