@@ -63,7 +63,11 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
             }
         }
     }
-    println!("  {} of {} attempts failed to get out", ATTEMPTS.len() - failed.len(), ATTEMPTS.len());
+    println!(
+        "  {} of {} attempts failed to get out",
+        ATTEMPTS.len() - failed.len(),
+        ATTEMPTS.len()
+    );
     ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
 }
@@ -114,7 +118,8 @@ fn refused(site: &Site<'_>, attempt: &Attempt) -> Result<String> {
     ensure!(harmful.is_empty(), "these packets left the host: {harmful:?}");
     let contacts = site.read("bait.log").split_off(baited);
     // The shells around the attempt ask nscd, as every program of the host does.
-    let contacts: Vec<_> = contacts.lines().filter(|line| !line.ends_with("/nscd/socket")).collect();
+    let contacts: Vec<_> =
+        contacts.lines().filter(|line| !line.ends_with("/nscd/socket")).collect();
     ensure!(contacts.is_empty(), "services of the host were reached: {contacts:?}");
     if let Some(wanted) = attempt.logged {
         is_logged(&site.read("home/log.jsonl"), wanted)?;
@@ -132,7 +137,8 @@ fn may_leave(line: &str, attempt: &Attempt) -> bool {
     if protocol == "tcp" && from == "10.77.0.2,2121" && to.starts_with("10.78.0.2,") {
         return rest == "+0";
     }
-    let is_name = ["web.example", "alias.example"].contains(&rest) || rest.ends_with(".rebind.example");
+    let is_name =
+        ["web.example", "alias.example"].contains(&rest) || rest.ends_with(".rebind.example");
     let is_question = ["8.8.4.53,53", "2001:4860::53,53"].contains(&to);
     if is_question && protocol == "udp" {
         return is_name;

@@ -185,7 +185,8 @@ fn nothing_is_left(site: &Site<'_>) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let (_, text) = site.on_server(&format!("lsns -t net -n -o USER | grep -c -w -e {USER} -e wsuser"))?;
+    let (_, text) =
+        site.on_server(&format!("lsns -t net -n -o USER | grep -c -w -e {USER} -e wsuser"))?;
     ensure!(text.trim() == "0", "namespaces are left: {text}");
     Ok(())
 }

@@ -94,8 +94,8 @@ const LONG: Duration = Duration::from_secs(120);
 const REPOSITORY: &str = "\
 set -e
 cd $F; mkdir -p package/DEBIAN package/usr/share/interop
-printf 'Package: interop\\nVersion: 1.0\\nArchitecture: all\\nMaintainer: Interop <i@web.example>\\n\
-Description: for a test\\n' > package/DEBIAN/control
+printf 'Package: interop\\nVersion: 1.0\\nArchitecture: all\\nDescription: for a test\\n\
+Maintainer: Interop <interop@web.example>\\n' > package/DEBIAN/control
 head -c 100000 /dev/urandom > package/usr/share/interop/data
 mkdir -p www/apt; dpkg-deb -b package www/apt/interop_1.0_all.deb > /dev/null
 cd www/apt; dpkg-scanpackages . 2> /dev/null | tee Packages | gzip > Packages.gz
@@ -104,10 +104,12 @@ cd www/apt; dpkg-scanpackages . 2> /dev/null | tee Packages | gzip > Packages.gz
 /// apt with folders of the user's.
 const APT: &str = "\
 set -e
-mkdir -p apt/etc/apt.conf.d apt/etc/preferences.d apt/lists/partial apt/cache/archives/partial; : > apt/status
+mkdir -p apt/etc/apt.conf.d apt/etc/preferences.d apt/lists/partial apt/cache/archives/partial
+: > apt/status
 echo 'deb [trusted=yes] http://web.example/apt ./' > apt/etc/sources.list
-apt='apt-get -o Dir::Etc=apt/etc -o Dir::State=apt -o Dir::State::lists=lists -o Dir::Cache=apt/cache \
-  -o Dir::State::status=apt/status -o Acquire::Languages=none -o Acquire::Retries=2'
+apt='apt-get -o Dir::Etc=apt/etc -o Dir::State=apt -o Dir::State::lists=lists \
+  -o Dir::Cache=apt/cache -o Dir::State::status=apt/status \
+  -o Acquire::Languages=none -o Acquire::Retries=2'
 apt=$(echo \"$apt\" | sed \"s|=apt|=$HOME/apt|g\")
 $apt update
 $apt download interop

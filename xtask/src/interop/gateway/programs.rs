@@ -40,7 +40,8 @@ cp id.pub authorized_keys; chmod 600 authorized_keys
 printf 'Host *\\nStrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\nLogLevel ERROR\\n\
 IdentityFile %s/id\\nUser wsuser\\n' $HOME > config
 git config --global user.name Interop; git config --global user.email interop@example
-git config --global init.defaultBranch main; git config --global core.sshCommand \"ssh -F $HOME/config\"
+git config --global init.defaultBranch main
+git config --global core.sshCommand \"ssh -F $HOME/config\"
 git init -q work; cp $F/file work/file; git -C work add file; git -C work commit -qm first
 git clone -q --bare work repo.git; git -C repo.git update-server-info
 ";
@@ -59,26 +60,35 @@ pub(super) fn git(bench: &Workbench) -> Result<()> {
     let folder = shown(&bench.path("etc"))?.trim_end_matches("/etc").to_owned();
     std::fs::write(bench.path("sshd.conf"), SSHD.replace("FOLDER", &folder))?;
     site.on_server(&format!("ssh-keygen -q -t ed25519 -N '' -f {folder}/host_key"))?;
-    let sshd = format!("mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f \
-                        {folder}/sshd.conf");
+    let sshd = format!(
+        "mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f \
+                        {folder}/sshd.conf"
+    );
     site.serve("sshd", &format!("sh -c '{sshd}'"))?;
     site.server_listens(22)?;
     let same = format!("cmp {} ", shown(&file)?);
     let repository = "ssh.example:repo.git";
     for (what, line) in [
-        ("git clone https", format!("git clone -q https://web.example/repo.git a && {same} a/file")),
+        (
+            "git clone https",
+            format!("git clone -q https://web.example/repo.git a && {same} a/file"),
+        ),
         ("git clone ssh", format!("git clone -q {repository} b && {same} b/file")),
         ("git push ssh", "cd b && git commit -q --allow-empty -m two && git push -q".to_owned()),
         ("scp there", "scp -q -F config $F/file ssh.example:there".to_owned()),
         ("scp back", format!("scp -q -F config ssh.example:there back && {same} back")),
         ("ssh runs", "test $(ssh -F config ssh.example echo yes) = yes".to_owned()),
-        ("ssh -tt", "test $(ssh -F config -tt ssh.example 'tty >/dev/null && echo tty') = tty\r".to_owned()),
+        (
+            "ssh -tt",
+            "test $(ssh -F config -tt ssh.example 'tty >/dev/null && echo tty') = tty\r".to_owned(),
+        ),
     ] {
         site.prints("", &line, "").with_context(|| what.to_owned())?;
         println!("  {what}: ok");
     }
     // A port at the server that leads to one of the program.
-    let line = "/usr/bin/python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 7000)); \
+    let line =
+        "/usr/bin/python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 7000)); \
                 c = s.accept()[0]; c.sendall(b\"from inside\\n\")' &
                 ssh -F config -N -R 7070:127.0.0.1:7000 -o ExitOnForwardFailure=yes ssh.example &
                 wait $!";

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! host 10.77.0.2 --- 10.77.0.1 router 10.78.0.1 --- 10.78.0.2 server: 8.8.0.0/16, 10.1.0.0/16,
-//!      fd77::2       fd77::1          fd78::1       fd78::2           169.254.0.0/16, 2001:4860::/32
+//!      fd77::2       fd77::1          fd78::1       fd78::2           2001:4860::/32
 //! ```
 //!
 //! The server's addresses are public ones of the real Internet where rules ask for public
@@ -66,7 +66,8 @@ set -e; cd \"$1\"
 new='openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2'
 $new -keyout ca.key -out ca.pem -subj '/CN=Interop' -addext 'basicConstraints=critical,CA:TRUE'
 $new -CA ca.pem -CAkey ca.key -keyout server.key -out server.pem -subj '/CN=web.example' \\
-  -addext 'subjectAltName=DNS:web.example,DNS:denied.example,DNS:other.example,DNS:only6.example' -addext 'basicConstraints=critical,CA:FALSE'
+  -addext 'subjectAltName=DNS:web.example,DNS:denied.example,DNS:other.example,DNS:only6.example' \\
+  -addext 'basicConstraints=critical,CA:FALSE'
 ";
 
 const NGINX: &str = "\
@@ -131,9 +132,8 @@ impl<'a> Site<'a> {
     fn files(&self) -> Result<()> {
         let bench = self.bench;
         let folder = shown(&bench.path(""))?.trim_end_matches('/').to_owned();
-        let filled = |text: &str| {
-            text.replace("FOLDER", &folder).replace("USER", &USER.to_string())
-        };
+        let filled =
+            |text: &str| text.replace("FOLDER", &folder).replace("USER", &USER.to_string());
         for name in ["etc", "home", "run", "var-run", "www"] {
             std::fs::create_dir_all(bench.path(name))?;
         }
@@ -176,17 +176,23 @@ impl<'a> Site<'a> {
             (host, "lan0", 77, 2),
             (server, "lan0", 78, 2),
         ] {
-            each(of, &[
-                &format!("addr add 10.{network}.0.{number}/24 dev {link}"),
-                &format!("addr add fd{network}::{number}/64 dev {link} nodad"),
-                &format!("link set {link} up"),
-            ])?;
+            each(
+                of,
+                &[
+                    &format!("addr add 10.{network}.0.{number}/24 dev {link}"),
+                    &format!("addr add fd{network}::{number}/64 dev {link} nodad"),
+                    &format!("link set {link} up"),
+                ],
+            )?;
         }
         for (of, network, number) in [(host, 77, 1), (server, 78, 1), (router, 78, 2)] {
-            each(of, &[
-                &format!("route add default via 10.{network}.0.{number}"),
-                &format!("route add default via fd{network}::{number}"),
-            ])?;
+            each(
+                of,
+                &[
+                    &format!("route add default via 10.{network}.0.{number}"),
+                    &format!("route add default via fd{network}::{number}"),
+                ],
+            )?;
         }
         for prefix in SERVED {
             let version = if prefix.contains(':') { "-6 " } else { "" };
@@ -272,7 +278,11 @@ impl<'a> Site<'a> {
     pub(super) fn prints(&self, options: &str, line: &str, expected: &str) -> Result<String> {
         let (code, text) = self.inside(options, line)?;
         let is_it = code == 0 && text.contains(expected);
-        ensure!(is_it, "netns {options} -- {line}: exit {code}, no '{expected}' in {}", tail(&text));
+        ensure!(
+            is_it,
+            "netns {options} -- {line}: exit {code}, no '{expected}' in {}",
+            tail(&text)
+        );
         Ok(text)
     }
 
@@ -303,7 +313,11 @@ impl<'a> Site<'a> {
         let log = self.read("sniff.log");
         let before = format!("mark {}\n", number - 1);
         let since = log.split_once(&before).map_or(log.as_str(), |(_, since)| since);
-        Ok(since.lines().filter(|line| *line != mark && *line != "ready").map(str::to_owned).collect())
+        Ok(since
+            .lines()
+            .filter(|line| *line != mark && *line != "ready")
+            .map(str::to_owned)
+            .collect())
     }
 }
 

@@ -46,7 +46,8 @@ attempts! {
     // Addresses and ports.
     "a raw address", Unfenced, "tcp 8.8.4.99:80", "$PROBE http 8.8.4.99";
     "the address of an allowed name, without asking", Unfenced, "tcp 8.8.4.80:443",
-        "$PROBE shell 'curl -sk -m 3 --resolve web.example:443:8.8.4.80 https://web.example/' hello";
+        "$PROBE shell \
+         'curl -sk -m 3 --resolve web.example:443:8.8.4.80 https://web.example/' hello";
     "another port of an allowed name", Unfenced, "tcp 8.8.4.80:80",
         "$PROBE shell 'curl -4 -s -m 3 http://web.example/' hello";
     "another port of an allowed network", Unfenced, "tcp 8.8.8.80:8080", "$PROBE tcp 8.8.8.80 8080";
@@ -90,8 +91,8 @@ attempts! {
         "$PROBE shell 'curl -sk -m 3 https://8.8.8.8/dns-query' 404";
     "DNS over HTTPS by name", Unfenced, "dns other.example",
         "$PROBE shell 'curl -s -m 3 https://other.example/dns-query' 404";
-    "a tunnel by long names", No, "dns aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.tunnel.example",
-        "$PROBE lookup aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.tunnel.example";
+    "a tunnel by long names", No, "dns aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.tunnel.example",
+        "$PROBE lookup aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.tunnel.example";
     "a tunnel by names below an allowed one", No, "dns secret.web.example",
         "$PROBE lookup secret.web.example";
     "an alias of a denied name", Unfenced, "tcp 8.8.4.99:443",
@@ -162,7 +163,8 @@ attempts! {
     "systemd-run by the user's bus, hidden", Unfenced, "", "$PROBE unix /run/user/61999/bus",
         with "--hide /run/user";
     "a hidden socket by unmounting its cover", No, "",
-        "$PROBE shell 'unshare -rm sh -c \"umount /run/docker.sock; $PROBE unix /run/docker.sock\"' reached:",
+        "$PROBE shell 'unshare -rm sh -c \
+         \"umount /run/docker.sock; $PROBE unix /run/docker.sock\"' reached:",
         with "--hide /run/docker.sock";
     "systemd-run --user", No, "",
         "$PROBE shell 'systemd-run --user --wait --pipe echo through' through";
