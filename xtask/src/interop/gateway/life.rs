@@ -112,6 +112,11 @@ pub(super) fn kills(bench: &Workbench) -> Result<()> {
             ("--pid --keep", SEVERAL),
             ("--link lte", ONE),
         ][(index % 5) as usize];
+        // With --keep a network outlives its launcher.
+        let options = match victim {
+            Victim::Launcher if options.contains("--keep") => "--pid --root",
+            _ => options,
+        };
         std::fs::write(bench.path("traffic.sh"), traffic)?;
         let what = format!("kill {index}: {victim:?} after {moment:?}, netns {options}");
         let end = killed(&site, victim, moment, options).with_context(|| what.clone())?;

@@ -167,7 +167,7 @@ pub(super) fn iperf(bench: &Workbench) -> Result<()> {
             ensure!(tries < 5, "iperf3 {words}: exit {code}: {}", tail(&text));
             std::thread::sleep(std::time::Duration::from_millis(200));
         };
-        let of = |end: &str| text.lines().filter(|line| line.trim_end().ends_with(end)).last();
+        let of = |end: &str| text.lines().rfind(|line| line.trim_end().ends_with(end));
         let line = of("receiver").with_context(|| format!("no receiver in {text}"))?;
         println!("  iperf3 {words}: {}", line.trim());
         let rate = line.split_whitespace().skip_while(|word| !word.ends_with("ytes")).nth(1);
