@@ -40,7 +40,7 @@ use wirespeed::{
 use self::addresses::Addresses;
 use self::asking::Asking;
 use self::link::Path;
-use self::near::Near;
+use self::near::{HOST_NAME, Near};
 use self::networks::Network;
 use self::publish::Published;
 pub(crate) use self::rules::Texts;
@@ -53,9 +53,6 @@ use crate::clock::since_1970;
 
 /// The gateway's hardware address on all links. A guest's interface has another one.
 const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
-
-/// The name of the addresses that stand for the host.
-const HOST_NAME: &str = "host.wirespeed.internal";
 
 /// The port of name servers (RFC 1035 section 4.2).
 const NAMES: u16 = 53;

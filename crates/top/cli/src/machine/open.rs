@@ -160,6 +160,14 @@ fn control_socket() -> Result<(PathBuf, OwnedFd)> {
     Ok((path, listener))
 }
 
+/// Remove the file of the control socket at the end: the gateway, which has no files, cannot.
+pub(crate) fn remove_control_socket() {
+    if let Ok(path) = observe::socket_path(std::process::id()) {
+        // It is not there if it could not be made.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// A file in memory.
 pub(super) fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
     let made = rustix::fs::memfd_create("settings", rustix::fs::MemfdFlags::CLOEXEC);
