@@ -1,7 +1,7 @@
 //! `cargo xtask bench NAME`: build the benchmarks in release mode and replace this process by one.
 //!
-//! Arguments and the current directory are passed on unchanged. Bench `gateway` measures the program
-//! itself, so that is built, too.
+//! Arguments and the current directory are passed on unchanged. Bench `gateway` measures the
+//! program itself, so that is built, too.
 
 use crate::cargo;
 use anyhow::{Result, anyhow};

@@ -211,7 +211,7 @@ fn spawn(world: &World, words: &[OsString], errors: &Path) -> Result<(Running, R
 }
 
 /// A command of the ordinary user, with pipes for its input and output. It is a process group of
-/// its own: this process alone is told of Ctrl-C.
+/// its own: Ctrl-C reaches this process alone.
 pub(super) fn user_command(world: &World, words: &[OsString]) -> Command {
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={USER}"), format!("--regid={USER}")]);
