@@ -5,6 +5,7 @@ mod bench;
 mod datagrams;
 mod hello;
 mod names;
+mod published;
 mod tcp;
 
 use crate::run::{Campaign, WorldKind, campaign, replay, run};
