@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ::gateway::{Config, Gateway, NamesConfig};
+use ::gateway::{Around, Config, Gateway, NamesConfig};
 use ::link::Shaped;
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
@@ -112,10 +112,18 @@ impl Machine {
     ) -> Result<Machine> {
         let began = std::time::Instant::now();
         let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
+        if let Some((text, at)) = &settings.via {
+            host.set_via(text.parse()?, *at);
+        }
         let (mut watch, mut published, mut capture) = (Watch::default(), Vec::new(), None);
+        let mut datagrams = Vec::new();
         let mut texts = Texts::default();
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
+                Given::Published(port) if port.udp => {
+                    let socket = host.adopt_udp(fd).context("a port cannot be used")?;
+                    datagrams.push((socket, port.to));
+                }
                 Given::Published(port) => {
                     let id = host.adopt(fd).context("a port cannot be used")?;
                     published.push((id, *port));
@@ -140,7 +148,7 @@ impl Machine {
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
         let fence = Fence::new(rules, host_addresses)?;
-        Ok(Machine {
+        let mut machine = Machine {
             began,
             stack,
             port,
@@ -154,7 +162,29 @@ impl Machine {
             program: settings.networks.iter().map(|network| network.program).collect(),
             published,
             awaited: None,
-        })
+        };
+        machine.publish(datagrams);
+        Ok(machine)
+    }
+
+    /// Sockets of published UDP ports, each with the program's port.
+    fn publish(&mut self, sockets: Vec<(outside::Socket, u16)>) {
+        for (socket, port) in sockets {
+            let to = socket.local().and_then(|own| self.of_program(own.ip(), port));
+            let (outside, policy, now) = (&mut self.host, &mut self.policy, clock(self.began));
+            let mut around = Around { stack: &mut self.stack, outside, policy, now };
+            let published = to.and_then(|to| self.engine.publish_udp(socket, to, &mut around));
+            if published.is_none() {
+                output::err("wirespeed netns: warning: a UDP port cannot be published");
+            }
+        }
+    }
+
+    /// The program's port for somebody at this address: of the same version, if it has one.
+    fn of_program(&self, peer: IpAddr, port: u16) -> Option<SocketAddr> {
+        let is_v4 = peer.to_canonical().is_ipv4();
+        let same = self.program.iter().find(|ip| ip.is_ipv4() == is_v4);
+        same.or(self.program.first()).map(|ip| SocketAddr::new(*ip, port))
     }
 
     fn now(&self) -> Instant {

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use jail::{Inside, Options, User};
 use live::Live;
+use outside::Via;
 
 use super::addresses::Network;
-use super::args::{Args, Dns, Net4, Net6};
+use super::args::{Args, DIRECT, Dns, Net4, Net6};
 use super::rules::Texts;
 use super::settings::{Given, Settings};
 use crate::{Usage, output};
@@ -37,6 +38,7 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     let settings = Settings {
         networks: networks.clone(),
         link: args.link.clone(),
+        via: via(args)?,
         host_addresses: host_addresses(args, &networks),
         has_names: args.dns != Dns::Off,
         servers: servers(&args.dns, &resolv_conf),
@@ -77,6 +79,14 @@ fn networks(args: &Args) -> Result<Vec<Network>> {
         }
     }
     Ok(all)
+}
+
+/// The proxy, and its address, which the gateway's process cannot look up.
+fn via(args: &Args) -> Result<Option<(String, SocketAddr)>> {
+    let Some(text) = args.via.as_ref().filter(|text| *text != DIRECT) else { return Ok(None) };
+    let via: Via = text.parse()?;
+    let at = via.resolve().with_context(|| "the proxy of --via is not known: give its address")?;
+    Ok(Some((text.clone(), at)))
 }
 
 /// The addresses that stand for the host: the given one, or the gateway's.

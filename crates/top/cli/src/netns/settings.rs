@@ -18,6 +18,8 @@ pub(super) struct Settings {
     pub(super) networks: Vec<Network>,
     /// The text of `--link`.
     pub(super) link: Option<String>,
+    /// The text of `--via`, and where that proxy is.
+    pub(super) via: Option<(String, SocketAddr)>,
     /// Addresses that stand for the host.
     pub(super) host_addresses: Vec<IpAddr>,
     /// Is there a resolver?

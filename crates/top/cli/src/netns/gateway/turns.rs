@@ -2,7 +2,6 @@
 //!
 //! Called by: `gateway.rs`. An idle gateway does not wake up.
 
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::task::Waker;
 
@@ -84,20 +83,17 @@ impl Machine {
                 Wake::Own(..) => {}
             }
         }
-        let (outside, policy) = (&mut self.host, &mut self.policy);
-        let mut around = Around { stack: &mut self.stack, outside, policy, now };
-        while let Some(accepted) = around.outside.accept() {
+        while let Some(accepted) = self.host.accept() {
             let known = self.published.iter().find(|(id, _)| *id == accepted.listener);
-            let to = known.and_then(|(_, port)| {
-                let client = accepted.client.ip().to_canonical();
-                let same = |ip: &&std::net::IpAddr| ip.is_ipv4() == client.is_ipv4();
-                let ip = self.program.iter().find(same).or(self.program.first())?;
-                Some(SocketAddr::new(*ip, port.to))
-            });
+            let to = known.and_then(|(_, port)| self.of_program(accepted.client.ip(), port.to));
             if let Some(to) = to {
+                let (outside, policy) = (&mut self.host, &mut self.policy);
+                let mut around = Around { stack: &mut self.stack, outside, policy, now };
                 self.engine.accept_published(accepted.tcp, accepted.client, to, &mut around);
             }
         }
+        let (outside, policy) = (&mut self.host, &mut self.policy);
+        let mut around = Around { stack: &mut self.stack, outside, policy, now };
         self.engine.turn(&mut around);
         self.stack.flush();
         if let Some(notice) = self.host.take_notice() {
@@ -115,6 +111,10 @@ impl Machine {
         let rules = &mut self.policy.rules;
         while let Some(report) = self.engine.next_report() {
             rules.ended(&report);
+        }
+        if rules.has_lost(self.engine.lost_reports()) {
+            let left = self.engine.unreported();
+            rules.forget_others(|protocol, ends| left.contains(&(protocol, *ends)));
         }
         while let Some(line) = rules.next_line() {
             self.watch.line(&line);
@@ -162,6 +162,8 @@ impl Machine {
     }
 
     fn end(&mut self) -> Result<()> {
+        self.log();
+        self.engine.report_rest();
         self.log();
         let began = self.began;
         self.watch.finish(&mut self.stack, move || super::clock(began));
