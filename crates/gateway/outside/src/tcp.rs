@@ -18,10 +18,14 @@ use socket2::SockRef;
 use stack::Unreachable;
 
 use crate::errors::{failure, stop};
+use crate::via::{Handshake, Refused, no_proxy};
 
 /// Bytes that the kernel keeps of a connection beyond what it has sent: more would only wait there,
 /// while the guest believes that they are under way.
 const NOT_SENT_BYTES: u32 = 256 * 1024;
+
+/// Bytes of a proxy that are looked at together.
+const PEEK_BYTES: usize = 2_048;
 
 /// A connection of the host.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub struct Tcp {
     /// An urgent byte was announced and not received yet, as far as the engine has asked.
     is_urgent: bool,
     sent: Sent,
+    /// What a proxy and we have still to say to each other.
+    handshake: Option<Box<Handshake>>,
 }
 
 /// What a connection has sent: it gets an option when that matters, because many connections send
@@ -100,7 +106,7 @@ impl Tcp {
     /// connection without one of them works.
     pub(crate) fn of(fd: OwnedFd, token: Token) -> Tcp {
         let _ = sockopt::set_socket_oobinline(&fd, true);
-        Tcp { fd, token, is_urgent: false, sent: Sent::Nothing }
+        Tcp { fd, token, is_urgent: false, sent: Sent::Nothing, handshake: None }
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -117,15 +123,59 @@ impl Tcp {
         self.fd
     }
 
+    /// A connection to a proxy, which is open when the handshake is over.
+    pub(crate) fn with(mut self, handshake: Handshake) -> Tcp {
+        self.handshake = Some(Box::new(handshake));
+        self
+    }
+
     /// What has become of a connect, or of a connection; `is_writable`: that was reported.
-    pub(crate) fn outcome(&self, is_writable: bool) -> Result<Outcome, Failure> {
-        sockopt::socket_error(&self.fd).and_then(|error| error).map_err(failure)?;
-        if is_writable {
-            return Ok(Outcome::Connected);
+    pub(crate) fn outcome(&mut self, is_writable: bool) -> Result<Outcome, Refused> {
+        if let Err(error) = sockopt::socket_error(&self.fd).and_then(|error| error) {
+            let why = failure(error);
+            return Err(if self.handshake.is_some() { no_proxy(why) } else { why.into() });
         }
-        match rustix::net::getpeername(&self.fd) {
-            Ok(_) => Ok(Outcome::Connected),
-            Err(_) => Ok(Outcome::Pending),
+        if !is_writable && rustix::net::getpeername(&self.fd).is_err() {
+            return Ok(Outcome::Pending);
+        }
+        let Some(mut handshake) = self.handshake.take() else { return Ok(Outcome::Connected) };
+        let outcome = self.shake_hands(&mut handshake);
+        if outcome == Ok(Outcome::Pending) {
+            self.handshake = Some(handshake);
+        }
+        outcome
+    }
+
+    /// Send and receive what the handshake with a proxy wants, and not a byte of what follows it.
+    fn shake_hands(&mut self, handshake: &mut Handshake) -> Result<Outcome, Refused> {
+        let mut into = [0; PEEK_BYTES];
+        loop {
+            let unsent = handshake.unsent();
+            if !unsent.is_empty() {
+                match self.send(&[IoSlice::new(unsent)]) {
+                    Ok(sent) => handshake.sent(sent),
+                    Err(Stop::WouldBlock) => return Ok(Outcome::Pending),
+                    Err(Stop::Failed(why)) => return Err(no_proxy(why)),
+                }
+                continue;
+            }
+            if handshake.is_over() {
+                return Ok(Outcome::Connected);
+            }
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            let used = match retry_on_intr(|| rustix::net::recv(&self.fd, &mut into, flags)) {
+                Ok((0, _)) => return Err(no_proxy(Failure::Reset)),
+                Ok((bytes, _)) => handshake.take(into.get(..bytes).unwrap_or(&[]))?,
+                Err(Errno::AGAIN) => return Ok(Outcome::Pending),
+                Err(error) => return Err(no_proxy(failure(error))),
+            };
+            // They are there.
+            let taken = into.get_mut(..used).unwrap_or(&mut []);
+            let got =
+                retry_on_intr(|| rustix::net::recv(&self.fd, &mut *taken, RecvFlags::DONTWAIT));
+            if !got.is_ok_and(|(bytes, _)| bytes == used) {
+                return Err(no_proxy(Failure::Reset));
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ::gateway::{Config, Gateway, NamesConfig};
+use ::gateway::{Around, Config, Gateway, NamesConfig};
 use ::link::Shaped;
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
@@ -50,6 +50,7 @@ pub(crate) use self::settings::{AnswerLine, QuestionLine, Settings, asking_name}
 pub(crate) use self::turns::Owner;
 use self::watch::Watch;
 use crate::clock::since_1970;
+use crate::output;
 
 /// The gateway's hardware address on all links. A guest's interface has another one.
 const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
@@ -85,8 +86,6 @@ pub(crate) struct Machine {
     /// The program, and its published ports by the number of their listener.
     program: Vec<IpAddr>,
     published: Vec<(outside::ListenerId, Published)>,
-    /// Reports for which there was no room, as far as the rules know.
-    lost_reports: u64,
     /// The owner may have ended.
     owner_calls: bool,
     /// What each port of the stack waits for.
@@ -116,10 +115,18 @@ impl Machine {
         let Given { links, descriptors, inside } = given;
         let began = std::time::Instant::now();
         let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
+        if let Some((text, at)) = &settings.via {
+            host.set_via(text.parse()?, *at);
+        }
+        let mut datagrams = Vec::new();
         let (mut watch, mut published, mut capture) = (Watch::new(command), Vec::new(), None);
         let (mut texts, mut asking, mut servers) = (Texts::default(), None, None);
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
+                What::Published(port) if port.udp => {
+                    let socket = host.adopt_udp(fd).context("a port cannot be used")?;
+                    datagrams.push((socket, port.to));
+                }
                 What::Published(port) => {
                     let id = host.adopt(fd).context("a port cannot be used")?;
                     published.push((id, port.clone()));
@@ -153,7 +160,7 @@ impl Machine {
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
         let fence = Fence::new(rules, host_addresses)?;
-        Ok(Machine {
+        let mut machine = Machine {
             command,
             began,
             stack,
@@ -169,10 +176,32 @@ impl Machine {
             servers: servers.filter(|_| follows),
             program: settings.networks.iter().map(|network| network.program).collect(),
             published,
-            lost_reports: 0,
             owner_calls: true,
             awaited: Vec::new(),
-        })
+        };
+        machine.publish(datagrams);
+        Ok(machine)
+    }
+
+    /// Sockets of published UDP ports, each with the guest's port.
+    fn publish(&mut self, sockets: Vec<(outside::Socket, u16)>) {
+        for (socket, port) in sockets {
+            let to = socket.local().and_then(|own| self.of_guest(own.ip(), port));
+            let (outside, policy, now) = (&mut self.host, &mut self.policy, clock(self.began));
+            let mut around = Around { stack: &mut self.stack, outside, policy, now };
+            let published = to.and_then(|to| self.engine.publish_udp(socket, to, &mut around));
+            if published.is_none() {
+                let command = self.command;
+                output::err(&format!("wirespeed {command}: a UDP port cannot be published"));
+            }
+        }
+    }
+
+    /// A guest's port for somebody at this address: of the same version, if there is one.
+    fn of_guest(&self, peer: IpAddr, port: u16) -> Option<SocketAddr> {
+        let is_v4 = peer.to_canonical().is_ipv4();
+        let same = self.program.iter().find(|ip| ip.is_ipv4() == is_v4);
+        same.or(self.program.first()).map(|ip| SocketAddr::new(*ip, port))
     }
 
     fn now(&self) -> Instant {

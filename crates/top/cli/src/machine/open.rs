@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use live::Live;
+use outside::Via;
 
 use super::networks::Network;
-use super::options::{Dns, Net4, Net6, Options};
+use super::options::{DIRECT, Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
 use super::servers;
@@ -35,6 +36,7 @@ pub(crate) fn settings(options: &Options, given: Vec<Given>) -> Result<Settings>
     let networks = networks(options)?;
     Ok(Settings {
         link: options.link.clone(),
+        via: via(options)?,
         host_addresses: host_addresses(options, &networks),
         networks,
         has_names: options.dns != Dns::Off,
@@ -60,6 +62,15 @@ fn networks(options: &Options) -> Result<Vec<Network>> {
         }
     }
     Ok(all)
+}
+
+/// The proxy, and its address, which a gateway without files cannot look up.
+fn via(options: &Options) -> Result<Option<(String, SocketAddr)>> {
+    let named = options.via.as_ref().filter(|text| *text != DIRECT);
+    let Some(text) = named else { return Ok(None) };
+    let via: Via = text.parse()?;
+    let at = via.resolve().with_context(|| "the proxy of --via is not known: give its address")?;
+    Ok(Some((text.clone(), at)))
 }
 
 /// The addresses that stand for the host: the given one, or the gateway's.

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) networks: Vec<Network>,
     /// The text of `--link`.
     pub(crate) link: Option<String>,
+    /// The text of `--via`, and where that proxy is.
+    pub(crate) via: Option<(String, SocketAddr)>,
     /// Addresses that stand for the host.
     pub(crate) host_addresses: Vec<IpAddr>,
     /// Is there a resolver?

@@ -2,12 +2,11 @@
 //!
 //! Called by: the tool that began the gateway. An idle gateway does not wake up.
 
-use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 
-use ::gateway::{Around, Ends, Outside, Ready};
+use ::gateway::{Around, Outside, Ready};
 use anyhow::{Context, Result};
 use outside::{Accepted, ListenerId, Wake};
 use policy::HostAddresses;
@@ -136,7 +135,7 @@ impl Machine {
         if let Some(notice) = self.host.take_notice() {
             output::err(&format!("wirespeed {}: {notice}", self.command));
         }
-        self.log(now);
+        self.log();
         if is_asked {
             self.watch.answer(&mut self.stack, &self.host, now)?;
         }
@@ -144,18 +143,16 @@ impl Machine {
     }
 
     /// Log what the rules refused, and the flows that ended.
-    fn log(&mut self, now: Instant) {
+    fn log(&mut self) {
         let rules = &mut self.policy.rules;
         let counts = self.engine.counts();
         rules.set_used(counts.bytes_up, counts.bytes_down);
-        let lost = self.engine.lost_reports();
-        if lost != self.lost_reports {
-            self.lost_reports = lost;
-            let there: HashSet<Ends> = self.engine.flows(now).map(|flow| flow.ends).collect();
-            rules.forget_others(|ends| there.contains(ends));
-        }
         while let Some(report) = self.engine.next_report() {
             rules.ended(&report);
+        }
+        if rules.has_lost(self.engine.lost_reports()) {
+            let left = self.engine.unreported();
+            rules.forget_others(|protocol, ends| left.contains(&(protocol, *ends)));
         }
         while let Some(line) = rules.next_line() {
             self.watch.line(&line);
@@ -223,8 +220,9 @@ impl Machine {
     }
 
     fn end(&mut self) -> Result<()> {
-        let now = self.now();
-        self.log(now);
+        self.log();
+        self.engine.report_rest();
+        self.log();
         let began = self.began;
         self.watch.finish(&mut self.stack, move || super::clock(began));
         Ok(())
