@@ -61,6 +61,8 @@ struct Seen {
     has_ended: bool,
     /// Something is in the error queue of a socket for datagrams.
     has_error: bool,
+    /// A connection is open: it became writable without an error.
+    is_open: bool,
 }
 
 /// The end of a stream.
@@ -181,6 +183,8 @@ impl Host {
                 if let Some(seen) = self.seen.get_mut(&token) {
                     seen.has_ended |= flags.intersects(END);
                     seen.has_error |= flags.contains(epoll::EventFlags::ERR);
+                    seen.is_open |= flags.contains(epoll::EventFlags::OUT)
+                        && !flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
                 }
                 return Some(Wake::Outside(token, ready));
             };

@@ -64,6 +64,7 @@
 
 mod counts;
 mod datagrams;
+mod engine;
 mod errors;
 mod host;
 mod limits;
@@ -71,9 +72,10 @@ mod listen;
 mod relay;
 mod tcp;
 
+pub use self::host::{Host, Wake};
 pub use counts::Counts;
 pub use datagrams::Socket;
-pub use host::{Host, Wake};
+pub use engine::{AnyPolicy, HostGateway, event, ready, turn};
 pub use limits::{RESERVED, descriptors};
 pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};
 pub use relay::{Relay, RelayCounts};

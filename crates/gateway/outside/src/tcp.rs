@@ -31,7 +31,26 @@ pub struct Tcp {
     token: Token,
     /// An urgent byte was announced and not received yet, as far as the engine has asked.
     is_urgent: bool,
+    sent: Sent,
 }
+
+/// What a connection has sent: it gets an option when that matters, because many connections send
+/// one message, and each option is a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Nothing,
+    /// A first message, which waits for no other one.
+    Once,
+    /// Several, without Nagle's algorithm: the program at the other end has decided about that.
+    Several {
+        bytes: usize,
+    },
+    /// Many bytes: [`NOT_SENT_BYTES`] is set.
+    Bulk,
+}
+
+/// A connection that has sent more than this is a bulk transfer.
+const BULK_BYTES: usize = 64 * 1024;
 
 impl AsFd for Tcp {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -80,10 +99,8 @@ impl Tcp {
     /// A connection of this socket, with its options set. Options are a matter of speed: a
     /// connection without one of them works.
     pub(crate) fn of(fd: OwnedFd, token: Token) -> Tcp {
-        let _ = sockopt::set_tcp_nodelay(&fd, true);
         let _ = sockopt::set_socket_oobinline(&fd, true);
-        let _ = SockRef::from(&fd).set_tcp_notsent_lowat(NOT_SENT_BYTES);
-        Tcp { fd, token, is_urgent: false }
+        Tcp { fd, token, is_urgent: false, sent: Sent::Nothing }
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -95,12 +112,17 @@ impl Tcp {
     }
 
     pub(crate) fn into_fd(self) -> OwnedFd {
+        let _ = sockopt::set_tcp_nodelay(&self.fd, true);
+        let _ = SockRef::from(&self.fd).set_tcp_notsent_lowat(NOT_SENT_BYTES);
         self.fd
     }
 
-    /// What has become of a connect, or of a connection.
-    pub(crate) fn outcome(&self) -> Result<Outcome, Failure> {
+    /// What has become of a connect, or of a connection; `is_writable`: that was reported.
+    pub(crate) fn outcome(&self, is_writable: bool) -> Result<Outcome, Failure> {
         sockopt::socket_error(&self.fd).and_then(|error| error).map_err(failure)?;
+        if is_writable {
+            return Ok(Outcome::Connected);
+        }
         match rustix::net::getpeername(&self.fd) {
             Ok(_) => Ok(Outcome::Connected),
             Err(_) => Ok(Outcome::Pending),
@@ -108,14 +130,37 @@ impl Tcp {
     }
 
     /// Send the parts.
-    pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
+    pub(crate) fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
+        self.before_sending();
         let mut control = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL;
-        retry_on_intr(|| rustix::net::sendmsg(&self.fd, parts, &mut control, flags)).map_err(stop)
+        let sent = retry_on_intr(|| rustix::net::sendmsg(&self.fd, parts, &mut control, flags));
+        let sent = sent.map_err(stop)?;
+        if let Sent::Several { bytes } = &mut self.sent {
+            *bytes += sent;
+            if *bytes > BULK_BYTES {
+                let _ = SockRef::from(&self.fd).set_tcp_notsent_lowat(NOT_SENT_BYTES);
+                self.sent = Sent::Bulk;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// The options that the next message needs.
+    fn before_sending(&mut self) {
+        match self.sent {
+            Sent::Nothing => self.sent = Sent::Once,
+            Sent::Once => {
+                let _ = sockopt::set_tcp_nodelay(&self.fd, true);
+                self.sent = Sent::Several { bytes: 0 };
+            }
+            Sent::Several { .. } | Sent::Bulk => {}
+        }
     }
 
     /// Send a byte as urgent data.
-    pub(crate) fn send_urgent(&self, byte: u8) -> Result<(), Stop> {
+    pub(crate) fn send_urgent(&mut self, byte: u8) -> Result<(), Stop> {
+        self.before_sending();
         let flags = SendFlags::NOSIGNAL | SendFlags::OOB;
         retry_on_intr(|| rustix::net::send(&self.fd, &[byte], flags)).map(|_| ()).map_err(stop)
     }

@@ -14,6 +14,7 @@ pub(crate) mod open;
 pub(crate) mod options;
 mod publish;
 mod rules;
+mod servers;
 mod settings;
 mod turns;
 mod watch;
@@ -43,6 +44,7 @@ use self::near::{HOST_NAME, Near};
 use self::networks::Network;
 use self::publish::Published;
 pub(crate) use self::rules::Texts;
+use self::servers::Servers;
 pub(crate) use self::settings::Given as What;
 pub(crate) use self::settings::{AnswerLine, QuestionLine, Settings, asking_name};
 pub(crate) use self::turns::Owner;
@@ -59,7 +61,7 @@ const NAMES: u16 = 53;
 const LONG_PATH_BYTES: u32 = 16 << 20;
 
 /// The engine over the host's sockets.
-type Engine = Gateway<outside::Tcp, outside::Socket>;
+type Engine = outside::HostGateway;
 
 /// A running gateway.
 pub(crate) struct Machine {
@@ -79,6 +81,7 @@ pub(crate) struct Machine {
     stand_ins: Vec<IpAddr>,
     watch: Watch,
     asking: Option<Asking>,
+    servers: Option<Servers>,
     /// The program, and its published ports by the number of their listener.
     program: Vec<IpAddr>,
     published: Vec<(outside::ListenerId, Published)>,
@@ -114,7 +117,7 @@ impl Machine {
         let began = std::time::Instant::now();
         let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
         let (mut watch, mut published, mut capture) = (Watch::new(command), Vec::new(), None);
-        let (mut texts, mut asking) = (Texts::default(), None);
+        let (mut texts, mut asking, mut servers) = (Texts::default(), None, None);
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
                 What::Published(port) => {
@@ -127,10 +130,13 @@ impl Machine {
                 What::Capture => capture = Some(File::from(fd)),
                 What::Log => watch.log(File::from(fd)),
                 What::Learn => watch.learn(File::from(fd)),
+                What::Servers => servers = Some(Servers::new(fd)),
                 What::Asking => asking = Some(Asking::new(fd)?),
             }
         }
         let rules = texts.known_rules()?;
+        // Rules may name other servers.
+        let follows = rules.dns.servers == [Server::Host];
         let (mut stack, engine) = engine(settings, &rules)?;
         let mut ports = Vec::new();
         for link in links {
@@ -160,6 +166,7 @@ impl Machine {
             stand_ins: settings.host_addresses.clone(),
             watch,
             asking,
+            servers: servers.filter(|_| follows),
             program: settings.networks.iter().map(|network| network.program).collect(),
             published,
             lost_reports: 0,

@@ -82,7 +82,8 @@ impl Outside for Host {
     }
 
     fn tcp_outcome(&mut self, tcp: &mut Tcp) -> Result<Outcome, Failure> {
-        tcp.outcome()
+        let is_open = self.seen.get(&tcp.token()).is_some_and(|seen| seen.is_open);
+        tcp.outcome(is_open)
     }
 
     fn tcp_adopt(&mut self, token: Token, tcp: &mut Tcp) {

@@ -20,6 +20,7 @@ use super::networks::Network;
 use super::options::{Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
+use super::servers;
 use super::settings::{Given, Settings, asking_name};
 use crate::{Usage, output};
 
@@ -32,13 +33,12 @@ const NAMES: u16 = 53;
 /// A network is too small; the system gives no random numbers.
 pub(crate) fn settings(options: &Options, given: Vec<Given>) -> Result<Settings> {
     let networks = networks(options)?;
-    let resolv_conf = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     Ok(Settings {
         link: options.link.clone(),
         host_addresses: host_addresses(options, &networks),
         networks,
         has_names: options.dns != Dns::Off,
-        servers: servers(&options.dns, &resolv_conf),
+        servers: name_servers(&options.dns),
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: Vec::new(),
         given,
@@ -92,15 +92,11 @@ fn host_has_ipv6() -> bool {
 }
 
 /// The name servers behind the resolver.
-fn servers(dns: &Dns, resolv_conf: &str) -> Vec<SocketAddr> {
+fn name_servers(dns: &Dns) -> Vec<SocketAddr> {
     match dns {
         Dns::Off => Vec::new(),
         Dns::Of(servers) => servers.iter().map(|&ip| SocketAddr::new(ip, NAMES)).collect(),
-        Dns::Host => {
-            let lines = resolv_conf.lines().filter_map(|line| line.strip_prefix("nameserver"));
-            let servers = lines.filter_map(|rest| rest.trim().parse::<IpAddr>().ok());
-            servers.map(|ip| SocketAddr::new(ip, NAMES)).collect()
-        }
+        Dns::Host => servers::of_host(),
     }
 }
 
@@ -138,6 +134,9 @@ pub(crate) fn open(options: &Options) -> Result<Vec<(Given, OwnedFd)>> {
         if let Some(fd) = listener.transpose().context("no descriptor is left")? {
             given.push((what, fd));
         }
+    }
+    if options.dns == Dns::Host {
+        given.push((Given::Servers, servers::follow()?));
     }
     given.push((Given::Asking, asking_socket()?));
     match control_socket() {
@@ -183,16 +182,4 @@ pub(super) fn private_file(path: &Path) -> Result<OwnedFd> {
     how.write(true).create(true).truncate(true).mode(0o600);
     let opened: std::io::Result<File> = how.open(path);
     Ok(opened.with_context(|| format!("cannot write {}", path.display()))?.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_servers_of_the_host_are_those_of_its_file() {
-        let host = "# comment\nnameserver 192.0.2.1\nsearch example.org\noptions edns0\n";
-        let of_host = servers(&Dns::Host, host);
-        assert_eq!(of_host, ["192.0.2.1:53".parse().expect("an address")]);
-    }
 }

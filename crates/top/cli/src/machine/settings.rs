@@ -47,6 +47,8 @@ pub(crate) enum Given {
     Log,
     /// The same, for the rules that they needed.
     Learn,
+    /// Where news of the host's name servers comes.
+    Servers,
     /// Where questions are asked.
     Asking,
     /// The listening socket of the page, and the token that visitors need.

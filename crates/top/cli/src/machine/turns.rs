@@ -26,6 +26,7 @@ pub(super) const TOOLS: u32 = 2;
 const RELAY: u32 = 3;
 const ADDRESSES: u32 = 4;
 pub(super) const ASKING: u32 = 5;
+const SERVERS: u32 = 6;
 
 /// How long data that a program left behind may take to leave.
 const LAST: Duration = Duration::from_secs(2);
@@ -57,6 +58,10 @@ impl Machine {
         self.host.watch(news, ADDRESSES, Ready::READABLE).context("epoll refuses rtnetlink")?;
         self.watch.wait_for(&self.host)?;
         self.asking.iter().try_for_each(|asking| asking.wait_for(&self.host))?;
+        if let Some(servers) = &self.servers {
+            let news = servers.as_fd();
+            self.host.watch(news, SERVERS, Ready::READABLE).context("epoll refuses a pipe")?;
+        }
         let mut last = Instant::NEVER;
         loop {
             let now = self.now();
@@ -88,14 +93,15 @@ impl Machine {
         self.stack.poll_before_flush(now);
         self.policy.rules.set_now(now, since_1970().into());
         while let Some(event) = self.stack.next_event() {
-            self.engine.event(event);
+            outside::event(&mut self.engine, event);
         }
         let (mut is_asked, mut has_answers) = (self.watch.is_due(now), false);
         while let Some(wake) = self.host.next_wake() {
             match wake {
-                Wake::Outside(token, ready) => self.engine.ready(token, ready),
+                Wake::Outside(token, ready) => outside::ready(&mut self.engine, token, ready),
                 Wake::Own(OWNER, _) => self.owner_calls = true,
                 Wake::Own(TOOLS, _) => is_asked = true,
+                Wake::Own(SERVERS, _) => self.servers_changed(now)?,
                 Wake::Own(ASKING, _) => has_answers = true,
                 Wake::Own(ADDRESSES, _) => self.addresses_changed(),
                 Wake::Own(RELAY, _) => drop(self.relay.turn()),
@@ -117,7 +123,7 @@ impl Machine {
                 }
             }
         }
-        self.engine.turn(&mut around);
+        outside::turn(&mut self.engine, &mut around);
         if let Some(asking) = &mut self.asking
             && (has_answers || !around.policy.rules.questions().open().is_empty())
         {
@@ -168,6 +174,19 @@ impl Machine {
                 ));
             }
         }
+    }
+
+    /// The host has other name servers, or there will be no news of them any more.
+    fn servers_changed(&mut self, now: Instant) -> Result<()> {
+        let Some(servers) = &mut self.servers else { return Ok(()) };
+        match servers.take_news() {
+            Some(newest) => drop(self.engine.set_name_servers(newest, now)),
+            None => {
+                self.host.unwatch(servers.as_fd()).context("epoll does not know a pipe")?;
+                self.servers = None;
+            }
+        }
+        Ok(())
     }
 
     /// Until when the next turn may wait, with the links' descriptors armed.
