@@ -111,7 +111,8 @@ fn refused(site: &Site<'_>, attempt: &Attempt) -> Result<String> {
     let baited = site.read("bait.log").len();
     site.left_the_host()?;
     let options = format!("--policy $F/fence.toml --log $F/home/log.jsonl {}", attempt.options);
-    let (code, text) = site.inside(&options, attempt.line)?;
+    // What is refused without an answer costs this time.
+    let (code, text) = site.inside(&options, &format!("export PATIENCE=1\n{}", attempt.line))?;
     ensure!(code == 9, "exit {code}: {}", tail(&text));
     let left = site.left_the_host()?;
     let harmful: Vec<_> = left.iter().filter(|line| !may_leave(line, attempt)).collect();

@@ -135,7 +135,7 @@ fn killed(site: &Site<'_>, victim: Victim, moment: Duration, options: &str) -> R
     let line = format!("$WS netns {options} -- sh $F/traffic.sh");
     let mut running = site.start("killed", &line)?;
     // The launcher's process begins as the shell that executes it.
-    until("the launcher begins", SOON, || Ok(command_of(running.id()).contains("\0netns\0")))?;
+    until("the launcher begins", SOON, || Ok(command_of(running.id()).contains("/ws\0netns\0")))?;
     let pid = loop {
         std::thread::sleep(moment.saturating_sub(began.elapsed()));
         match victim {
@@ -157,7 +157,7 @@ fn killed(site: &Site<'_>, victim: Victim, moment: Duration, options: &str) -> R
     match victim {
         Victim::Launcher => {}
         Victim::Gateway => ensure!(
-            ended.code() == Some(125) && said.len() == 1 && said[0].contains("gateway"),
+            ended.code() == Some(125) && said.len() == 1 && said[0].starts_with("wirespeed "),
             "{ended}: {said:?}"
         ),
         Victim::Program => ensure!(

@@ -108,7 +108,6 @@ pub(super) fn names(bench: &Workbench) -> Result<()> {
         ("+noedns web.example A", "8.8.4.80"),
         ("web.example AAAA", "2001:4860::80"),
         ("+tcp web.example", "8.8.4.80"),
-        ("-6 web.example", "8.8.4.80"),
         ("alias.example", "cdn.denied.example."),
         // 3,000 bytes: in one datagram, and by TCP because the answer is cut off.
         ("+bufsize=4096 big.example TXT", "MSG SIZE  rcvd: 3"),
@@ -122,6 +121,8 @@ pub(super) fn names(bench: &Workbench) -> Result<()> {
         let via = text.lines().find(|line| line.contains("SERVER:")).unwrap_or_default();
         println!("  dig {words}: {}", via.trim_start_matches(";; "));
     }
+    let by_v6 = "dig +time=5 +tries=1 @fd01:2:3:4::3 web.example";
+    site.prints("--net6 fd01:2:3:4::/64", by_v6, "8.8.4.80")?;
     site.prints("", "getent ahosts web.example", "2001:4860::80")?;
     site.prints("--dns 8.8.4.99", "dig +time=5 web.example", "8.8.4.80")?;
     let (code, text) = site.inside("--dns off", "dig +time=1 +tries=1 @10.0.2.3 web.example")?;
