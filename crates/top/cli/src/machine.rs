@@ -185,7 +185,7 @@ fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).context("the system gives no random seed")?;
     let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-    let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+    let foreign = Foreign { udp: true, echo: true, unclaimed: true, newcomers: true };
     let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
     let mut stack = Stack::new(config);
     let networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
