@@ -122,7 +122,7 @@ impl Machine {
             match what {
                 What::Published(port) => {
                     let id = host.adopt(fd).context("a port cannot be used")?;
-                    published.push((id, *port));
+                    published.push((id, port.clone()));
                 }
                 What::Control(path) => watch.serve_at(fd, path),
                 What::Page { token } => watch.page(fd, token.clone())?,

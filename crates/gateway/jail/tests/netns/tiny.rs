@@ -49,7 +49,7 @@ pub(crate) fn gateway(ends: GatewayEnds) -> ExitCode {
             }
         }
     }
-    drop((inside, descriptors));
+    drop((network, inside, descriptors));
     ExitCode::SUCCESS
 }
 

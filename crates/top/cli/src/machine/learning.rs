@@ -1,7 +1,7 @@
 //! `--learn`: the rules that a run needed, written when it has ended.
 //!
-//! Called by: the tools with a gateway. The gateway's process writes the lines of its log to a file in memory,
-//! which is read at the end.
+//! Called by: the tools with a gateway. The gateway's process writes the lines of its log to a file
+//! in memory, which is read at the end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};

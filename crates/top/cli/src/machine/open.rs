@@ -18,6 +18,7 @@ use live::Live;
 
 use super::networks::Network;
 use super::options::{Dns, Net4, Net6, Options};
+use super::publish::Publish;
 use super::rules::Texts;
 use super::settings::{Given, Settings, asking_name};
 use crate::{Usage, output};
@@ -108,8 +109,11 @@ fn servers(dns: &Dns, resolv_conf: &str) -> Vec<SocketAddr> {
 /// # Errors
 /// One of them cannot be made, or the rules have mistakes.
 pub(crate) fn open(options: &Options) -> Result<Vec<(Given, OwnedFd)>> {
-    let mut given = vec![(Given::Policy, in_memory(&serde_json::to_vec(&Texts::read(options)?)?)?)];
-    for publish in &options.publish {
+    let texts = Texts::read(options)?;
+    let of_rules = texts.known_rules()?.publish;
+    let mut given = vec![(Given::Policy, in_memory(&serde_json::to_vec(&texts)?)?)];
+    let of_rules: Vec<Publish> = of_rules.iter().map(Publish::from).collect();
+    for publish in options.publish.iter().chain(&of_rules) {
         let sockets = publish.sockets()?.into_iter();
         given.extend(sockets.map(|(what, fd)| (Given::Published(what), fd)));
     }

@@ -3,12 +3,14 @@
 //! Called by: clap; `open.rs`, which makes the sockets, because a gateway without privileges cannot
 //! bind them to an interface; `machine.rs`, which accepts.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use outside::{Bound, Listen};
 use serde::{Deserialize, Serialize};
+use wirespeed::Cidr;
 
 /// The ports of one `-p` at most: each has a socket.
 const PORTS_MAX: u16 = 64;
@@ -22,6 +24,23 @@ pub(crate) struct Publish {
     program: u16,
     more: u16,
     udp: bool,
+    /// Who may connect; empty means everybody.
+    from: Vec<(IpAddr, u8)>,
+}
+
+impl From<&policy::rules::Publish> for Publish {
+    /// A published port of a file of rules.
+    fn from(rule: &policy::rules::Publish) -> Publish {
+        let (first, last) = rule.host;
+        let (address, interface) = (rule.address, rule.interface.clone());
+        Publish {
+            listen: Listen { address, interface, port: first },
+            program: rule.guest,
+            more: last.saturating_sub(first),
+            udp: rule.is_udp,
+            from: rule.from.iter().map(|network| (network.addr, network.prefix_len)).collect(),
+        }
+    }
 }
 
 impl FromStr for Publish {
@@ -46,7 +65,7 @@ impl FromStr for Publish {
             return Err(format!("'{ports}': give {PORTS_MAX} ports at most"));
         }
         let listen = format!("{place}{host}").parse::<Listen>().map_err(|why| why.to_string())?;
-        Ok(Publish { listen, program, more, udp })
+        Ok(Publish { listen, program, more, udp, from: Vec::new() })
     }
 }
 
@@ -63,11 +82,23 @@ fn range(text: &str) -> Result<(u16, u16), String> {
 }
 
 /// A socket of a published port, as the gateway's process gets it beside its descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Published {
     /// The program's port.
     pub(crate) to: u16,
     pub(crate) udp: bool,
+    /// Who may connect; empty means everybody.
+    pub(super) from: Vec<(IpAddr, u8)>,
+}
+
+impl Published {
+    /// May this client connect?
+    pub(super) fn admits(&self, client: IpAddr) -> bool {
+        let has = |&(addr, prefix_len): &(IpAddr, u8)| {
+            Cidr { addr, prefix_len }.contains(client.to_canonical())
+        };
+        self.from.is_empty() || self.from.iter().any(has)
+    }
 }
 
 impl Publish {
@@ -77,9 +108,11 @@ impl Publish {
     /// The port is taken, or this user may not have it.
     pub(crate) fn sockets(&self) -> Result<Vec<(Published, OwnedFd)>> {
         let one = |number| {
-            let listen = Listen { port: self.listen.port + number, ..self.listen.clone() };
+            let port = self.listen.port.saturating_add(number);
+            let listen = Listen { port, ..self.listen.clone() };
             let made = if self.udp { Bound::udp(&listen) } else { Bound::tcp(&listen) };
-            let what = Published { to: self.program + number, udp: self.udp };
+            let (to, from) = (self.program.saturating_add(number), self.from.clone());
+            let what = Published { to, udp: self.udp, from };
             Ok((what, made.with_context(|| cannot(listen.port))?.into_fd()))
         };
         (0..=self.more).map(one).collect()
@@ -101,7 +134,13 @@ mod tests {
     #[test]
     fn ports_are_written_as_for_pasta() {
         let listen = |text: &str| text.parse::<Listen>().expect("a listener");
-        let plain = Publish { listen: listen("8080"), program: 8080, more: 0, udp: false };
+        let plain = Publish {
+            listen: listen("8080"),
+            program: 8080,
+            more: 0,
+            udp: false,
+            from: Vec::new(),
+        };
         assert_eq!(parsed("8080"), plain);
         assert_eq!(parsed("8080:80"), Publish { program: 80, ..plain.clone() });
         assert_eq!(parsed("8080/udp"), Publish { udp: true, ..plain.clone() });
@@ -129,6 +168,17 @@ mod tests {
             let why = text.parse::<Publish>().expect_err("the port is not valid");
             assert!(why.contains(says), "{text}: {why}");
         }
+    }
+
+    #[test]
+    fn clients_are_admitted_by_their_networks() {
+        let network = (IpAddr::from([192, 0, 2, 0]), 24);
+        let mut port = Published { to: 80, udp: false, from: vec![network] };
+        let client = |text: &str| text.parse().expect("an address");
+        assert!(port.admits(client("192.0.2.9")) && port.admits(client("::ffff:192.0.2.9")));
+        assert!(!port.admits(client("198.51.100.9")) && !port.admits(client("2001:db8::1")));
+        port.from.clear();
+        assert!(port.admits(client("2001:db8::1")));
     }
 
     #[test]

@@ -3,17 +3,19 @@
 //! Called by: the tool that began the gateway. An idle gateway does not wake up.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 
-use ::gateway::{Around, Ends, Ready};
+use ::gateway::{Around, Ends, Outside, Ready};
 use anyhow::{Context, Result};
-use outside::Wake;
+use outside::{Accepted, ListenerId, Wake};
 use policy::HostAddresses;
+use policy::log::{Line, rfc3339};
 use wirespeed::{Armed, Awaited, Duration, Instant};
 
 use super::Machine;
+use super::publish::Published;
 use crate::clock::since_1970;
 use crate::output;
 
@@ -105,15 +107,14 @@ impl Machine {
         let (outside, policy) = (&mut self.host, &mut self.policy);
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
-            let known = self.published.iter().find(|(id, _)| *id == accepted.listener);
-            let to = known.and_then(|(_, port)| {
-                let client = accepted.client.ip().to_canonical();
-                let same = |ip: &&std::net::IpAddr| ip.is_ipv4() == client.is_ipv4();
-                let ip = self.program.iter().find(same).or(self.program.first())?;
-                Some(SocketAddr::new(*ip, port.to))
-            });
-            if let Some(to) = to {
-                self.engine.accept_published(accepted.tcp, accepted.client, to, &mut around);
+            match published_to(&self.published, &self.program, &accepted) {
+                Some(to) => {
+                    self.engine.accept_published(accepted.tcp, accepted.client, to, &mut around);
+                }
+                None => {
+                    self.watch.line(&not_admitted(accepted.client));
+                    around.outside.tcp_abort(accepted.tcp);
+                }
             }
         }
         self.engine.turn(&mut around);
@@ -209,4 +210,34 @@ impl Machine {
         self.watch.finish(&mut self.stack, move || super::clock(began));
         Ok(())
     }
+}
+
+/// The line of the log about a client that may not connect.
+fn not_admitted(client: SocketAddr) -> String {
+    let line = Line {
+        time: rfc3339(since_1970().into()),
+        protocol: "tcp".to_owned(),
+        source: Some(client),
+        verdict: "deny".to_owned(),
+        rule: "published".to_owned(),
+        error: Some("the port is not published for this client".to_owned()),
+        ..Line::default()
+    };
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// Where a client of a published port is led; `None` if it may not connect.
+fn published_to(
+    published: &[(ListenerId, Published)],
+    guests: &[IpAddr],
+    accepted: &Accepted,
+) -> Option<SocketAddr> {
+    let (_, port) = published.iter().find(|(id, _)| *id == accepted.listener)?;
+    let client = accepted.client.ip().to_canonical();
+    if !port.admits(client) {
+        return None;
+    }
+    let same = |ip: &&IpAddr| ip.is_ipv4() == client.is_ipv4();
+    let ip = guests.iter().find(same).or(guests.first())?;
+    Some(SocketAddr::new(*ip, port.to))
 }
