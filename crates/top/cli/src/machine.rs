@@ -6,6 +6,7 @@
 
 mod addresses;
 mod asking;
+pub(crate) mod guests;
 pub(crate) mod learning;
 mod link;
 mod near;
@@ -38,6 +39,7 @@ use wirespeed::{
 
 use self::addresses::Addresses;
 use self::asking::Asking;
+use self::guests::Guests;
 use self::link::Path;
 use self::near::Near;
 use self::networks::Network;
@@ -75,6 +77,8 @@ pub(crate) struct Machine {
     engine: Engine,
     host: Host,
     relay: Relay,
+    /// Servers of guests that configure themselves.
+    guests: Option<Guests>,
     policy: Near<Fence>,
     /// The host's own addresses.
     addresses: Addresses,
@@ -135,14 +139,22 @@ impl Machine {
         }
         let rules = texts.known_rules()?;
         let (mut stack, engine) = engine(settings, &rules)?;
-        let mut ports = Vec::new();
-        for link in links {
+        let (mut ports, mut networks) = (Vec::new(), Vec::new());
+        for (number, link) in links.into_iter().enumerate() {
             let device = shaped(link, settings, began)?;
             let device = captured(device, capture.as_ref(), &mut watch)?;
-            let addresses = own_addresses(settings);
+            let own = settings.networks.iter().filter(|network| network.link == number);
+            let own: Vec<Network> = own.copied().collect();
+            let addresses = own_addresses(&own, settings.learn.is_some());
             let config = PortConfig { mac: MAC, addresses, answer_all: true };
-            ports.push(stack.add_port(device, config));
+            let port = stack.add_port(device, config);
+            ports.push(port);
+            networks.push((port, own));
         }
+        let secret = secret()?;
+        let guests = settings
+            .learn
+            .map(|learn| Guests::new(&mut stack, &networks, learn, secret, clock(began)));
         let mut relay = Relay::new().context("no epoll can be made")?;
         for (fd, to) in inside.into_iter().zip(&settings.to_host) {
             relay.add(fd, *to).context("a port of the host cannot be offered")?;
@@ -158,6 +170,7 @@ impl Machine {
             engine,
             host,
             relay,
+            guests: guests.transpose()?,
             policy: Near::new(settings, fence),
             addresses,
             stand_ins: settings.host_addresses.clone(),
@@ -185,7 +198,8 @@ fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).context("the system gives no random seed")?;
     let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-    let foreign = Foreign { udp: true, echo: true, unclaimed: true, newcomers: true };
+    let foreign =
+        Foreign { udp: true, echo: true, unclaimed: true, newcomers: settings.learn.is_some() };
     let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
     let mut stack = Stack::new(config);
     let networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
@@ -222,11 +236,22 @@ fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesC
     Ok(NamesConfig { forwarder: ForwarderConfig::new(servers), hosts, secret })
 }
 
-/// The addresses of the gateway and of the resolver.
-fn own_addresses(settings: &Settings) -> Vec<Cidr> {
+/// The addresses of the gateway and of the resolver on a link, and the one of a router that
+/// advertises itself.
+fn own_addresses(networks: &[Network], advertises: bool) -> Vec<Cidr> {
     let of =
         |network: &Network| [network.gateway, network.names].map(|addr| network.with_prefix(addr));
-    settings.networks.iter().flat_map(of).collect()
+    let has_v6 = networks.iter().any(|network| network.gateway.is_ipv6());
+    let router = Cidr { addr: guests::LINK_LOCAL.into(), prefix_len: 64 };
+    networks.iter().flat_map(of).chain((advertises && has_v6).then_some(router)).collect()
+}
+
+/// For random delays.
+fn secret() -> Result<KeyedHash> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).context("the system gives no random seed")?;
+    let (low, high) = (u128::from_le_bytes(seed) as u64, (u128::from_le_bytes(seed) >> 64) as u64);
+    Ok(KeyedHash::new(low, high))
 }
 
 /// The addresses that rules call `host`.

@@ -8,13 +8,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::guests::Learn;
 use super::networks::Network;
 use super::publish::Published;
 
 /// The settings of a gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
-    /// The private networks, one of each version at most.
+    /// The private networks, one of each version at most for each link.
     pub(crate) networks: Vec<Network>,
     /// The text of `--link`.
     pub(crate) link: Option<String>,
@@ -28,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) hosts: String,
     /// The ports of the host's loopback address that the sockets in the program's network lead to.
     pub(crate) to_host: Vec<SocketAddr>,
+    /// If guests configure themselves: what they learn.
+    pub(crate) learn: Option<Learn>,
     /// What each descriptor is.
     pub(crate) given: Vec<Given>,
 }
