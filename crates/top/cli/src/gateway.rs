@@ -18,11 +18,10 @@ use wirespeed::{Device, Duration};
 pub(crate) use args::Args;
 
 use crate::clock::Interrupt;
-use crate::machine::guests::Learn;
 use crate::machine::learning::Learns;
 use crate::machine::networks::Network;
 use crate::machine::options::{Dns, Options};
-use crate::machine::{Given, Machine, Owner, What, open};
+use crate::machine::{Given, Learn, Machine, Owner, What, open};
 use crate::{Outcome, Usage, output};
 
 /// The names of the gateway and of its stack in `wirespeed show`, and in messages.
@@ -36,7 +35,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         let why = "--capture is for one --vm: run a gateway for each, or use `wirespeed dump`";
         return Err(Usage(why.to_owned()).into());
     }
-    // Sockets and what is written are for this user alone. There is one thread yet that makes files.
+    // Sockets and what is written are for this user alone. No other thread makes files yet.
     let before = umask(Mode::from_raw_mode(0o177));
     let opened = open_all(args);
     umask(before);

@@ -6,7 +6,7 @@
 
 mod addresses;
 mod asking;
-pub(crate) mod guests;
+mod guests;
 pub(crate) mod learning;
 mod link;
 mod near;
@@ -33,7 +33,7 @@ use outside::{Host, Relay};
 use policy::rules::Server;
 use policy::{Fence, HostAddresses, Rules};
 use wirespeed::{
-    Awaited, Cidr, Device, Foreign, Instant, KeyedHash, Limit, MacAddr, PortConfig, PortId, Stack,
+    Awaited, Cidr, Device, Foreign, Instant, KeyedHash, Limit, PortConfig, PortId, Stack,
     StackConfig, device,
 };
 
@@ -42,17 +42,14 @@ use self::asking::Asking;
 use self::guests::Guests;
 use self::link::Path;
 use self::near::Near;
-use self::networks::Network;
+use self::networks::{LINK_LOCAL, MAC, Network};
 use self::publish::Published;
 pub(crate) use self::rules::Texts;
 pub(crate) use self::settings::Given as What;
-pub(crate) use self::settings::{AnswerLine, QuestionLine, Settings, asking_name};
+pub(crate) use self::settings::{AnswerLine, Learn, QuestionLine, Settings, asking_name};
 pub(crate) use self::turns::Owner;
 use self::watch::Watch;
 use crate::clock::since_1970;
-
-/// The gateway's hardware address on all links. A guest's interface has another one.
-const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
 
 /// The name of the addresses that stand for the host.
 const HOST_NAME: &str = "host.wirespeed.internal";
@@ -242,7 +239,7 @@ fn own_addresses(networks: &[Network], advertises: bool) -> Vec<Cidr> {
     let of =
         |network: &Network| [network.gateway, network.names].map(|addr| network.with_prefix(addr));
     let has_v6 = networks.iter().any(|network| network.gateway.is_ipv6());
-    let router = Cidr { addr: guests::LINK_LOCAL.into(), prefix_len: 64 };
+    let router = Cidr { addr: LINK_LOCAL.into(), prefix_len: 64 };
     networks.iter().flat_map(of).chain((advertises && has_v6).then_some(router)).collect()
 }
 

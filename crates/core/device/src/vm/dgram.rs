@@ -63,8 +63,8 @@ impl Dgram {
     }
 
     /// Make a socket at `local` for a machine that has a socket of its own and sends first: vfkit,
-    /// libkrun and others that gvisor-tap-vsock serves. The machine is the one that sent last; until
-    /// then frames are dropped as [`DropReason::DeviceLinkDown`]. Their greeting is no frame.
+    /// libkrun and others that gvisor-tap-vsock serves. The machine is the one that sent last;
+    /// until then frames are dropped as [`DropReason::DeviceLinkDown`]. Their greeting is no frame.
     ///
     /// # Errors
     /// The socket cannot be made, or another file is there.

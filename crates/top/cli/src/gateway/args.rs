@@ -13,7 +13,7 @@ Examples:
     qemu-system-x86_64 ... -netdev stream,id=n,server=off,addr.type=unix,\\
       addr.path=/run/user/1000/vm.sock -device virtio-net-pci,netdev=n
   wirespeed gateway --vm qemu:vm.sock --allow '*.debian.org'  fenced: nothing else can be reached
-  wirespeed gateway --vm qemu:vm.sock -p 8080:80              the host's port 8080 is the machine's 80
+  wirespeed gateway --vm qemu:vm.sock -p 8080:80              port 8080 here is the machine's 80
   wirespeed gateway --vm qemu:a.sock --vm vfkit:b.sock        two machines, apart from each other
   wirespeed gateway --vm qemu:vm.sock --link lte              on a bad network
 

@@ -2,36 +2,25 @@
 //! server for names, at each link.
 //!
 //! Called by: `machine.rs`, which makes it; `turns.rs`, once a turn. The servers are crate `host`'s;
-//! here they get their messages from the stack. RFC 2131, RFC 4861, RFC 8415. An idle gateway has no
-//! timer: a router that advertises itself unasked does so at the start only.
+//! here they get their messages from the stack. RFC 2131, RFC 4861, RFC 8415. An idle gateway
+//! wakes up a few times a day, to advertise itself before its lifetime as a router ends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, Result, anyhow};
 use host::dhcp4::{self, Destination, ServerConfig, ServerOptions};
 use host::{dhcp6, ra};
-use serde::{Deserialize, Serialize};
 use wirespeed::{Duration, Instant, KeyedHash, Owner, PortId, Stack, UdpHandle};
 
-use super::MAC;
-use super::networks::Network;
+use super::networks::{LINK_LOCAL, MAC, Network};
+use super::settings::Learn;
 
-/// The gateway's link-local address on every link: the source of its advertisements.
-pub(super) const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+/// Advertisements that nobody asked for come this far apart, at least and at most: well within the
+/// router's lifetime of 65,535 s.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(15_000), Duration::from_secs(30_000));
 
 /// Guests of one link at most: each has an address.
 const GUESTS_MAX: u32 = 100;
-
-/// What guests learn beside their address.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Learn {
-    /// The MTU of the links.
-    pub(crate) mtu: u16,
-    /// Has the host a way out by IPv6?
-    pub(crate) routes_v6: bool,
-    /// Is there a resolver?
-    pub(crate) has_names: bool,
-}
 
 /// The servers of all links.
 pub(super) struct Guests {
@@ -195,6 +184,8 @@ fn config_v6(network: &Network, names: Ipv6Addr, learn: Learn) -> ra::Config {
         other: learn.has_names,
         // Guests prefer IPv6, so it is a way out only if it leads somewhere.
         router_lifetime: if learn.routes_v6 { config.router_lifetime } else { Duration::ZERO },
+        // Kernels do not ask again when the router's lifetime ends.
+        interval: ra::Interval::Between { min: AGAIN.0, max: AGAIN.1 },
         mtu: Some(u32::from(learn.mtu)),
         dns_servers: if learn.has_names { vec![names] } else { Vec::new() },
         ..config

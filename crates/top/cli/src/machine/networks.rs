@@ -7,7 +7,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
-use wirespeed::Cidr;
+use wirespeed::{Cidr, MacAddr};
+
+/// The gateway's hardware address on all links. A guest's interface has another one.
+pub(super) const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
+/// Its link-local address on all links: the source of its router advertisements.
+pub(super) const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
 
 /// The last part of each address.
 const GATEWAY: u32 = 2;

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::guests::Learn;
 use super::networks::Network;
 use super::publish::Published;
 
@@ -33,6 +32,17 @@ pub(crate) struct Settings {
     pub(crate) learn: Option<Learn>,
     /// What each descriptor is.
     pub(crate) given: Vec<Given>,
+}
+
+/// What guests learn beside their address.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Learn {
+    /// The MTU of the links.
+    pub(crate) mtu: u16,
+    /// Has the host a way out by IPv6?
+    pub(crate) routes_v6: bool,
+    /// Is there a resolver?
+    pub(crate) has_names: bool,
 }
 
 /// What a descriptor of the gateway is for.

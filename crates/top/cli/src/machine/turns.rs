@@ -105,14 +105,13 @@ impl Machine {
                 Wake::Own(..) => {}
             }
         }
-        let mut first = None;
         if let Some(guests) = &mut self.guests {
             guests.turn(&mut self.stack, now);
-            first = guests.first(now);
         }
         let (outside, policy) = (&mut self.host, &mut self.policy);
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
+            let first = self.guests.as_ref().and_then(|guests| guests.first(now));
             let guests = first.as_ref().map_or(&self.program[..], std::slice::from_ref);
             match published_to(&self.published, guests, &accepted) {
                 Some(to) => {
