@@ -35,11 +35,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         let why = "--capture is for one --vm: run a gateway for each, or use `wirespeed dump`";
         return Err(Usage(why.to_owned()).into());
     }
-    // Sockets and what is written are for this user alone. No other thread makes files yet.
-    let before = umask(Mode::from_raw_mode(0o177));
-    let opened = open_all(args);
-    umask(before);
-    let Opened { links, given, learns } = opened?;
+    let Opened { links, given, learns } = open_all(args)?;
     let (what, descriptors) = given.into_iter().unzip();
     let mut settings = open::settings(options, what, links.len())?;
     settings.learn = Some(learn(options, &settings.networks));
@@ -83,7 +79,11 @@ fn open_all(args: &Args) -> Result<Opened> {
     if let Some(learns) = &learns {
         given.push((What::Learn, learns.lines()?));
     }
-    let links = args.vm.iter().map(|vm| vm.open(options.mtu())).collect::<Result<_>>()?;
+    // The machines' sockets are for this user alone. No other thread makes files yet.
+    let before = umask(Mode::from_raw_mode(0o177));
+    let links: Result<_> = args.vm.iter().map(|vm| vm.open(options.mtu())).collect();
+    umask(before);
+    let links = links?;
     Ok(Opened { links, given, learns })
 }
 
