@@ -1,6 +1,7 @@
 //! A virtual machine at the other end of a socket, in QEMU's framing: `-netdev stream`, where each
 //! frame is preceded by its length (32 bits, big-endian), and `-netdev dgram`, one frame per
-//! datagram.
+//! datagram. vfkit and libkrun have datagrams, too, and [`Dgram::listen`] is for them; passt's
+//! socket is a [`Stream`].
 //!
 //! Called by: the stack, once per burst; programs that open one. Counters:
 //! [`drops`](crate::Device::drops), by reason. Source: QEMU, `docs/system/devices/net.rst`,

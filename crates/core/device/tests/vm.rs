@@ -394,3 +394,23 @@ fn a_machine_that_starts_again_is_heard_before_it_is_spoken_to() {
     }
     assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 0);
 }
+
+#[test]
+fn a_machine_that_sends_first_is_answered_where_it_is() {
+    let (path, mut pool) = (place("first"), Pool::new(1 << 20));
+    let mut port = Dgram::listen(&path).expect("a place");
+    assert_eq!(sent(&mut port, &mut pool, &[&[1; 60]]), 1);
+    assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 1, "nobody is known yet");
+    for name in ["machine-1", "machine-2"] {
+        let own = place(name);
+        let machine = datagram_socket(&own);
+        machine.send_to(b"VFKT", &path).expect("it is there");
+        assert!(received(&mut port, &mut pool).is_empty(), "the greeting is no frame");
+        machine.send_to(&[2; 60], &path).expect("it is there");
+        assert_eq!(received(&mut port, &mut pool), [[2; 60]]);
+        assert_eq!(sent(&mut port, &mut pool, &[&[3; 60]]), 1);
+        let mut frame = [0; 100];
+        assert_eq!(machine.recv(&mut frame).expect("a frame"), 60);
+        std::fs::remove_file(own).expect("it was made");
+    }
+}

@@ -87,6 +87,10 @@ pub struct Foreign {
     /// UDP datagrams for our own addresses, too, if no socket takes them; without this the answer
     /// is "port unreachable".
     pub unclaimed: bool,
+    /// What hosts without an address send: datagrams from 0.0.0.0 to 255.255.255.255 come to
+    /// sockets, such as a DHCP server's, and router solicitations to the program
+    /// ([`crate::Stack::take_router_solicitation`]).
+    pub newcomers: bool,
 }
 
 impl StackConfig {

@@ -4,14 +4,15 @@
 //!
 //! Errors about datagrams that the program has sent in another host's name come to it as well.
 //!
-//! Called by: `input.rs` for what arrives; `answers.rs` and `socket/udp/between.rs` send answers.
-//! Off unless [`crate::StackConfig::foreign`] says otherwise. Packets for us do not come here, and
+//! Called by: `input.rs` and `newcomers.rs` for what arrives; `answers.rs` and
+//! `socket/udp/between.rs` send answers. Off unless [`crate::StackConfig::foreign`] says otherwise. Packets for us do not come here, and
 //! packets that a router forwards do not either.
 //! Limits: `foreign_datagrams`, `foreign_bytes`, `foreign_errors_per_second`. Counters:
 //! `foreign_in`, `foreign_echo_replies`, `foreign_errors`; drop reason: `foreign_queue_full`.
 
 mod answers;
 pub(crate) mod input;
+pub(crate) mod newcomers;
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ use std::collections::VecDeque;
 use base::{DropReason, Limit, PerSecond};
 use inet::icmp::ErrorKind;
 use mbuf::Mbuf;
+pub use newcomers::RouterSolicitation;
 use tcp::Cx;
 
 use crate::config::Foreign;
@@ -87,6 +89,7 @@ pub(crate) struct ForeignQueue {
     /// Those bytes, of all of them.
     bytes: usize,
     reported: VecDeque<ForeignError>,
+    solicitations: VecDeque<RouterSolicitation>,
     /// The rate of errors that the program sends.
     pub(crate) errors: PerSecond,
 }
@@ -98,6 +101,7 @@ impl ForeignQueue {
             queue: VecDeque::new(),
             bytes: 0,
             reported: VecDeque::new(),
+            solicitations: VecDeque::new(),
             errors: PerSecond::default(),
         }
     }

@@ -65,7 +65,7 @@ mod tx;
 pub use addresses::{AddressError, check_address, is_destination};
 pub use autoconf::{AutoConfig, AutoconfError, AutoconfStatus, Progress};
 pub use config::{Foreign, IpSettings, MtuDiscovery, PortConfig, StackConfig};
-pub use foreign::{ForeignDatagram, ForeignError, ForeignFlow, ForeignKind};
+pub use foreign::{ForeignDatagram, ForeignError, ForeignFlow, ForeignKind, RouterSolicitation};
 pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};
 pub use handles::{Event, ListenerHandle, PingHandle, PortId, RequestHandle, TcpHandle, UdpHandle};
 pub use inet::address::{Address, AddressState, Origin};

@@ -8,18 +8,18 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use base::{Counter, DropReason, LinkKind};
 use inet::flow::Addrs;
-use inet::ip_output::Fields;
 use inet::neighbour::{Learnt, group_mac};
-use inet::{HeaderTemplate, Ip, nd};
+use inet::{Ip, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
-use wire::nd::{ADVERTISEMENT, Header, Kind, REDIRECT, ROUTER_ADVERTISEMENT, SOLICITATION};
-use wire::{icmpv6, protocol};
+use wire::icmpv6;
+use wire::nd::{
+    ADVERTISEMENT, Header, Kind, REDIRECT, ROUTER_ADVERTISEMENT, ROUTER_SOLICITATION, SOLICITATION,
+};
 
 use crate::port::Port;
-use crate::resolving::Egress;
 use crate::stack::Stack;
-use crate::{autoconf, neighbours, proxy, resolve};
+use crate::{autoconf, foreign, neighbours, proxy, resolve};
 
 /// Process a neighbour discovery message; `m` holds only the message.
 #[cold]
@@ -34,7 +34,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
         return Err(DropReason::NdNoLinkAddress);
     }
     let asks = message.first() == Some(&SOLICITATION);
-    if !(port.takes_nd(dst, stack.forwarding.on) || asks && port.answer_all) {
+    let is_to_routers = stack.foreign.takes.newcomers && dst == autoconf::router::ALL_ROUTERS;
+    if !(is_to_routers || port.takes_nd(dst, stack.forwarding.on) || asks && port.answer_all) {
         return Err(DropReason::IpNotForUs);
     }
     if port.local.is_ours(ip.src()) {
@@ -44,7 +45,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
         Some(&(SOLICITATION | ADVERTISEMENT)) => neighbour(stack, ip, m, (src, dst)),
         Some(&ROUTER_ADVERTISEMENT) => autoconf::router::input(stack, ip, m),
         Some(&REDIRECT) => autoconf::nd_redirect::input(stack, ip, m),
-        // Router solicitations: this stack does not advertise itself as a router.
+        Some(&ROUTER_SOLICITATION) => foreign::newcomers::solicitation(stack, ip, m),
         _ => Err(DropReason::IcmpUnhandled),
     };
     // Messages of routers contain link addresses, too.
@@ -117,7 +118,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     let dst = IpAddr::V6(to);
     let known = heard.news.map(|(_, mac, _)| mac).or_else(|| group_mac(dst));
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
-    let (link, own, mtu) = (port.limits.link, port.mac, port.limits.mtu);
+    let own = port.mac;
     let mut bytes = [0; wire::nd::LEN_MAX];
     // An anycast address of a router is advertised from a unicast address of the router.
     let is_near = |a: &&inet::Address| a.is_usable() && a.cidr.contains(ours.into());
@@ -144,14 +145,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
         return resolve::send_nd(stack, port_id, mac, (src.into(), dst), &bytes[..len]);
     }
     // The solicitation lacks its sender's link address, which has to be resolved first.
-    let mac = resolve::link_address(stack, port_id, dst, dst)?;
-    let fields = Fields { src: src.into(), dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
-    let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
-    let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
-    let is_complete = mac.is_some();
-    let egress =
-        Egress { port: port_id, neighbour: dst, mtu, template, is_complete, is_broadcast: false };
-    resolve::send(stack, &egress, m)
+    resolve::send_nd_to(stack, port_id, (src.into(), dst), &bytes[..len])
 }
 
 impl Port {

@@ -256,6 +256,32 @@ pub(crate) fn send_nd(
     Ok(())
 }
 
+/// Send a neighbour discovery message to a group, or to a host whose link address is resolved first
+/// if it is not known.
+///
+/// # Errors
+/// No port, no buffer, no room among the neighbours.
+pub(crate) fn send_nd_to(
+    stack: &mut Stack,
+    port_id: u16,
+    (src, dst): (IpAddr, IpAddr),
+    message: &[u8],
+) -> Fate {
+    if let Some(mac) = group_mac(dst) {
+        return send_nd(stack, port_id, mac, (src, dst), message);
+    }
+    let mac = link_address(stack, port_id, dst, dst)?;
+    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+    let fields = Fields { src, dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
+    let (link, mtu) = (port.limits.link, port.limits.mtu);
+    let template = HeaderTemplate::new(link, port.mac, mac.unwrap_or_default(), &fields);
+    let m = stack.core.cx.pool.copy_of(message).ok_or(DropReason::MbufExhausted)?;
+    let is_complete = mac.is_some();
+    let egress =
+        Egress { port: port_id, neighbour: dst, mtu, template, is_complete, is_broadcast: false };
+    send(stack, &egress, m)
+}
+
 /// Pass an advertisement to the neighbour table, if the neighbour can be on this link at all.
 pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> Learnt {
     let Some((ip, mac, advertisement)) = heard.news else { return Learnt::Useless };

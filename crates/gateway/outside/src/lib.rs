@@ -20,7 +20,7 @@
 //! # fn device() -> Box<dyn device::Device> { unimplemented!() }
 //! # fn descriptor() -> std::net::UdpSocket { unimplemented!() }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+//! let foreign = Foreign { udp: true, echo: true, unclaimed: true, newcomers: false };
 //! let mut stack = Stack::new(StackConfig { foreign, ..StackConfig::new([1, 2]) });
 //! let addresses = vec!["10.0.2.2/24".parse()?];
 //! stack.add_port(device(), PortConfig { addresses, ..PortConfig::default() });

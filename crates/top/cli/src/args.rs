@@ -8,7 +8,8 @@ use crate::output::EXIT;
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{
-    filter, netns, nfs, nfsd, ping, policy, rpcbind, services, states, telnet, telnetd, up, wire,
+    filter, gateway, netns, nfs, nfsd, ping, policy, rpcbind, services, states, telnet, telnetd,
+    up, wire,
 };
 
 /// Printed when the program is run without arguments.
@@ -56,6 +57,9 @@ pub(crate) enum Tool {
     /// Run any program in a network of its own behind our stack, without root
     #[cfg(target_os = "linux")]
     Netns(Box<netns::Args>),
+    /// Give virtual machines a private network behind our stack, without root
+    #[cfg(target_os = "linux")]
+    Gateway(Box<gateway::Args>),
     /// Check rules of what a program may reach, answer questions about flows, learn from a log
     #[cfg(target_os = "linux")]
     Policy(policy::Args),

@@ -16,6 +16,8 @@ mod dump;
 mod explain;
 #[cfg(target_os = "linux")]
 mod filter;
+#[cfg(target_os = "linux")]
+mod gateway;
 mod http;
 mod ip;
 mod lab;
@@ -116,6 +118,8 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Wire(args) => wire::main(args),
         #[cfg(target_os = "linux")]
         Tool::Netns(args) => netns::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Gateway(args) => gateway::main(args),
         #[cfg(target_os = "linux")]
         Tool::Policy(args) => policy::main(args),
         Tool::Rpcinfo(args) => rpcinfo::main(args),

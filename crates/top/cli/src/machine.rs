@@ -6,6 +6,7 @@
 
 mod addresses;
 mod asking;
+mod guests;
 pub(crate) mod learning;
 mod link;
 mod near;
@@ -33,27 +34,25 @@ use outside::{Host, Relay};
 use policy::rules::Server;
 use policy::{Fence, HostAddresses, Rules};
 use wirespeed::{
-    Awaited, Cidr, Device, Foreign, Instant, KeyedHash, Limit, MacAddr, PortConfig, PortId, Stack,
+    Awaited, Cidr, Device, Foreign, Instant, KeyedHash, Limit, PortConfig, PortId, Stack,
     StackConfig, device,
 };
 
 use self::addresses::Addresses;
 use self::asking::Asking;
+use self::guests::Guests;
 use self::link::Path;
 use self::near::{HOST_NAME, Near};
-use self::networks::Network;
+use self::networks::{LINK_LOCAL, MAC, Network};
 use self::publish::Published;
 pub(crate) use self::rules::Texts;
 use self::servers::Servers;
 pub(crate) use self::settings::Given as What;
-pub(crate) use self::settings::{AnswerLine, QuestionLine, Settings, asking_name};
+pub(crate) use self::settings::{AnswerLine, Learn, QuestionLine, Settings, asking_name};
 pub(crate) use self::turns::Owner;
 use self::watch::Watch;
 use crate::clock::since_1970;
 use crate::output;
-
-/// The gateway's hardware address on all links. A guest's interface has another one.
-const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
 
 /// The port of name servers (RFC 1035 section 4.2).
 const NAMES: u16 = 53;
@@ -75,6 +74,8 @@ pub(crate) struct Machine {
     engine: Engine,
     host: Host,
     relay: Relay,
+    /// Servers of guests that configure themselves.
+    guests: Option<Guests>,
     policy: Near<Fence>,
     /// The host's own addresses.
     addresses: Addresses,
@@ -102,6 +103,67 @@ pub(crate) struct Given {
     pub(crate) inside: Vec<OwnedFd>,
 }
 
+/// What the descriptors of a gateway are for, each in its place.
+struct Taken {
+    watch: Watch,
+    texts: Texts,
+    asking: Option<Asking>,
+    servers: Option<Servers>,
+    capture: Option<File>,
+    published: Vec<(outside::ListenerId, Published)>,
+    /// Sockets of published UDP ports, each with the guest's port.
+    datagrams: Vec<(outside::Socket, u16)>,
+}
+
+impl Taken {
+    fn of(
+        command: &'static str,
+        settings: &Settings,
+        descriptors: Vec<OwnedFd>,
+        host: &mut Host,
+    ) -> Result<Taken> {
+        let mut taken = Taken {
+            watch: Watch::new(command),
+            texts: Texts::default(),
+            asking: None,
+            servers: None,
+            capture: None,
+            published: Vec::new(),
+            datagrams: Vec::new(),
+        };
+        for (what, fd) in settings.given.iter().zip(descriptors) {
+            match what {
+                What::Published(port) if port.udp => {
+                    let socket = host.adopt_udp(fd).context("a port cannot be used")?;
+                    taken.datagrams.push((socket, port.to));
+                }
+                What::Published(port) => {
+                    let id = host.adopt(fd).context("a port cannot be used")?;
+                    taken.published.push((id, port.clone()));
+                }
+                What::Control(path) => taken.watch.serve_at(fd, path),
+                What::Page { token } => taken.watch.page(fd, token.clone())?,
+                What::Policy => taken.texts = serde_json::from_reader(File::from(fd))?,
+                What::Capture => taken.capture = Some(File::from(fd)),
+                What::Log => taken.watch.log(File::from(fd)),
+                What::Learn => taken.watch.learn(File::from(fd)),
+                What::Servers => taken.servers = Some(Servers::new(fd)),
+                What::Asking => taken.asking = Some(Asking::new(fd)?),
+            }
+        }
+        Ok(taken)
+    }
+}
+
+/// The relay of the sockets in a program's network.
+fn relay(inside: Vec<OwnedFd>, settings: &Settings) -> Result<Relay> {
+    let mut relay = Relay::new().context("no epoll can be made")?;
+    for (fd, to) in inside.into_iter().zip(&settings.to_host) {
+        relay.add(fd, *to).context("a port of the host cannot be offered")?;
+    }
+    Ok(relay)
+}
+
 impl Machine {
     /// Make the stack and the engine, and use what is given.
     ///
@@ -118,45 +180,29 @@ impl Machine {
         if let Some((text, at)) = &settings.via {
             host.set_via(text.parse()?, *at);
         }
-        let mut datagrams = Vec::new();
-        let (mut watch, mut published, mut capture) = (Watch::new(command), Vec::new(), None);
-        let (mut texts, mut asking, mut servers) = (Texts::default(), None, None);
-        for (what, fd) in settings.given.iter().zip(descriptors) {
-            match what {
-                What::Published(port) if port.udp => {
-                    let socket = host.adopt_udp(fd).context("a port cannot be used")?;
-                    datagrams.push((socket, port.to));
-                }
-                What::Published(port) => {
-                    let id = host.adopt(fd).context("a port cannot be used")?;
-                    published.push((id, port.clone()));
-                }
-                What::Control(path) => watch.serve_at(fd, path),
-                What::Page { token } => watch.page(fd, token.clone())?,
-                What::Policy => texts = serde_json::from_reader(File::from(fd))?,
-                What::Capture => capture = Some(File::from(fd)),
-                What::Log => watch.log(File::from(fd)),
-                What::Learn => watch.learn(File::from(fd)),
-                What::Servers => servers = Some(Servers::new(fd)),
-                What::Asking => asking = Some(Asking::new(fd)?),
-            }
-        }
+        let taken = Taken::of(command, settings, descriptors, &mut host)?;
+        let Taken { mut watch, texts, asking, servers, capture, published, datagrams } = taken;
         let rules = texts.known_rules()?;
         // Rules may name other servers.
         let follows = rules.dns.servers == [Server::Host];
         let (mut stack, engine) = engine(settings, &rules)?;
-        let mut ports = Vec::new();
-        for link in links {
+        let (mut ports, mut networks) = (Vec::new(), Vec::new());
+        for (number, link) in links.into_iter().enumerate() {
             let device = shaped(link, settings, began)?;
             let device = captured(device, capture.as_ref(), &mut watch)?;
-            let addresses = own_addresses(settings);
+            let own = settings.networks.iter().filter(|network| network.link == number);
+            let own: Vec<Network> = own.copied().collect();
+            let addresses = own_addresses(&own, settings.learn.is_some());
             let config = PortConfig { mac: MAC, addresses, answer_all: true };
-            ports.push(stack.add_port(device, config));
+            let port = stack.add_port(device, config);
+            ports.push(port);
+            networks.push((port, own));
         }
-        let mut relay = Relay::new().context("no epoll can be made")?;
-        for (fd, to) in inside.into_iter().zip(&settings.to_host) {
-            relay.add(fd, *to).context("a port of the host cannot be offered")?;
-        }
+        let secret = secret()?;
+        let guests = settings
+            .learn
+            .map(|learn| Guests::new(&mut stack, &networks, learn, secret, clock(began)));
+        let relay = relay(inside, settings)?;
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
         let fence = Fence::new(rules, host_addresses)?;
@@ -168,6 +214,7 @@ impl Machine {
             engine,
             host,
             relay,
+            guests: guests.transpose()?,
             policy: Near::new(settings, fence),
             addresses,
             stand_ins: settings.host_addresses.clone(),
@@ -218,7 +265,8 @@ fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).context("the system gives no random seed")?;
     let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-    let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+    let foreign =
+        Foreign { udp: true, echo: true, unclaimed: true, newcomers: settings.learn.is_some() };
     let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
     let mut stack = Stack::new(config);
     let networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
@@ -255,11 +303,22 @@ fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesC
     Ok(NamesConfig { forwarder: ForwarderConfig::new(servers), hosts, secret })
 }
 
-/// The addresses of the gateway and of the resolver.
-fn own_addresses(settings: &Settings) -> Vec<Cidr> {
+/// The addresses of the gateway and of the resolver on a link, and the one of a router that
+/// advertises itself.
+fn own_addresses(networks: &[Network], advertises: bool) -> Vec<Cidr> {
     let of =
         |network: &Network| [network.gateway, network.names].map(|addr| network.with_prefix(addr));
-    settings.networks.iter().flat_map(of).collect()
+    let has_v6 = networks.iter().any(|network| network.gateway.is_ipv6());
+    let router = Cidr { addr: LINK_LOCAL.into(), prefix_len: 64 };
+    networks.iter().flat_map(of).chain((advertises && has_v6).then_some(router)).collect()
+}
+
+/// For random delays.
+fn secret() -> Result<KeyedHash> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).context("the system gives no random seed")?;
+    let (low, high) = (u128::from_le_bytes(seed) as u64, (u128::from_le_bytes(seed) >> 64) as u64);
+    Ok(KeyedHash::new(low, high))
 }
 
 /// The addresses that rules call `host`.

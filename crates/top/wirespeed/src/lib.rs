@@ -158,7 +158,8 @@ pub use stack::{
     GroupRow, Identifiers, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan,
     MitigationError, MtuDiscovery, MtuError, MulticastOptions, NeighbourState, Origin,
     OtherBroadcaster, PingHandle, PortConfig, PortId, Progress, ReplaceError, RequestHandle, Route,
-    RouteOrigin, Router, SourceChange, SourceFilter, Stack, StackConfig, TapId, TcpHandle,
-    UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable, check_address,
-    dplpmtud, is_destination, route::MAIN_TABLE, route::PATHS_MAX, route::SourceCheck,
+    RouteOrigin, Router, RouterSolicitation, SourceChange, SourceFilter, Stack, StackConfig, TapId,
+    TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable,
+    check_address, dplpmtud, is_destination, route::MAIN_TABLE, route::PATHS_MAX,
+    route::SourceCheck,
 };

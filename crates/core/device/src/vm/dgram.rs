@@ -9,8 +9,8 @@
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 
 use base::{DropReason, Drops, Mtu};
 use mbuf::Pool;
@@ -19,6 +19,10 @@ use rustix::event::epoll::EventFlags;
 
 use super::{Interest, LONGEST, Name, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
+
+/// The greeting of a machine of Apple's Virtualization framework, and of those that imitate it
+/// (vfkit, libkrun): a datagram that is no frame.
+const GREETING: &[u8] = b"VFKT";
 
 /// Where a pushed-back frame waits for room.
 #[derive(Clone, Copy)]
@@ -34,7 +38,10 @@ pub struct Dgram {
     socket: UnixDatagram,
     /// A second socket. While it is connected, it is notified of room in the other end's queue.
     probe: UnixDatagram,
-    remote: PathBuf,
+    /// The machine's address; `None` until the first datagram.
+    remote: Option<SocketAddr>,
+    /// Is the machine the one that sent last?
+    learns: bool,
     interest: Interest,
     limits: Limits,
     room: Vec<u8>,
@@ -50,6 +57,22 @@ impl Dgram {
     /// # Errors
     /// The socket cannot be made, or another file is there.
     pub fn bind(local: &Path, remote: &Path) -> Result<Dgram, VmError> {
+        let remote = SocketAddr::from_pathname(remote);
+        let remote = remote.map_err(VmError::refused("sending to", local))?;
+        Dgram::at(local, Some(remote))
+    }
+
+    /// Make a socket at `local` for a machine that has a socket of its own and sends first: vfkit,
+    /// libkrun and others that gvisor-tap-vsock serves. The machine is the one that sent last;
+    /// until then frames are dropped as [`DropReason::DeviceLinkDown`]. Their greeting is no frame.
+    ///
+    /// # Errors
+    /// The socket cannot be made, or another file is there.
+    pub fn listen(local: &Path) -> Result<Dgram, VmError> {
+        Dgram::at(local, None)
+    }
+
+    fn at(local: &Path, remote: Option<SocketAddr>) -> Result<Dgram, VmError> {
         let (socket, name) = Name::bind("receiving at", local, || UnixDatagram::bind(local))?;
         let refused = || VmError::refused("setting up", local);
         socket.set_nonblocking(true).map_err(refused())?;
@@ -59,7 +82,8 @@ impl Dgram {
         Ok(Dgram {
             socket,
             probe,
-            remote: remote.to_owned(),
+            learns: remote.is_none(),
+            remote,
             interest,
             limits: limits(Mtu::ETHERNET),
             room: vec![0; LONGEST],
@@ -82,7 +106,8 @@ impl Dgram {
     fn wait_for_room(&mut self) {
         let waits = if is_ready(&self.socket, PollFlags::OUT) {
             // Connect again each time: there may be another machine at that path.
-            let connected = self.probe.connect(&self.remote);
+            let remote = self.remote.as_ref();
+            let connected = remote.map_or(Ok(()), |remote| self.probe.connect_addr(remote));
             let waits = connected.and_then(|()| self.interest.add(&self.probe, EventFlags::OUT));
             waits.map(|()| Full::Theirs)
         } else {
@@ -119,8 +144,16 @@ impl Device for Dgram {
         // Take no more frames than there was room for, so that dropped frames cannot keep this loop
         // running.
         for _ in 0..into.remaining_capacity() {
-            let len = match self.socket.recv(&mut self.room) {
-                Ok(len) => len,
+            let len = match self.socket.recv_from(&mut self.room) {
+                Ok((len, from)) => {
+                    if self.learns {
+                        self.remote = Some(from).filter(|from| !from.is_unnamed());
+                    }
+                    if self.learns && &self.room[..len] == GREETING {
+                        continue;
+                    }
+                    len
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => break,
             };
@@ -145,8 +178,8 @@ impl Device for Dgram {
         while let Some(frame) = from.get(taken) {
             if frame.len() > self.limits.max_frame {
                 self.drops.count(DropReason::DeviceFrameTooBig);
-            } else {
-                match self.socket.send_to(frame.as_slice(), &self.remote) {
+            } else if let Some(remote) = &self.remote {
+                match self.socket.send_to_addr(frame.as_slice(), remote) {
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -156,6 +189,8 @@ impl Device for Dgram {
                     // There is no receiver. For the next frame the path is looked up again.
                     Err(_) => self.drops.count(DropReason::DeviceLinkDown),
                 }
+            } else {
+                self.drops.count(DropReason::DeviceLinkDown);
             }
             taken += 1;
         }

@@ -23,7 +23,7 @@ use crate::resolve;
 use crate::stack::Stack;
 
 /// All routers of a link, RFC 4291 section 2.7.1.
-const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+pub(crate) const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
 pub(super) fn expire(stack: &mut Stack, id: PortId) {
     let now = stack.core.cx.now;

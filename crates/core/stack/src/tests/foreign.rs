@@ -3,6 +3,7 @@
 //! RFC 4443.
 
 mod answers;
+mod newcomers;
 mod queue;
 mod sending;
 

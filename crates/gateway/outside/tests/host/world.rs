@@ -59,7 +59,7 @@ impl World {
     pub(crate) fn with(config: Config, sockets_max: usize) -> World {
         let wire = mem::Config { link: LinkKind::Ip, ..mem::Config::default() };
         let (left, right) = mem::pair(&wire);
-        let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+        let foreign = Foreign { udp: true, echo: true, unclaimed: true, newcomers: false };
         let make = |device, seed, foreign, addresses: [&str; 2]| {
             let mut stack = Stack::new(StackConfig { foreign, ..StackConfig::new([7, seed]) });
             let addresses = addresses.map(|text| text.parse().expect("an address"));

@@ -83,7 +83,8 @@ impl Scenario {
         let mut stack = StackConfig::new([seed, number as u64]);
         stack.switches = switches(draw);
         let is_inner = number == INNER;
-        stack.foreign = Foreign { udp: is_inner, echo: is_inner, unclaimed: is_inner };
+        let (udp, echo, unclaimed) = (is_inner, is_inner, is_inner);
+        stack.foreign = Foreign { udp, echo, unclaimed, newcomers: false };
         let settings = HostSettings {
             stack,
             clock: Duration::from_millis(1_000),

@@ -227,8 +227,8 @@ impl Server {
             && self.config.fixed.iter().all(|fixed| fixed.address != address)
     }
 
-    /// An address of the pool that the table does not know. The search begins at a place that
-    /// depends on the client, so that it finds the same one after a restart of the server.
+    /// An address of the pool that the table does not know. The search begins at the first one, or
+    /// where the client's identity says, so that it finds the same one after a restart.
     fn unused(&self, guest: &Guest) -> Option<Ipv4Addr> {
         let (first, last) = self.config.pool?;
         let count = u64::from(last.to_bits() - first.to_bits()) + 1;
@@ -244,7 +244,8 @@ impl Server {
         // network.
         let passed = (self.leases.len() + self.config.fixed.len() + 3) as u64;
         (0..count.min(passed + 1)).find_map(|step| {
-            let at = (hash % count + step) % count;
+            let begin = if self.config.in_order { 0 } else { hash % count };
+            let at = (begin + step) % count;
             let address = Ipv4Addr::from_bits(first.to_bits() + at as u32);
             let is_free = self.is_for_anybody(address) && self.leases.is_unknown(address);
             is_free.then_some(address)

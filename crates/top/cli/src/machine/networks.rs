@@ -7,7 +7,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
-use wirespeed::Cidr;
+use wirespeed::{Cidr, MacAddr};
+
+/// The gateway's hardware address on all links. A guest's interface has another one.
+pub(super) const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
+/// Its link-local address on all links: the source of its router advertisements.
+pub(super) const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
 
 /// The last part of each address.
 const GATEWAY: u32 = 2;
@@ -29,6 +34,8 @@ pub(crate) struct Network {
     /// The resolver's.
     pub(crate) names: IpAddr,
     pub(crate) prefix_len: u8,
+    /// The number of the link on which it is.
+    pub(crate) link: usize,
 }
 
 impl Network {
@@ -49,20 +56,53 @@ impl Network {
             gateway: host(addr, GATEWAY),
             names: host(addr, NAMES),
             prefix_len,
+            link: 0,
         })
     }
 
-    /// A unique local /64 (RFC 4193 section 3.2) with these 40 random bits.
-    pub(crate) fn unique_local(random: [u8; 5]) -> Network {
+    /// The addresses of link `number`, whose network is that many networks behind `first`.
+    ///
+    /// # Errors
+    /// It is too small, or there is none.
+    pub(crate) fn nth(first: Cidr, number: usize) -> Result<Network, String> {
+        let none = || format!("there is no network of link {} behind {first}", number + 1);
+        let (first, step) = (first.network(), u32::try_from(number).map_err(|_| none())?);
+        let addr: Option<IpAddr> = match first.addr {
+            IpAddr::V4(addr) => {
+                let step = u64::from(step) << (32 - first.prefix_len.min(32));
+                let sum = u32::try_from(u64::from(addr.to_bits()) + step).ok();
+                sum.map(|sum| Ipv4Addr::from_bits(sum).into())
+            }
+            IpAddr::V6(addr) => {
+                let bits = 128 - u32::from(first.prefix_len.min(128));
+                let step = u128::from(step).checked_shl(bits).filter(|_| bits < 96 || number == 0);
+                let sum = step.and_then(|step| addr.to_bits().checked_add(step));
+                sum.map(|sum| Ipv6Addr::from_bits(sum).into())
+            }
+        };
+        let addr = addr.ok_or_else(none)?;
+        let network = Network::of(Cidr { addr, prefix_len: first.prefix_len })?;
+        Ok(Network { link: number, ..network })
+    }
+
+    /// The network, without a host.
+    pub(crate) fn network(&self) -> Cidr {
+        self.with_prefix(self.gateway).network()
+    }
+
+    /// A unique local /64 (RFC 4193 section 3.2) with these 40 random bits, of link `number`.
+    pub(crate) fn unique_local(random: [u8; 5], number: usize) -> Network {
         let [a, b, c, d, e] = random;
         let pair = |high, low| u16::from_be_bytes([high, low]);
-        let network = Ipv6Addr::new(pair(0xfd, a), pair(b, c), pair(d, e), 0, 0, 0, 0, 0);
+        let subnet = number as u16;
+        let network = Ipv6Addr::new(pair(0xfd, a), pair(b, c), pair(d, e), subnet, 0, 0, 0, 0);
         let network = IpAddr::V6(network);
         Network {
             program: host(network, 0x100),
             gateway: host(network, GATEWAY),
             names: host(network, NAMES),
             prefix_len: 64,
+            link: number,
         }
     }
 
@@ -108,8 +148,20 @@ mod tests {
     }
 
     #[test]
+    fn links_have_networks_one_behind_the_other() {
+        let nth = |text: &str, number| {
+            let first = text.parse().expect("the test's own network");
+            Network::nth(first, number).map(|network| network.gateway.to_string())
+        };
+        assert_eq!(nth("10.0.2.0/24", 0), Ok("10.0.2.2".to_owned()));
+        assert_eq!(nth("10.0.2.0/24", 2), Ok("10.0.4.2".to_owned()));
+        assert_eq!(nth("2001:db8::/64", 1), Ok("2001:db8:0:1::2".to_owned()));
+        assert!(nth("255.255.255.0/24", 1).is_err());
+    }
+
+    #[test]
     fn a_unique_local_network_is_in_fd00_8() {
-        let known = Network::unique_local([1, 2, 3, 4, 5]);
+        let known = Network::unique_local([1, 2, 3, 4, 5], 0);
         assert_eq!(known.program.to_string(), "fd01:203:405::100");
     }
 }

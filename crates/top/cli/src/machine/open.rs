@@ -28,12 +28,12 @@ use crate::{Usage, output};
 /// The port of name servers (RFC 1035 section 4.2).
 const NAMES: u16 = 53;
 
-/// The settings of a gateway whose sockets and files are `given`.
+/// The settings of a gateway with this many links, whose sockets and files are `given`.
 ///
 /// # Errors
 /// A network is too small; the system gives no random numbers.
-pub(crate) fn settings(options: &Options, given: Vec<Given>) -> Result<Settings> {
-    let networks = networks(options)?;
+pub(crate) fn settings(options: &Options, given: Vec<Given>, links: usize) -> Result<Settings> {
+    let networks = networks(options, links)?;
     Ok(Settings {
         link: options.link.clone(),
         via: via(options)?,
@@ -43,22 +43,23 @@ pub(crate) fn settings(options: &Options, given: Vec<Given>) -> Result<Settings>
         servers: name_servers(&options.dns),
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: Vec::new(),
+        learn: None,
         given,
     })
 }
 
-fn networks(options: &Options) -> Result<Vec<Network>> {
+fn networks(options: &Options, links: usize) -> Result<Vec<Network>> {
+    let mut random = [0; 5];
+    getrandom::fill(&mut random).context("the system gives no random numbers")?;
     let mut all = Vec::new();
-    if let Net4::Of(network) = options.net4 {
-        all.push(Network::of(network).map_err(Usage)?);
-    }
-    match options.net6 {
-        Net6::Off => {}
-        Net6::Of(network) => all.push(Network::of(network).map_err(Usage)?),
-        Net6::Ula => {
-            let mut random = [0; 5];
-            getrandom::fill(&mut random).context("the system gives no random numbers")?;
-            all.push(Network::unique_local(random));
+    for link in 0..links {
+        if let Net4::Of(network) = options.net4 {
+            all.push(Network::nth(network, link).map_err(Usage)?);
+        }
+        match options.net6 {
+            Net6::Off => {}
+            Net6::Of(network) => all.push(Network::nth(network, link).map_err(Usage)?),
+            Net6::Ula => all.push(Network::unique_local(random, link)),
         }
     }
     Ok(all)

@@ -17,7 +17,7 @@ use wirespeed::Cidr;
 /// The ports of one `-p` at most: each has a socket.
 const PORTS_MAX: u16 = 64;
 
-/// Published ports: `[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]`.
+/// Published ports: `[ADDR[%IF]/]H[-H2][:[GUEST:]G[-G2]][/udp]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Publish {
     /// Where to listen, with the first port of the host.
@@ -26,6 +26,8 @@ pub(crate) struct Publish {
     program: u16,
     more: u16,
     udp: bool,
+    /// The guest, if it is not the first one.
+    guest: Option<IpAddr>,
     /// Who may connect; empty means everybody.
     from: Vec<(IpAddr, u8)>,
 }
@@ -40,6 +42,7 @@ impl From<&policy::rules::Publish> for Publish {
             program: rule.guest,
             more: last.saturating_sub(first),
             udp: rule.is_udp,
+            guest: None,
             from: rule.from.iter().map(|network| (network.addr, network.prefix_len)).collect(),
         }
     }
@@ -59,6 +62,10 @@ impl FromStr for Publish {
             None => (String::new(), rest),
         };
         let (host, program) = ports.split_once(':').unwrap_or((ports, ports));
+        let (guest, program) = match program.rsplit_once(':') {
+            None => (None, program),
+            Some((guest, port)) => (Some(address(guest)?), port),
+        };
         let ((host, more), (program, as_many)) = (range(host)?, range(program)?);
         if more != as_many {
             return Err(format!("'{ports}': both ranges have to have as many ports"));
@@ -67,8 +74,15 @@ impl FromStr for Publish {
             return Err(format!("'{ports}': give {PORTS_MAX} ports at most"));
         }
         let listen = format!("{place}{host}").parse::<Listen>().map_err(|why| why.to_string())?;
-        Ok(Publish { listen, program, more, udp, from: Vec::new() })
+        Ok(Publish { listen, program, more, udp, guest, from: Vec::new() })
     }
+}
+
+/// The address of a guest.
+fn address(text: &str) -> Result<IpAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let why = || format!("'{text}' is no address of a guest: write 8080:80 or 8080:10.0.2.101:80");
+    bare.parse().map_err(|_| why())
 }
 
 /// The first port of a range, and how many follow.
@@ -89,6 +103,8 @@ pub(crate) struct Published {
     /// The program's port.
     pub(crate) to: u16,
     pub(crate) udp: bool,
+    /// The guest, if it is not the first one.
+    pub(super) guest: Option<IpAddr>,
     /// Who may connect; empty means everybody.
     pub(super) from: Vec<(IpAddr, u8)>,
 }
@@ -115,7 +131,7 @@ impl Publish {
             let port = self.listen.port.saturating_add(number);
             let listen = Listen { port, ..self.listen.clone() };
             let (to, from) = (self.program.saturating_add(number), self.from.clone());
-            let what = Published { to, udp: self.udp, from };
+            let what = Published { to, udp: self.udp, guest: self.guest, from };
             let made = match (self.udp, listen.address) {
                 (false, _) => vec![Bound::tcp(&listen)],
                 (true, Some(_)) => vec![Bound::udp(&listen)],
@@ -160,6 +176,7 @@ mod tests {
             program: 8080,
             more: 0,
             udp: false,
+            guest: None,
             from: Vec::new(),
         };
         assert_eq!(parsed("8080"), plain);
@@ -169,6 +186,9 @@ mod tests {
             parsed("::1/8080:80/tcp"),
             Publish { listen: listen("::1/8080"), program: 80, ..plain.clone() }
         );
+        let guest = Some("10.0.2.101".parse().expect("an address"));
+        let other = Publish { program: 80, guest, ..plain.clone() };
+        assert_eq!(parsed("8080:10.0.2.101:80"), other);
         let listen = listen("%eth0/8080");
         assert_eq!(parsed("%eth0/8080"), Publish { listen, ..plain.clone() });
         assert_eq!(parsed("8080-8082:80-82"), Publish { program: 80, more: 2, ..plain });
@@ -183,6 +203,7 @@ mod tests {
             ("80-70", "before the first"),
             ("80-81:80", "as many ports"),
             ("8000-9000", "64 ports"),
+            ("80:guest:80", "address of a guest"),
             ("localhost/80", "address of the host"),
             ("127.0.0.1%/80", "name of an interface"),
         ] {
@@ -194,7 +215,7 @@ mod tests {
     #[test]
     fn clients_are_admitted_by_their_networks() {
         let network = (IpAddr::from([192, 0, 2, 0]), 24);
-        let mut port = Published { to: 80, udp: false, from: vec![network] };
+        let mut port = Published { to: 80, udp: false, guest: None, from: vec![network] };
         let client = |text: &str| text.parse().expect("an address");
         assert!(port.admits(client("192.0.2.9")) && port.admits(client("::ffff:192.0.2.9")));
         assert!(!port.admits(client("198.51.100.9")) && !port.admits(client("2001:db8::1")));

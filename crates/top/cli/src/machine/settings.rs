@@ -14,7 +14,7 @@ use super::publish::Published;
 /// The settings of a gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
-    /// The private networks, one of each version at most.
+    /// The private networks, one of each version at most for each link.
     pub(crate) networks: Vec<Network>,
     /// The text of `--link`.
     pub(crate) link: Option<String>,
@@ -30,8 +30,21 @@ pub(crate) struct Settings {
     pub(crate) hosts: String,
     /// The ports of the host's loopback address that the sockets in the program's network lead to.
     pub(crate) to_host: Vec<SocketAddr>,
+    /// If guests configure themselves: what they learn.
+    pub(crate) learn: Option<Learn>,
     /// What each descriptor is.
     pub(crate) given: Vec<Given>,
+}
+
+/// What guests learn beside their address.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Learn {
+    /// The MTU of the links.
+    pub(crate) mtu: u16,
+    /// Has the host a way out by IPv6?
+    pub(crate) routes_v6: bool,
+    /// Is there a resolver?
+    pub(crate) has_names: bool,
 }
 
 /// What a descriptor of the gateway is for.

@@ -14,6 +14,7 @@ use policy::log::{Line, rfc3339};
 use wirespeed::{Armed, Awaited, Duration, Instant};
 
 use super::Machine;
+use super::guests::Guests;
 use super::publish::Published;
 use crate::clock::since_1970;
 use crate::output;
@@ -27,8 +28,6 @@ const ADDRESSES: u32 = 4;
 pub(super) const ASKING: u32 = 5;
 const SERVERS: u32 = 6;
 
-/// How long data that a program left behind may take to leave.
-const LAST: Duration = Duration::from_secs(2);
 /// The interval at which a device is polled that can neither wake us nor be waited for.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -40,6 +39,8 @@ pub(crate) struct Owner<'a> {
     pub(crate) has_ended: &'a dyn Fn() -> bool,
     /// Does the gateway end with its links?
     pub(crate) ends_with_links: bool,
+    /// How long data may take to leave after the end.
+    pub(crate) last: Duration,
 }
 
 impl Machine {
@@ -72,7 +73,7 @@ impl Machine {
                 if let Some(fd) = owner.fd {
                     self.host.unwatch(fd).context("epoll does not know the owner")?;
                 }
-                last = now + LAST;
+                last = now + owner.last;
             }
             if last != Instant::NEVER && self.engine.flow_count() == 0 {
                 return self.end();
@@ -109,10 +110,15 @@ impl Machine {
                 Wake::Own(..) => {}
             }
         }
+        if let Some(guests) = &mut self.guests {
+            guests.turn(&mut self.stack, now);
+        }
         let (outside, policy) = (&mut self.host, &mut self.policy);
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
-            match published_to(&self.published, &self.program, &accepted) {
+            let first = self.guests.as_ref().and_then(|guests| guests.first(now));
+            let guests = first.as_ref().map_or(&self.program[..], std::slice::from_ref);
+            match published_to(&self.published, guests, &accepted) {
                 Some(to) => {
                     self.engine.accept_published(accepted.tcp, accepted.client, to, &mut around);
                 }
@@ -194,6 +200,7 @@ impl Machine {
         self.stack.settle();
         let own = self.stack.next_deadline().min(self.engine.next_deadline());
         let own = own.min(self.watch.next_deadline(now));
+        let own = own.min(self.guests.as_ref().map_or(Instant::NEVER, Guests::next_deadline));
         let armed = self.stack.arm(Waker::noop());
         for (port, fd, awaited) in self.stack.descriptors() {
             let known = self.awaited.iter().position(|&(known, _)| known == port);
@@ -253,6 +260,9 @@ fn published_to(
     let client = accepted.client.ip().to_canonical();
     if !port.admits(client) {
         return None;
+    }
+    if let Some(guest) = port.guest {
+        return Some(SocketAddr::new(guest, port.to));
     }
     let same = |ip: &&IpAddr| ip.is_ipv4() == client.is_ipv4();
     let ip = guests.iter().find(same).or(guests.first())?;

@@ -6,12 +6,16 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use jail::GatewayEnds;
+use wirespeed::Duration;
 
 use crate::machine::{Given, Machine, Owner};
 use crate::output;
 
 /// The names of the gateway and of its stack in `wirespeed show`, and in messages.
 const COMMAND: &str = "netns";
+
+/// How long data that the program left behind may take to leave.
+const LAST: Duration = Duration::from_secs(2);
 
 /// Be the gateway, until the program has ended.
 pub(super) fn run(ends: GatewayEnds) -> ExitCode {
@@ -33,7 +37,8 @@ pub(super) fn run(ends: GatewayEnds) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let has_ended = || launcher.has_ended();
-    let owner = Owner { fd: launcher.as_fd(), has_ended: &has_ended, ends_with_links: true };
+    let owner =
+        Owner { fd: launcher.as_fd(), has_ended: &has_ended, ends_with_links: true, last: LAST };
     let ended = machine.run(&owner);
     drop(network);
     match ended {

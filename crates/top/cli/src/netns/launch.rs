@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args) -> Result<u8> {
         opened.push((What::Learn, learns.lines()?));
     }
     let (what, descriptors) = opened.into_iter().unzip();
-    let mut settings = open::settings(given, what)?;
+    let mut settings = open::settings(given, what, 1)?;
     let inside: Vec<Inside> = args.to_host.iter().flat_map(|&port| inside(port)).collect();
     settings.to_host = inside.iter().map(|inside| inside.at).collect();
     let networks = &settings.networks;

@@ -17,6 +17,10 @@ mod explain;
 #[cfg(target_os = "linux")]
 mod fib;
 #[cfg(target_os = "linux")]
+mod gateway;
+#[cfg(target_os = "linux")]
+mod gateway_qemu;
+#[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]
 mod nfs;
@@ -63,6 +67,8 @@ fn main() -> ExitCode {
         dump_filters::CASES,
         explain::CASES,
         fib::CASES,
+        gateway::CASES,
+        gateway_qemu::CASES,
         nfs::CASES,
         ping::CASES,
         rpcbind::CASES,

@@ -33,6 +33,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     if found.is_none() {
         match for_us_or_group(stack, ip, &m) {
             Ok(()) => {}
+            Err(_) if foreign::newcomers::is_broadcast_of_one(stack, ip) => {}
             Err(reason) => match offer(stack, ip, m.in_port(), bytes) {
                 Some(handle) => found = Some(handle),
                 None => return foreign::input::udp(stack, ip, m, (begin, len), reason),

@@ -68,6 +68,9 @@ pub struct ServerConfig {
     pub prefix_len: u8,
     /// The first and the last address to give to any client; `None`: to fixed clients alone.
     pub pool: Option<(Ipv4Addr, Ipv4Addr)>,
+    /// New clients get the lowest address that nobody has, instead of one that depends on the
+    /// client; then a client may find another one after a restart of the server.
+    pub in_order: bool,
     /// Clients with an address of their own.
     pub fixed: Vec<Fixed>,
     /// How long an address is given, 10 seconds or more; `None`: for ever.
@@ -88,6 +91,7 @@ impl ServerConfig {
             server,
             prefix_len,
             pool: Some((first, last)),
+            in_order: false,
             fixed: Vec::new(),
             lease: Some(Duration::from_secs(3_600)),
             authoritative: true,

@@ -96,6 +96,16 @@ fn seconds(message: &v4::Message, code: OptionCode) -> Option<u32> {
 
 // RFC 2131 4.3.1-c, 4.3.1-d.
 #[test]
+fn addresses_are_given_in_order_if_the_owner_wants_it() {
+    let mut server = server(ServerConfig { in_order: true, ..config() });
+    for number in 1..=3 {
+        let discover = message(number, MessageType::Discover, Vec::new());
+        let (_, offer) = answer(&mut server, &discover, START);
+        assert_eq!(offer.yiaddr(), address(99 + number));
+    }
+}
+
+#[test]
 fn a_client_learns_what_is_configured() {
     let network: Cidr = "192.0.2.0/25".parse().expect("a network");
     let mut options = config().options;

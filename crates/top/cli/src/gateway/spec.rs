@@ -1,0 +1,134 @@
+//! How a virtual machine is connected: `--vm SPEC`.
+//!
+//! Called by: clap; `gateway.rs`, which opens the links.
+
+use core::fmt;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use wirespeed::device::tap::{Config, Declared, Setup, Tap, TapError};
+use wirespeed::device::vm::{Dgram, Stream};
+use wirespeed::{Device, LinkKind, Mtu};
+
+/// The kinds, as they are written.
+const KINDS: &str = "qemu:PATH, qemu-dgram:LOCAL,REMOTE, passt:PATH, vfkit:PATH, krun:PATH, \
+                     gvproxy:PATH, tap:NAME or tapfd:N";
+
+/// A virtual machine's link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spec {
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A stream of frames with their lengths; we listen.
+    Stream(PathBuf),
+    /// Datagrams between two known sockets.
+    Dgram(PathBuf, PathBuf),
+    /// Datagrams of a machine that sends first.
+    First(PathBuf),
+    Tap(String),
+    TapFd(RawFd),
+}
+
+impl FromStr for Spec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Spec, String> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        if rest.is_empty() {
+            return Err(format!("'{text}': expected {KINDS}"));
+        }
+        let path = PathBuf::from(rest);
+        let kind = match kind {
+            "qemu" | "passt" => Kind::Stream(path),
+            "vfkit" | "krun" | "gvproxy" => Kind::First(path),
+            "qemu-dgram" => match rest.split_once(',') {
+                Some((local, remote)) if !local.is_empty() && !remote.is_empty() => {
+                    Kind::Dgram(local.into(), remote.into())
+                }
+                _ => return Err(format!("'{text}': write qemu-dgram:OURS,THEIRS")),
+            },
+            "tap" => Kind::Tap(rest.to_owned()),
+            "tapfd" => match rest.parse() {
+                Ok(fd) if fd > 2 => Kind::TapFd(fd),
+                _ => return Err(format!("'{rest}' is no descriptor of a TAP: write tapfd:3")),
+            },
+            "vhost-user" => {
+                return Err("vhost-user is not there yet: use qemu:PATH with -netdev stream".into());
+            }
+            _ => return Err(format!("there is no kind '{kind}': expected {KINDS}")),
+        };
+        Ok(Spec { text: text.to_owned(), kind })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Spec {
+    /// Open the link for packets of up to `mtu`; a TAP has its own MTU.
+    ///
+    /// # Errors
+    /// The device's error, with what to do.
+    pub(super) fn open(&self, mtu: Mtu) -> Result<Box<dyn Device>> {
+        Ok(match &self.kind {
+            Kind::Stream(path) => Box::new(Stream::listen(path)?.with_mtu(mtu)),
+            Kind::Dgram(local, remote) => Box::new(Dgram::bind(local, remote)?.with_mtu(mtu)),
+            Kind::First(path) => Box::new(Dgram::listen(path)?.with_mtu(mtu)),
+            Kind::Tap(name) => {
+                let mut tap = Tap::open(&Config { name: Some(name.clone()), ..Config::default() })?;
+                match tap.configure(&Setup { up: true, ..Setup::default() }) {
+                    // A user who owns it may use it, though not configure it.
+                    Ok(()) | Err(TapError::Down { .. } | TapError::NotHere { .. }) => {}
+                    Err(why) => return Err(why.into()),
+                }
+                Box::new(tap)
+            }
+            Kind::TapFd(fd) => {
+                // A copy, because the number alone does not say that it is ours to close.
+                let own = Pid::from_raw(std::process::id() as i32).context("no process")?;
+                let copy = pidfd_open(own, PidfdFlags::empty())
+                    .and_then(|own| pidfd_getfd(own, *fd, PidfdGetfdFlags::empty()))
+                    .with_context(|| format!("descriptor {fd} is not open in this process"))?;
+                let declared = Declared { link: LinkKind::Ethernet, mtu, ..Declared::default() };
+                Box::new(Tap::adopt(copy, &declared)?)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_are_named_as_their_programs_do() {
+        let kind = |text: &str| text.parse::<Spec>().map(|spec| spec.kind);
+        assert_eq!(kind("qemu:/run/vm"), Ok(Kind::Stream("/run/vm".into())));
+        assert_eq!(kind("passt:/run/vm"), kind("qemu:/run/vm"));
+        assert_eq!(kind("qemu-dgram:a,b"), Ok(Kind::Dgram("a".into(), "b".into())));
+        assert_eq!(kind("vfkit:a:b"), Ok(Kind::First("a:b".into())));
+        assert_eq!(kind("tap:tap0"), Ok(Kind::Tap("tap0".into())));
+        assert_eq!(kind("tapfd:3"), Ok(Kind::TapFd(3)));
+        for (text, says) in [
+            ("", "expected qemu:PATH"),
+            ("qemu", "expected qemu:PATH"),
+            ("vm:a", "no kind 'vm'"),
+            ("qemu-dgram:a", "OURS,THEIRS"),
+            ("tapfd:0", "tapfd:3"),
+            ("vhost-user:a", "qemu:PATH"),
+        ] {
+            let why = kind(text).expect_err("no machine");
+            assert!(why.contains(says), "{text}: {why}");
+        }
+    }
+}
