@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, ensure};
 use serde::Serialize;
 
+use crate::gateway::World;
 use crate::measure::{Cores, Measurement, median, pin};
 use crate::peers::Veth;
 
@@ -106,6 +107,17 @@ pub struct Bench {
     pub cores: Cores,
     /// Settings that were found once, and programs that were built once: see `core.rs`.
     pub learned: Learned,
+    /// What the command line names.
+    pub programs: Programs,
+}
+
+/// Programs that rows start, by the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    /// The `wirespeed` that is measured.
+    pub wirespeed: Option<PathBuf>,
+    /// A tree of Debian sid with the peers of bench `gateway`.
+    pub peers: Option<PathBuf>,
 }
 
 /// Chosen settings, and what was built or set up on first use.
@@ -115,6 +127,8 @@ pub struct Learned {
     pub gvisor: OnceCell<Result<PathBuf, String>>,
     /// The namespaces, joined by a veth pair, for rows that compare with the kernel.
     pub veth: OnceCell<Result<Veth, String>>,
+    /// The network of bench `gateway`.
+    pub gateways: OnceCell<Result<World, String>>,
 }
 
 impl Bench {
@@ -123,7 +137,8 @@ impl Bench {
     pub fn new(quick: bool) -> Result<Bench> {
         let (pairs, seconds, trial_s) = if quick { (7, 0.2, 0.15) } else { (25, 0.4, 0.4) };
         let cores = Cores::allowed()?;
-        Ok(Bench { pairs, seconds, trial_s, is_quick: quick, cores, learned: Learned::default() })
+        let (learned, programs) = (Learned::default(), Programs::default());
+        Ok(Bench { pairs, seconds, trial_s, is_quick: quick, cores, learned, programs })
     }
 
     /// Runs one row. If it fails, its error becomes the row's note.

@@ -1,8 +1,8 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`, `ip`,
-//! `router`, `filter`, `rpc`, `lab`, `build`, and `peer` for one side alone. Called by `cargo xtask
-//! bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0 if rows
-//! were measured; 1 if nothing could be measured, or with `--check` if a row missed its `must`; 2
-//! for a usage error; 130 after Ctrl-C in `build`.
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
+//! `ip`, `router`, `filter`, `gateway`, `rpc`, `lab`, `build`, and `peer` for one side alone.
+//! Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard error.
+//! Exit status: 0 if rows were measured; 1 if nothing could be measured, or with `--check` if a
+//! row missed its `must`; 2 for a usage error; 130 after Ctrl-C in `build` and `gateway`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use wirespeed_bench::core::{ROWS, gvisor_program, veth};
 use wirespeed_bench::devices;
 use wirespeed_bench::drive::Bulk;
 use wirespeed_bench::filter;
-use wirespeed_bench::harness::{Bench, Spec};
+use wirespeed_bench::gateway;
+use wirespeed_bench::harness::{Bench, Programs, Spec};
 use wirespeed_bench::ip;
 use wirespeed_bench::lab;
 use wirespeed_bench::measure::{Measurement, pin};
@@ -60,6 +61,8 @@ enum Command {
     Router(Options),
     /// The firewall: packets of known and of new flows, compared with nft; NAT, reloads, floods.
     Filter(Options),
+    /// Gateways of namespaces: `wirespeed netns` beside pasta and slirp4netns.
+    Gateway(GatewayOptions),
     /// ONC RPC: calls by the bytes of their argument, compared with libtirpc, and on a shared
     /// cable.
     Rpc(Options),
@@ -72,6 +75,9 @@ enum Command {
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
     Peer(PeerOptions),
+    /// Makes traffic as standard input says: the client behind a gateway, in bench gateway.
+    #[command(hide = true)]
+    Load,
     /// Runs our side of a case by itself: bulk-1500, bulk-1500-v6, bulk-65535, super, flows,
     /// small-writes, ping-pong, udp-whole, udp-fragments, udp-single, udp-segments, udp-supers,
     /// udp-receive, tokio-bulk, tap-receive or tap-send (also with -loaned).
@@ -125,6 +131,18 @@ struct Options {
 }
 
 #[derive(Args)]
+struct GatewayOptions {
+    #[command(flatten)]
+    options: Options,
+    /// The `wirespeed` that is measured; `cargo xtask bench` builds it.
+    #[arg(long, value_name = "FILE")]
+    program: PathBuf,
+    /// A tree of Debian sid with passt and slirp4netns; without it, debootstrap makes one, once.
+    #[arg(long, value_name = "DIR")]
+    peers: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct PeerOptions {
     /// smoltcp, gvisor or kernel.
     name: String,
@@ -145,11 +163,16 @@ fn main() -> ExitCode {
         Command::Ip(options) => bench("ip", ip::ROWS, &options),
         Command::Router(options) => bench("router", router::ROWS, &options),
         Command::Filter(options) => bench("filter", filter::ROWS, &options),
+        Command::Gateway(GatewayOptions { options, program, peers }) => {
+            let programs = Programs { wirespeed: Some(program), peers };
+            interruptible("gateway", gateway::ROWS, &options, programs)
+        }
+        Command::Load => gateway::load::run().map(|()| ExitCode::SUCCESS),
         Command::Rpc(options) => bench("rpc", rpc::ROWS, &options),
         Command::Lab(options) => bench("lab", lab::ROWS, &options),
-        Command::Build(options) => build::catch_interrupts()
-            .and_then(|()| bench("build", build::ROWS, &options))
-            .map(|code| if build::interrupted() { ExitCode::from(130) } else { code }),
+        Command::Build(options) => {
+            interruptible("build", build::ROWS, &options, Programs::default())
+        }
         Command::Peers(options) => bench("peers", &strangers::rows(), &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
@@ -177,8 +200,30 @@ fn main() -> ExitCode {
     })
 }
 
+/// Like [`bench`], for rows that have to tidy up after Ctrl-C.
+fn interruptible(
+    name: &'static str,
+    rows: &[Spec],
+    options: &Options,
+    programs: Programs,
+) -> Result<ExitCode> {
+    build::catch_interrupts()?;
+    let code = bench_with(name, rows, options, programs)?;
+    Ok(if build::interrupted() { ExitCode::from(130) } else { code })
+}
+
 /// Runs the rows that were asked for, and reports them.
 fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCode> {
+    bench_with(name, rows, options, Programs::default())
+}
+
+/// The same, with programs that rows start.
+fn bench_with(
+    name: &'static str,
+    rows: &[Spec],
+    options: &Options,
+    programs: Programs,
+) -> Result<ExitCode> {
     if options.readme.is_some() && name != "core" {
         bail!("--readme is for bench core, whose figures the table shows");
     }
@@ -192,7 +237,8 @@ fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCod
         return Ok(ExitCode::from(2));
     }
     let machine = Machine::now();
-    let bench = Bench::new(options.quick)?;
+    let mut bench = Bench::new(options.quick)?;
+    bench.programs = programs;
     let mut rows = Vec::with_capacity(specs.len());
     for (at, spec) in specs.iter().enumerate() {
         eprintln!("[{}/{}] {}", at + 1, specs.len(), spec.case);

@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+pub(crate) use self::process::Scratch;
 pub use self::process::{catch_interrupts, interrupted};
 use crate::harness::{Bench, Better, Figure, Spec, paired, spec};
 use crate::measure::median;

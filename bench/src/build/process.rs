@@ -39,13 +39,13 @@ pub fn interrupted() -> bool {
 }
 
 /// A folder below the system's folder for temporary files, removed on drop with all its contents.
-pub(super) struct Scratch(pub(super) PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    pub(super) fn new() -> Result<Scratch> {
+    pub(crate) fn new() -> Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("wirespeed-bench-build-{}-{number}", std::process::id());
+        let name = format!("wirespeed-bench-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
         Ok(Scratch(path))

@@ -4,7 +4,7 @@
 use super::Workbench;
 use crate::process;
 use anyhow::{Context, Result, bail, ensure};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -150,19 +150,25 @@ impl Running {
         Ok(())
     }
 
-    /// Wait for its end, which must be a success.
-    pub(super) fn finish(mut self, limit: Duration) -> Result<()> {
+    /// Wait for its end; returns the exit status.
+    pub(super) fn status(&mut self, limit: Duration) -> Result<ExitStatus> {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait()? {
-                ensure!(status.success(), "`{}` ended with {status}", self.shown);
-                return Ok(());
+                return Ok(status);
             }
             if Instant::now() >= deadline || process::interrupted() {
                 bail!("`{}` did not end in {} s", self.shown, limit.as_secs());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Wait for its end, which must be a success.
+    pub(super) fn finish(mut self, limit: Duration) -> Result<()> {
+        let status = self.status(limit)?;
+        ensure!(status.success(), "`{}` ended with {status}", self.shown);
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ mod case;
 mod devices;
 mod dump;
 mod filter;
+mod gateway;
 mod guest;
 mod host;
 mod ip;
@@ -170,6 +171,9 @@ const SUITES: &[Suite] = &[
     Suite { name: "rpc", cases: rpc::CASES, apart: false },
     Suite { name: "router", cases: router::CASES, apart: false },
     Suite { name: "filter", cases: filter::CASES, apart: false },
+    Suite { name: "gateway", cases: gateway::CASES, apart: false },
+    Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },
+    Suite { name: "gateway-fence", cases: gateway::FENCE, apart: true },
     Suite { name: "pages", cases: PAGES, apart: false },
     Suite { name: "ip-transfers", cases: ip::TRANSFERS, apart: true },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },

@@ -56,7 +56,7 @@ limits! {
         "TCP flows of a gateway that are not open yet; the SYN goes without an answer";
     GatewayPendingPerDestination "gateway_pending_per_destination" 64
         "TCP flows of a gateway to one host that are not open yet";
-    GatewayConnectsPerSecond "gateway_connects_per_second" 500
+    GatewayConnectsPerSecond "gateway_connects_per_second" 10_000
         "connects of a gateway in a second, and four times as many at once after a rest";
     GatewaySessions "gateway_sessions" 4_096
         "addresses and ports of guests that send datagrams; the oldest makes room, if it was not \

@@ -77,6 +77,8 @@ pub struct PacketSocket {
     /// Did another process open the socket? Then it is never bound again, and sends by calls
     /// without an address.
     adopted: bool,
+    /// Does the owner look for errors of the descriptor?
+    watched: bool,
     limits: Limits,
     pushed_back: bool,
     /// Why frames do not pass: [`PacketError::Down`], `Vanished` or `Gone`.
@@ -168,7 +170,8 @@ impl PacketSocket {
 
     /// The ring is empty: check for an error of the interface, and for lost frames.
     fn emptied(&mut self) {
-        if self.trouble.is_none() && sockopt::socket_error(&self.fd) != Ok(Ok(())) {
+        let asks = self.trouble.is_none() && !self.watched;
+        if asks && sockopt::socket_error(&self.fd) != Ok(Ok(())) {
             self.look();
         }
         if self.ring.may_have_lost()

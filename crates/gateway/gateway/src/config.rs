@@ -2,6 +2,8 @@
 //!
 //! Called by: the owner of a gateway, before it begins.
 
+use core::net::{IpAddr, SocketAddr};
+
 use base::{Budget, Cidr, KeyedHash};
 use host::dns::{ForwarderConfig, Hosts};
 
@@ -53,5 +55,19 @@ impl Default for Config {
             filtering: Filtering::default(),
             names: None,
         }
+    }
+}
+
+impl Config {
+    /// The address from which what a client of a published port sends comes to the guest's address
+    /// `to`, if it is the client's own.
+    pub(crate) fn seen_by_guest(&self, client: SocketAddr, to: SocketAddr) -> Option<SocketAddr> {
+        let ip = client.ip().to_canonical();
+        let is_near = ip.is_loopback()
+            || ip.is_unspecified()
+            || matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+            || self.networks.iter().any(|network| network.contains(ip));
+        let is_seen = !is_near && ip.is_ipv4() == to.is_ipv4();
+        is_seen.then(|| SocketAddr::new(ip, client.port()))
     }
 }

@@ -2,10 +2,13 @@
 //! REQ-1, endpoint-independent mapping), each with a socket of the outside.
 //!
 //! Called by: `gateway.rs`, in its turn. `up.rs` sends what guests sent, `down.rs` brings answers
-//! and errors, `session.rs` says how long a session lives and which one makes room.
+//! and errors, `session.rs` says how long a session lives and which one makes room. Sockets of
+//! published ports are in `published.rs`, those who send to them in `clients.rs`.
 //! Limits: `gateway_sessions`, `gateway_session_peers`, `gateway_echoes`.
 
+mod clients;
 mod down;
+mod published;
 mod session;
 mod up;
 
@@ -16,6 +19,8 @@ use base::{Instant, IpVersion};
 use slotmap::SlotMap;
 use stack::ForeignDatagram;
 
+use clients::Clients;
+use session::Class;
 pub use session::Filtering;
 pub(crate) use session::{Ages, FLOW, NAMES, Session, SessionId};
 
@@ -44,6 +49,9 @@ pub(crate) struct Sessions<S> {
     pub(crate) by_key: HashMap<SessionKey, SessionId>,
     pub(crate) ages: Ages,
     pub(crate) echoes: usize,
+    /// Sessions of published ports, and those who send to them.
+    pub(crate) published: usize,
+    pub(crate) clients: Clients,
     /// Sessions whose socket has something, each once.
     pub(crate) queue: VecDeque<SessionId>,
     /// The stack has datagrams of guests.
@@ -61,6 +69,8 @@ impl<S> Default for Sessions<S> {
             by_key: HashMap::new(),
             ages: Ages::default(),
             echoes: 0,
+            published: 0,
+            clients: Clients::default(),
             queue: VecDeque::new(),
             has_input: false,
             buffer: Vec::new(),
@@ -84,15 +94,19 @@ impl<S> Sessions<S> {
     }
 
     pub(crate) fn next_deadline(&self) -> Instant {
-        self.ages.next_deadline()
+        self.ages.next_deadline().min(self.clients.next_deadline())
     }
 
-    /// Take a session out of all tables.
-    pub(crate) fn remove(&mut self, id: SessionId) -> Option<S> {
+    /// Take a session out of all tables but that of clients.
+    fn remove(&mut self, id: SessionId) -> Option<Session<S>> {
         let session = self.slots.remove(id)?;
-        self.by_key.remove(&session.key);
+        // A published port may have another session for the same address and port of the guest.
+        if self.by_key.get(&session.key) == Some(&id) {
+            self.by_key.remove(&session.key);
+        }
         self.ages.remove(session.class, session.listed, id);
         self.echoes -= usize::from(matches!(session.key, SessionKey::Echo(..)));
-        Some(session.socket)
+        self.published -= usize::from(session.class == Class::Published);
+        Some(session)
     }
 }

@@ -37,7 +37,7 @@ pub use outside::{
 };
 pub use policy::{AllowAll, Glance, Policy, Verdict};
 pub use redirect::Redirect;
-pub use report::{End, Report};
+pub use report::{End, Protocol, Report};
 
 /// Bytes that a flow moves in a turn in each direction, at most.
 pub const TURN_BYTES: usize = 256 * 1024;

@@ -2,6 +2,8 @@
 //!
 //! Called by: who shows, dumps and explains. Nothing here changes the gateway.
 
+use std::collections::BTreeSet;
+
 use base::{Drops, Duration, Instant};
 use stack::TcpHandle;
 
@@ -9,6 +11,7 @@ use crate::datagrams::SessionKey;
 use crate::flow::{Flow, Leg, State, bit, second};
 use crate::gateway::Gateway;
 use crate::outside::Ends;
+use crate::report::Protocol;
 
 /// A TCP flow, as [`Gateway::flows`] shows it.
 #[derive(Clone, Copy, Debug)]
@@ -75,15 +78,26 @@ impl<T, S> Gateway<T, S> {
 
     /// Every session of datagrams and echoes, in no order.
     pub fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionRow<'_, S>> {
-        self.sessions.slots.values().map(move |session| SessionRow {
+        self.sessions.slots.iter().map(move |(id, session)| SessionRow {
             key: session.key,
-            peers: session.peers.len(),
+            peers: session.peers.len() + self.sessions.clients.count(id),
             bytes_up: session.bytes.0,
             bytes_down: session.bytes.1,
             since: session.since,
             idle: now.since(session.last),
             socket: &session.socket,
         })
+    }
+
+    /// Every flow, what sessions exchange with each peer included: those whose end is still to be
+    /// reported.
+    pub fn unreported(&self) -> BTreeSet<(Protocol, Ends)> {
+        let flows = self.flows.values().map(|flow| (Protocol::Tcp, flow.ends));
+        let sessions = self.sessions.slots.values();
+        let peers = sessions.flat_map(|s| s.peers.iter().map(|(remote, _)| s.ends(remote)));
+        let clients = self.sessions.clients.iter().map(|(ends, _)| (Protocol::Udp, ends));
+        let waiting = self.reports.waiting().map(|report| (report.protocol, report.ends));
+        flows.chain(peers).chain(clients).chain(waiting).collect()
     }
 
     /// How many there are of each thing now, and how often each event happened, by name; with a

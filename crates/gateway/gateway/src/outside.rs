@@ -215,6 +215,11 @@ pub trait Outside {
     /// permitted.
     fn open(&mut self, token: Token, key: &SessionKey) -> Result<Self::Socket, Failure>;
 
+    /// Reports about a socket for datagrams that the owner has made bear this token from now on.
+    /// Returns whether datagrams to anybody may leave by it, or only answers: it has the wrong
+    /// address for others, for instance a loopback one. `None`: nothing would be reported of it.
+    fn adopt(&mut self, token: Token, key: &SessionKey, socket: &mut Self::Socket) -> Option<bool>;
+
     /// Send; the call may gather until [`Outside::flush`].
     ///
     /// # Errors

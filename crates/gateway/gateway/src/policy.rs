@@ -38,7 +38,8 @@ pub trait Policy: host::dns::Policy {
     /// next.
     fn udp(&mut self, ends: &Ends) -> Verdict;
 
-    /// A guest's first echo request of a session to a destination; both ports are 0.
+    /// A guest's first echo request of a session to a destination: the guest's port is the
+    /// identifier, the other one is 0. [`Verdict::Reset`] is "administratively prohibited" here.
     fn echo(&mut self, ends: &Ends) -> Verdict;
 
     /// Does the policy want to see the first bytes of an allowed TCP flow? Asked when it opens.

@@ -1,21 +1,45 @@
-//! What became of each flow: a report at its end or its refusal, for the log.
+//! What became of each flow: a report at its end or its refusal, for the log. What a session of
+//! datagrams or echoes exchanges with a peer is a flow, too.
 //!
-//! Called by: `tcp/`. The owner of the gateway takes them with [`crate::Gateway::next_report`].
+//! Called by: `tcp/`, `datagrams/`. The owner of the gateway takes them with [`crate::Gateway::next_report`].
 
 use std::collections::VecDeque;
 
 use base::Instant;
 
+use crate::flow::Flow;
 use crate::gateway::Gateway;
 use crate::outside::{Ends, Failure};
 
 /// Reports that wait at most.
-const REPORTS_MAX: usize = 1_024;
+const REPORTS_MAX: usize = 8_192;
+
+/// What a flow is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// Echo requests of ICMP and ICMPv6.
+    Echo,
+}
+
+impl Protocol {
+    /// The word in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+            Protocol::Echo => "echo",
+        }
+    }
+}
 
 /// How a flow ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Both halves ended.
+    /// Both halves ended; of datagrams: nobody has sent any for long enough.
     Finished,
     /// The guest has reset it, or has vanished.
     ResetByGuest,
@@ -31,18 +55,23 @@ pub enum End {
     Unanswered,
     /// It was idle, and made room for another.
     Evicted,
+    /// The gateway has ended.
+    ShutDown,
 }
 
 /// The end of a flow, or its refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Its ends, as the guest saw them.
+    /// What it was of.
+    pub protocol: Protocol,
+    /// Its ends, as the guest saw them; of echoes the guest's port is the identifier, and the other
+    /// one is 0.
     pub ends: Ends,
     /// How it ended.
     pub end: End,
     /// When it began.
     pub since: Instant,
-    /// Bytes from the guest.
+    /// Bytes from the guest; of datagrams and echoes those of their payload.
     pub bytes_up: u64,
     /// Bytes to the guest.
     pub bytes_down: u64,
@@ -63,13 +92,42 @@ impl Reports {
             self.lost += 1;
         }
     }
+
+    /// Those that nobody has taken.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Report> {
+        self.queue.iter()
+    }
 }
 
 impl<T, S> Gateway<T, S> {
-    /// The next report, oldest first. 1,024 wait at most; [`Gateway::lost_reports`] counts the
+    /// The next report, oldest first. 8,192 wait at most; [`Gateway::lost_reports`] counts the
     /// others.
     pub fn next_report(&mut self) -> Option<Report> {
         self.reports.queue.pop_front()
+    }
+
+    /// Report everything that has not ended as [`End::ShutDown`], and leave it as it is: for an
+    /// owner that ends without [`Gateway::shut_down`], so that the host's sockets send what they
+    /// have.
+    pub fn report_rest(&mut self) {
+        let end = End::ShutDown;
+        for flow in self.flows.values() {
+            let &Flow { ends, since, bytes_up, bytes_down, .. } = flow;
+            let protocol = Protocol::Tcp;
+            self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
+        }
+        for session in self.sessions.slots.values() {
+            for (remote, peer) in session.peers.iter() {
+                let ((protocol, ends), since) = (session.ends(remote), peer.since);
+                let (bytes_up, bytes_down) = peer.bytes;
+                self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
+            }
+        }
+        for (ends, client) in self.sessions.clients.iter() {
+            let (protocol, since) = (Protocol::Udp, client.since);
+            let (bytes_up, bytes_down) = client.bytes;
+            self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
+        }
     }
 
     /// Reports for which there was no room.

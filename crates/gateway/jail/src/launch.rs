@@ -39,19 +39,23 @@ pub fn launch(options: &Options, note: &mut dyn FnMut(&str)) -> Result<u8, Error
     let mut gateway = Child::start(process::GATEWAY, |command| command.stdout(Stdio::null()))?;
     let mut program = Child::start(process::PROGRAM, |command| command.args(&options.command))?;
     let setup = ToProgram::Setup(options.setup());
-    send(&program.socket, &setup, &[]).map_err(too_much)?;
+    send(&program.socket, &setup, &[]).map_err(not_sent)?;
     let made = program.made(options.pid, note)?;
     gateway.begin(options, &made)?;
     // From now on only the gateway has the packet socket and the program's network.
     drop(made);
     let stdin = std::io::stdin();
     let go = ToProgram::Go { keep: options.keep, user: options.user };
-    send(&program.socket, &go, &[stdin.as_fd()]).map_err(refused("the program is gone"))?;
+    send(&program.socket, &go, &[stdin.as_fd()]).map_err(not_sent)?;
     Running { signals, gateway, program, keep: options.keep }.watch()
 }
 
-fn too_much(why: std::io::Error) -> Error {
+/// A message to a child was not sent.
+fn not_sent(why: std::io::Error) -> Error {
     match why.kind() {
+        std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset => {
+            Error::not_started("a child process ended too early: start it again")
+        }
         std::io::ErrorKind::InvalidInput => {
             Error::not_started("the settings are longer than a message: make them shorter")
         }
@@ -128,7 +132,7 @@ impl Child {
             Some((FromGateway::Ready, _)) => Ok(()),
             Some((FromGateway::Failed(why), _)) => Err(why),
             None => {
-                sent.map_err(too_much)?;
+                sent.map_err(not_sent)?;
                 Err(ended("the gateway", self.process.end()))
             }
         }

@@ -31,9 +31,11 @@ const IFF_UP: u32 = 1;
 /// IFA_F_NODAD.
 const NO_DAD: u32 = 0x02;
 
-/// The packet socket's configuration: the gateway has to adopt the socket with the same.
+/// The packet socket's configuration: the gateway has to adopt the socket with the same, and to
+/// wait for its descriptor.
 pub(crate) fn packet_config() -> Config {
-    Config { receive: Receive::Slots { count: SLOTS }, ..Config::of(FAR) }
+    let receive = Receive::Slots { count: SLOTS };
+    Config { receive, watched: true, ..Config::of(FAR) }
 }
 
 /// This thread's network namespace.

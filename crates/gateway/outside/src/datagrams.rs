@@ -65,8 +65,26 @@ impl Socket {
         Ok(Socket { fd, token, is_echo, is_v6, sends_with: None, last_to: None })
     }
 
+    /// A socket for datagrams that somebody has bound. It has no token yet.
+    pub(crate) fn of(fd: OwnedFd) -> Result<Socket, Errno> {
+        let own = SocketAddr::try_from(rustix::net::getsockname(&fd)?)?;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        set_options(&fd, own.is_ipv6(), false);
+        let (fd, token, is_v6) = (Arc::new(fd), Token(0), own.is_ipv6());
+        Ok(Socket { fd, token, is_echo: false, is_v6, sends_with: None, last_to: None })
+    }
+
+    /// The address and port to which it is bound.
+    pub fn local(&self) -> Option<SocketAddr> {
+        SocketAddr::try_from(rustix::net::getsockname(&self.fd).ok()?).ok()
+    }
+
     pub(crate) fn token(&self) -> Token {
         self.token
+    }
+
+    pub(crate) fn set_token(&mut self, token: Token) {
+        self.token = token;
     }
 }
 

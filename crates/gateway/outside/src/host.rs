@@ -6,7 +6,8 @@
 
 mod outside;
 
-use std::collections::HashMap;
+use core::net::SocketAddr;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 use crate::counts::Counts;
 use crate::datagrams::Gather;
 use crate::listen::Listeners;
+use crate::via::Via;
 
 /// Reports that one call of the kernel brings at most.
 const EVENTS_MAX: usize = 256;
@@ -50,7 +52,8 @@ pub struct Host {
     seen: HashMap<Token, Seen>,
     gather: Gather,
     control: Vec<u8>,
-    notice: Notice,
+    pub(crate) via: Option<(Via, SocketAddr)>,
+    notices: Notices,
     counts: Counts,
 }
 
@@ -61,18 +64,31 @@ struct Seen {
     has_ended: bool,
     /// Something is in the error queue of a socket for datagrams.
     has_error: bool,
+    /// A connection is open: it became writable without an error.
+    is_open: bool,
 }
 
 /// The end of a stream.
 const END: epoll::EventFlags = epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP);
 
-/// Whether the owner was told that there are no ping sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Notice {
-    None,
-    Due,
-    Given,
+/// Sentences for the user, each given once.
+#[derive(Debug, Default)]
+struct Notices {
+    due: VecDeque<&'static str>,
+    given: Vec<&'static str>,
 }
+
+impl Notices {
+    fn give(&mut self, notice: &'static str) {
+        if !self.given.contains(&notice) {
+            self.given.push(notice);
+            self.due.push_back(notice);
+        }
+    }
+}
+
+const NO_PING_SOCKETS: &str = "the host permits no ping sockets, so guests cannot ping beyond the \
+     gateway; to permit them: sysctl -w net.ipv4.ping_group_range='0 2147483647'";
 
 impl Host {
     /// Sockets of the host, at most `sockets_max` at once ([`crate::descriptors`]); beyond that the
@@ -91,7 +107,8 @@ impl Host {
             seen: HashMap::new(),
             gather: Gather::default(),
             control: vec![0; crate::datagrams::CONTROL_BYTES],
-            notice: Notice::None,
+            via: None,
+            notices: Notices::default(),
             counts: Counts::default(),
         })
     }
@@ -181,6 +198,8 @@ impl Host {
                 if let Some(seen) = self.seen.get_mut(&token) {
                     seen.has_ended |= flags.intersects(END);
                     seen.has_error |= flags.contains(epoll::EventFlags::ERR);
+                    seen.is_open |= flags.contains(epoll::EventFlags::OUT)
+                        && !flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
                 }
                 return Some(Wake::Outside(token, ready));
             };
@@ -192,17 +211,17 @@ impl Host {
         None
     }
 
-    /// A sentence for the user, once: something that the host does not permit, and how to permit
-    /// it.
+    /// A sentence for the user, each once: something that the host or the proxy does not permit,
+    /// and what to do.
     pub fn take_notice(&mut self) -> Option<&'static str> {
-        if self.notice != Notice::Due {
-            return None;
-        }
-        self.notice = Notice::Given;
-        Some(
-            "the host permits no ping sockets, so guests cannot ping beyond the gateway; to permit \
-             them: sysctl -w net.ipv4.ping_group_range='0 2147483647'",
-        )
+        self.notices.due.pop_front()
+    }
+
+    /// Connections of guests go through a proxy from now on, which is at `at` ([`Via::resolve`]).
+    /// Datagrams and echoes are refused as prohibited then. Questions for names and connections to
+    /// loopback addresses of the host need no proxy.
+    pub fn set_via(&mut self, via: Via, at: SocketAddr) {
+        self.via = Some((via, at));
     }
 }
 

@@ -3,8 +3,8 @@
 //! `unsafe`.
 //!
 //! Called by: programs with an event loop. Read `host.rs` first; `tcp.rs` has connections,
-//! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports; `relay.rs` joins
-//! connections of two network namespaces past the engine. Decision 0140 has the reasons.
+//! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports; `via.rs` has proxies;
+//! `relay.rs` joins connections of two network namespaces past the engine. Decision 0140 has the reasons.
 //!
 //! # A loop
 //!
@@ -64,17 +64,21 @@
 
 mod counts;
 mod datagrams;
+mod engine;
 mod errors;
 mod host;
 mod limits;
 mod listen;
 mod relay;
 mod tcp;
+mod via;
 
+pub use self::host::{Host, Wake};
 pub use counts::Counts;
 pub use datagrams::Socket;
-pub use host::{Host, Wake};
+pub use engine::{AnyPolicy, HostGateway, event, ready, turn};
 pub use limits::{RESERVED, descriptors};
 pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};
 pub use relay::{Relay, RelayCounts};
 pub use tcp::Tcp;
+pub use via::{Via, ViaParseError};

@@ -18,10 +18,14 @@ use socket2::SockRef;
 use stack::Unreachable;
 
 use crate::errors::{failure, stop};
+use crate::via::{Handshake, Refused, no_proxy};
 
 /// Bytes that the kernel keeps of a connection beyond what it has sent: more would only wait there,
 /// while the guest believes that they are under way.
 const NOT_SENT_BYTES: u32 = 256 * 1024;
+
+/// Bytes of a proxy that are looked at together.
+const PEEK_BYTES: usize = 2_048;
 
 /// A connection of the host.
 #[derive(Debug)]
@@ -31,7 +35,28 @@ pub struct Tcp {
     token: Token,
     /// An urgent byte was announced and not received yet, as far as the engine has asked.
     is_urgent: bool,
+    sent: Sent,
+    /// What a proxy and we have still to say to each other.
+    handshake: Option<Box<Handshake>>,
 }
+
+/// What a connection has sent: it gets an option when that matters, because many connections send
+/// one message, and each option is a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Nothing,
+    /// A first message, which waits for no other one.
+    Once,
+    /// Several, without Nagle's algorithm: the program at the other end has decided about that.
+    Several {
+        bytes: usize,
+    },
+    /// Many bytes: [`NOT_SENT_BYTES`] is set.
+    Bulk,
+}
+
+/// A connection that has sent more than this is a bulk transfer.
+const BULK_BYTES: usize = 64 * 1024;
 
 impl AsFd for Tcp {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -80,10 +105,8 @@ impl Tcp {
     /// A connection of this socket, with its options set. Options are a matter of speed: a
     /// connection without one of them works.
     pub(crate) fn of(fd: OwnedFd, token: Token) -> Tcp {
-        let _ = sockopt::set_tcp_nodelay(&fd, true);
         let _ = sockopt::set_socket_oobinline(&fd, true);
-        let _ = SockRef::from(&fd).set_tcp_notsent_lowat(NOT_SENT_BYTES);
-        Tcp { fd, token, is_urgent: false }
+        Tcp { fd, token, is_urgent: false, sent: Sent::Nothing, handshake: None }
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -95,27 +118,99 @@ impl Tcp {
     }
 
     pub(crate) fn into_fd(self) -> OwnedFd {
+        let _ = sockopt::set_tcp_nodelay(&self.fd, true);
+        let _ = SockRef::from(&self.fd).set_tcp_notsent_lowat(NOT_SENT_BYTES);
         self.fd
     }
 
-    /// What has become of a connect, or of a connection.
-    pub(crate) fn outcome(&self) -> Result<Outcome, Failure> {
-        sockopt::socket_error(&self.fd).and_then(|error| error).map_err(failure)?;
-        match rustix::net::getpeername(&self.fd) {
-            Ok(_) => Ok(Outcome::Connected),
-            Err(_) => Ok(Outcome::Pending),
+    /// A connection to a proxy, which is open when the handshake is over.
+    pub(crate) fn with(mut self, handshake: Handshake) -> Tcp {
+        self.handshake = Some(Box::new(handshake));
+        self
+    }
+
+    /// What has become of a connect, or of a connection; `is_writable`: that was reported.
+    pub(crate) fn outcome(&mut self, is_writable: bool) -> Result<Outcome, Refused> {
+        if let Err(error) = sockopt::socket_error(&self.fd).and_then(|error| error) {
+            let why = failure(error);
+            return Err(if self.handshake.is_some() { no_proxy(why) } else { why.into() });
+        }
+        if !is_writable && rustix::net::getpeername(&self.fd).is_err() {
+            return Ok(Outcome::Pending);
+        }
+        let Some(mut handshake) = self.handshake.take() else { return Ok(Outcome::Connected) };
+        let outcome = self.shake_hands(&mut handshake);
+        if outcome == Ok(Outcome::Pending) {
+            self.handshake = Some(handshake);
+        }
+        outcome
+    }
+
+    /// Send and receive what the handshake with a proxy wants, and not a byte of what follows it.
+    fn shake_hands(&mut self, handshake: &mut Handshake) -> Result<Outcome, Refused> {
+        let mut into = [0; PEEK_BYTES];
+        loop {
+            let unsent = handshake.unsent();
+            if !unsent.is_empty() {
+                match self.send(&[IoSlice::new(unsent)]) {
+                    Ok(sent) => handshake.sent(sent),
+                    Err(Stop::WouldBlock) => return Ok(Outcome::Pending),
+                    Err(Stop::Failed(why)) => return Err(no_proxy(why)),
+                }
+                continue;
+            }
+            if handshake.is_over() {
+                return Ok(Outcome::Connected);
+            }
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            let used = match retry_on_intr(|| rustix::net::recv(&self.fd, &mut into, flags)) {
+                Ok((0, _)) => return Err(no_proxy(Failure::Reset)),
+                Ok((bytes, _)) => handshake.take(into.get(..bytes).unwrap_or(&[]))?,
+                Err(Errno::AGAIN) => return Ok(Outcome::Pending),
+                Err(error) => return Err(no_proxy(failure(error))),
+            };
+            // They are there.
+            let taken = into.get_mut(..used).unwrap_or(&mut []);
+            let got =
+                retry_on_intr(|| rustix::net::recv(&self.fd, &mut *taken, RecvFlags::DONTWAIT));
+            if !got.is_ok_and(|(bytes, _)| bytes == used) {
+                return Err(no_proxy(Failure::Reset));
+            }
         }
     }
 
     /// Send the parts.
-    pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
+    pub(crate) fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
+        self.before_sending();
         let mut control = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL;
-        retry_on_intr(|| rustix::net::sendmsg(&self.fd, parts, &mut control, flags)).map_err(stop)
+        let sent = retry_on_intr(|| rustix::net::sendmsg(&self.fd, parts, &mut control, flags));
+        let sent = sent.map_err(stop)?;
+        if let Sent::Several { bytes } = &mut self.sent {
+            *bytes += sent;
+            if *bytes > BULK_BYTES {
+                let _ = SockRef::from(&self.fd).set_tcp_notsent_lowat(NOT_SENT_BYTES);
+                self.sent = Sent::Bulk;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// The options that the next message needs.
+    fn before_sending(&mut self) {
+        match self.sent {
+            Sent::Nothing => self.sent = Sent::Once,
+            Sent::Once => {
+                let _ = sockopt::set_tcp_nodelay(&self.fd, true);
+                self.sent = Sent::Several { bytes: 0 };
+            }
+            Sent::Several { .. } | Sent::Bulk => {}
+        }
     }
 
     /// Send a byte as urgent data.
-    pub(crate) fn send_urgent(&self, byte: u8) -> Result<(), Stop> {
+    pub(crate) fn send_urgent(&mut self, byte: u8) -> Result<(), Stop> {
+        self.before_sending();
         let flags = SendFlags::NOSIGNAL | SendFlags::OOB;
         retry_on_intr(|| rustix::net::send(&self.fd, &[byte], flags)).map(|_| ()).map_err(stop)
     }

@@ -88,7 +88,8 @@ fn main() {
             black_box(fence.tcp(&ends));
             let since = base::Instant::ZERO;
             let end = End::Finished;
-            fence.ended(&Report { ends, end, since, bytes_up: 1, bytes_down: 1 });
+            let protocol = Protocol::Tcp;
+            fence.ended(&Report { protocol, ends, end, since, bytes_up: 1, bytes_down: 1 });
             while let Some(line) = fence.next_line() {
                 black_box(line);
             }

@@ -18,29 +18,9 @@ use wire::protocol::{ICMP, ICMPV6, TCP, UDP};
 
 use crate::group::{Group, HostAddresses, inner, minus, transition};
 use crate::name::suffixes;
+pub use gateway::Protocol;
+
 use crate::rules::{Action, Rule, Rules, Target};
-
-/// What a flow is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// Echo requests of ICMP and ICMPv6.
-    Echo,
-}
-
-impl Protocol {
-    /// The word in the log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
-            Protocol::Echo => "echo",
-        }
-    }
-}
 
 /// Where a flow leads: what rules match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -62,18 +62,12 @@ impl Fence {
 
     /// A flow has ended, or did not begin: a report of the engine (`Gateway::next_report`).
     pub fn ended(&mut self, report: &Report) {
-        let Some(note) = self.log.end(&report.ends) else {
+        let (protocol, remote) = (report.protocol, report.ends.remote);
+        let Some(note) = self.log.end(protocol, &report.ends) else {
             // The refusal of a SYN is in the log already.
             if report.end != End::Refused {
-                let note = note(
-                    "published",
-                    Destination::new(
-                        Protocol::Tcp,
-                        report.ends.remote.ip(),
-                        report.ends.remote.port(),
-                    ),
-                );
-                self.write_end(note, report);
+                let to = Destination::new(protocol, remote.ip(), remote.port());
+                self.write_end(note("published", to), report);
             }
             return;
         };
@@ -84,9 +78,15 @@ impl Fence {
     }
 
     fn write_end(&mut self, note: Note, report: &Report) {
+        let has_begun = !matches!(report.end, End::NotConnected(_) | End::Unanswered);
+        if !has_begun && !self.log.says(report.ends.guest.ip(), note.to, self.now) {
+            return;
+        }
         let is_refused = report.end == End::Refused || note.refusal.is_some();
         let why = || match report.end {
             End::Refused => Some("nobody answered the question".to_owned()),
+            // Datagrams have no end of their own.
+            End::ShutDown if report.protocol != Protocol::Tcp => None,
             end => error(end),
         };
         let line = Line {
@@ -100,10 +100,16 @@ impl Fence {
         self.log.push(line);
     }
 
-    /// Reports were lost (`Gateway::lost_reports`): forget flows that are not there any more.
-    pub fn forget_others(&mut self, is_there: impl Fn(&Ends) -> bool) {
-        for ends in self.log.others(is_there) {
-            if let Some(note) = self.log.end(&ends).filter(|note| note.holds) {
+    /// Were more reports lost than before (`Gateway::lost_reports`)? Then it is time for
+    /// [`Fence::forget_others`].
+    pub fn has_lost(&mut self, reports: u64) -> bool {
+        self.log.has_lost(reports)
+    }
+
+    /// Reports were lost: forget flows that are not there any more (`Gateway::unreported`).
+    pub fn forget_others(&mut self, is_there: impl Fn(Protocol, &Ends) -> bool) {
+        for (protocol, ends) in self.log.others(is_there) {
+            if let Some(note) = self.log.end(protocol, &ends).filter(|note| note.holds) {
                 self.pins.release(note.to.address);
             }
         }
@@ -154,9 +160,7 @@ impl Fence {
     fn judge(&mut self, protocol: Protocol, ends: &Ends) -> Verdict {
         let to = Destination::new(protocol, ends.remote.ip(), ends.remote.port());
         if let Some(resolver) = self.resolver_of(&to) {
-            if protocol == Protocol::Tcp {
-                self.begin(*ends, note("resolver", to));
-            }
+            self.begin(*ends, note("resolver", to));
             return Verdict::To(resolver);
         }
         if let Some(limit) = self.used_up() {
@@ -185,21 +189,17 @@ impl Fence {
 
     fn allow(&mut self, ends: &Ends, mut note: Note) -> Verdict {
         self.counts.allowed += 1;
-        if note.to.protocol == Protocol::Tcp {
-            note.holds = self.pins.hold(note.to.address);
-            self.begin(*ends, note);
-        } else {
-            // The engine does not report the end of a session.
-            let line = Line { verdict: "allow".to_owned(), ..self.line(note, ends) };
-            self.log.push(line);
-        }
+        note.holds = self.pins.hold(note.to.address);
+        self.begin(*ends, note);
         Verdict::Allow
     }
 
     fn refuse(&mut self, ends: &Ends, note: Note, why: String) -> Verdict {
         self.counts.refused += 1;
-        let line = self.line(note, ends);
-        self.log.push(Line { verdict: "deny".to_owned(), error: Some(why), ..line });
+        if self.log.says(ends.guest.ip(), note.to, self.now) {
+            let line = self.line(note, ends);
+            self.log.push(Line { verdict: "deny".to_owned(), error: Some(why), ..line });
+        }
         self.refusal()
     }
 

@@ -3,11 +3,11 @@
 //! Called by: `fence`; `learn` reads what is written here. The owner writes the lines and rotates
 //! files. Limit: [`LINES_MAX`] lines wait, others are counted as lost.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};
 
 use base::{Duration, Instant};
-use gateway::{End, Ends, Failure};
+use gateway::{End, Ends, Failure, Protocol};
 use serde::{Deserialize, Serialize};
 
 use crate::compiled::Destination;
@@ -17,6 +17,10 @@ use crate::fence::Hello;
 pub const LINES_MAX: usize = 4_096;
 /// Flows that are remembered until their end.
 const FLOWS_MAX: usize = 65_536;
+/// How long nothing more is said about datagrams of a guest to a destination that were refused.
+const SAID: Duration = Duration::from_secs(60);
+/// Such destinations that are remembered.
+const SAID_MAX: usize = 4_096;
 
 /// A line of the log. What does not apply is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,7 +79,10 @@ pub(crate) struct Note {
 pub(crate) struct Log {
     queue: VecDeque<Line>,
     lost: u64,
-    flows: HashMap<Ends, Note>,
+    flows: HashMap<(Protocol, Ends), Note>,
+    /// Refused datagrams by guest and destination, and when a line said so.
+    said: HashMap<(IpAddr, Destination), Instant>,
+    lost_reports: u64,
 }
 
 impl Log {
@@ -97,23 +104,53 @@ impl Log {
 
     /// Remember a flow; returns the one that had the same ends.
     pub(crate) fn begin(&mut self, ends: Ends, note: Note) -> Option<Note> {
-        if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&ends) {
+        let key = (note.to.protocol, ends);
+        if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&key) {
             return Some(note);
         }
-        self.flows.insert(ends, note)
+        self.flows.insert(key, note)
     }
 
+    /// A TCP flow.
     pub(crate) fn flow(&mut self, ends: &Ends) -> Option<&mut Note> {
-        self.flows.get_mut(ends)
+        self.flows.get_mut(&(Protocol::Tcp, *ends))
     }
 
-    pub(crate) fn end(&mut self, ends: &Ends) -> Option<Note> {
-        self.flows.remove(ends)
+    pub(crate) fn end(&mut self, protocol: Protocol, ends: &Ends) -> Option<Note> {
+        self.flows.remove(&(protocol, *ends))
     }
 
     /// The flows for which `is_there` does not hold.
-    pub(crate) fn others(&self, is_there: impl Fn(&Ends) -> bool) -> Vec<Ends> {
-        self.flows.keys().filter(|ends| !is_there(ends)).copied().collect()
+    pub(crate) fn others(
+        &self,
+        is_there: impl Fn(Protocol, &Ends) -> bool,
+    ) -> Vec<(Protocol, Ends)> {
+        let others = self.flows.keys().filter(|(protocol, ends)| !is_there(*protocol, ends));
+        others.copied().collect()
+    }
+
+    /// Is a refusal worth a line? Of datagrams and echoes the first one to a destination is, and
+    /// the next one after a minute.
+    pub(crate) fn says(&mut self, guest: IpAddr, to: Destination, now: Instant) -> bool {
+        if to.protocol == Protocol::Tcp {
+            return true;
+        }
+        if self.said.get(&(guest, to)).is_some_and(|&at| now < at + SAID) {
+            return false;
+        }
+        if self.said.len() >= SAID_MAX {
+            self.said.retain(|_, at| now < *at + SAID);
+        }
+        if self.said.len() >= SAID_MAX {
+            self.said.clear();
+        }
+        self.said.insert((guest, to), now);
+        true
+    }
+
+    /// Have more reports been lost by now?
+    pub(crate) fn has_lost(&mut self, reports: u64) -> bool {
+        core::mem::replace(&mut self.lost_reports, reports) != reports
     }
 }
 
@@ -134,7 +171,8 @@ pub(crate) fn error(end: End) -> Option<String> {
         End::NotTaken => Some("the guest did not take it".to_owned()),
         End::Refused => Some("refused".to_owned()),
         End::Unanswered => Some("a limit of the gateway is reached".to_owned()),
-        End::Evicted => Some("it was idle for hours and made room for another".to_owned()),
+        End::Evicted => Some("it was idle and made room for another".to_owned()),
+        End::ShutDown => Some("the gateway has ended".to_owned()),
     }
 }
 

@@ -286,7 +286,8 @@ fn a_flow_keeps_its_pin() {
     for (port, allowed) in [(1, true), (2, false)] {
         let since = world.now;
         let end = gateway::End::Finished;
-        let report = gateway::Report { ends: ends(port), end, since, bytes_up: 0, bytes_down: 0 };
+        let (protocol, ends) = (Protocol::Tcp, ends(port));
+        let report = gateway::Report { protocol, ends, end, since, bytes_up: 0, bytes_down: 0 };
         world.fence.ended(&report);
         assert_eq!(world.allows("192.0.3.1", 443), allowed);
     }

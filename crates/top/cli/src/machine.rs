@@ -15,6 +15,7 @@ pub(crate) mod open;
 pub(crate) mod options;
 mod publish;
 mod rules;
+mod servers;
 mod settings;
 mod turns;
 mod watch;
@@ -24,7 +25,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ::gateway::{Config, Gateway, NamesConfig};
+use ::gateway::{Around, Config, Gateway, NamesConfig};
 use ::link::Shaped;
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
@@ -41,18 +42,17 @@ use self::addresses::Addresses;
 use self::asking::Asking;
 use self::guests::Guests;
 use self::link::Path;
-use self::near::Near;
+use self::near::{HOST_NAME, Near};
 use self::networks::{LINK_LOCAL, MAC, Network};
 use self::publish::Published;
 pub(crate) use self::rules::Texts;
+use self::servers::Servers;
 pub(crate) use self::settings::Given as What;
 pub(crate) use self::settings::{AnswerLine, Learn, QuestionLine, Settings, asking_name};
 pub(crate) use self::turns::Owner;
 use self::watch::Watch;
 use crate::clock::since_1970;
-
-/// The name of the addresses that stand for the host.
-const HOST_NAME: &str = "host.wirespeed.internal";
+use crate::output;
 
 /// The port of name servers (RFC 1035 section 4.2).
 const NAMES: u16 = 53;
@@ -61,7 +61,7 @@ const NAMES: u16 = 53;
 const LONG_PATH_BYTES: u32 = 16 << 20;
 
 /// The engine over the host's sockets.
-type Engine = Gateway<outside::Tcp, outside::Socket>;
+type Engine = outside::HostGateway;
 
 /// A running gateway.
 pub(crate) struct Machine {
@@ -83,11 +83,10 @@ pub(crate) struct Machine {
     stand_ins: Vec<IpAddr>,
     watch: Watch,
     asking: Option<Asking>,
+    servers: Option<Servers>,
     /// The program, and its published ports by the number of their listener.
     program: Vec<IpAddr>,
     published: Vec<(outside::ListenerId, Published)>,
-    /// Reports for which there was no room, as far as the rules know.
-    lost_reports: u64,
     /// The owner may have ended.
     owner_calls: bool,
     /// What each port of the stack waits for.
@@ -117,10 +116,18 @@ impl Machine {
         let Given { links, descriptors, inside } = given;
         let began = std::time::Instant::now();
         let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
+        if let Some((text, at)) = &settings.via {
+            host.set_via(text.parse()?, *at);
+        }
+        let mut datagrams = Vec::new();
         let (mut watch, mut published, mut capture) = (Watch::new(command), Vec::new(), None);
-        let (mut texts, mut asking) = (Texts::default(), None);
+        let (mut texts, mut asking, mut servers) = (Texts::default(), None, None);
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
+                What::Published(port) if port.udp => {
+                    let socket = host.adopt_udp(fd).context("a port cannot be used")?;
+                    datagrams.push((socket, port.to));
+                }
                 What::Published(port) => {
                     let id = host.adopt(fd).context("a port cannot be used")?;
                     published.push((id, port.clone()));
@@ -131,10 +138,13 @@ impl Machine {
                 What::Capture => capture = Some(File::from(fd)),
                 What::Log => watch.log(File::from(fd)),
                 What::Learn => watch.learn(File::from(fd)),
+                What::Servers => servers = Some(Servers::new(fd)),
                 What::Asking => asking = Some(Asking::new(fd)?),
             }
         }
         let rules = texts.known_rules()?;
+        // Rules may name other servers.
+        let follows = rules.dns.servers == [Server::Host];
         let (mut stack, engine) = engine(settings, &rules)?;
         let (mut ports, mut networks) = (Vec::new(), Vec::new());
         for (number, link) in links.into_iter().enumerate() {
@@ -159,7 +169,7 @@ impl Machine {
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
         let fence = Fence::new(rules, host_addresses)?;
-        Ok(Machine {
+        let mut machine = Machine {
             command,
             began,
             stack,
@@ -173,12 +183,35 @@ impl Machine {
             stand_ins: settings.host_addresses.clone(),
             watch,
             asking,
+            servers: servers.filter(|_| follows),
             program: settings.networks.iter().map(|network| network.program).collect(),
             published,
-            lost_reports: 0,
             owner_calls: true,
             awaited: Vec::new(),
-        })
+        };
+        machine.publish(datagrams);
+        Ok(machine)
+    }
+
+    /// Sockets of published UDP ports, each with the guest's port.
+    fn publish(&mut self, sockets: Vec<(outside::Socket, u16)>) {
+        for (socket, port) in sockets {
+            let to = socket.local().and_then(|own| self.of_guest(own.ip(), port));
+            let (outside, policy, now) = (&mut self.host, &mut self.policy, clock(self.began));
+            let mut around = Around { stack: &mut self.stack, outside, policy, now };
+            let published = to.and_then(|to| self.engine.publish_udp(socket, to, &mut around));
+            if published.is_none() {
+                let command = self.command;
+                output::err(&format!("wirespeed {command}: a UDP port cannot be published"));
+            }
+        }
+    }
+
+    /// A guest's port for somebody at this address: of the same version, if there is one.
+    fn of_guest(&self, peer: IpAddr, port: u16) -> Option<SocketAddr> {
+        let is_v4 = peer.to_canonical().is_ipv4();
+        let same = self.program.iter().find(|ip| ip.is_ipv4() == is_v4);
+        same.or(self.program.first()).map(|ip| SocketAddr::new(*ip, port))
     }
 
     fn now(&self) -> Instant {

@@ -58,6 +58,7 @@ impl PacketSocket {
             promiscuous: config.promiscuous,
             grouped: false,
             adopted: true,
+            watched: config.watched,
             limits: limits(link, config.offload, mtu),
             pushed_back: false,
             trouble: None,

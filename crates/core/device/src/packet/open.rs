@@ -126,13 +126,20 @@ pub struct Config {
     pub promiscuous: bool,
     /// The largest packet, if that is less than the interface's MTU.
     pub mtu_max: Option<Mtu>,
+    /// The owner waits for the socket's descriptor, and calls [`Device::check_link`] when that has
+    /// an error. Otherwise the socket asks the kernel for errors whenever its ring is empty: a
+    /// system call each time.
+    ///
+    /// [`Device::check_link`]: crate::Device::check_link
+    pub watched: bool,
 }
 
 impl Config {
     /// The interface `name` with slots and offloads, not promiscuous.
     pub fn of(name: &str) -> Config {
         let (receive, name) = (Receive::default(), name.to_owned());
-        Config { name, receive, offload: true, promiscuous: false, mtu_max: None }
+        let (offload, promiscuous, mtu_max, watched) = (true, false, None, false);
+        Config { name, receive, offload, promiscuous, mtu_max, watched }
     }
 }
 
@@ -162,6 +169,7 @@ impl PacketSocket {
             promiscuous: config.promiscuous,
             grouped: false,
             adopted: false,
+            watched: config.watched,
             limits: limits(link, config.offload, mtu),
             pushed_back: false,
             trouble: None,

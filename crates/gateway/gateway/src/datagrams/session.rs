@@ -11,7 +11,8 @@ use base::{Duration, Instant};
 use slotmap::{Key, KeyData, new_key_type};
 
 use super::SessionKey;
-use crate::outside::Token;
+use crate::outside::{Ends, Token};
+use crate::report::Protocol;
 
 new_key_type! {
     /// The number of a session; a removed one's is not used again.
@@ -64,6 +65,8 @@ pub(crate) enum Class {
     Other,
     /// Echoes.
     Echo,
+    /// A published port: it is in no list.
+    Published,
 }
 
 impl Class {
@@ -74,15 +77,32 @@ impl Class {
             Class::Names => 10,
             Class::Single | Class::Echo => 30,
             Class::Other => 300,
+            Class::Published => return Duration::from_nanos(u64::MAX),
         })
     }
 }
 
-/// Those whom a guest has sent something: the address that it used, and where that leads.
+/// Somebody whom a guest has sent something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// Where the address leads that the guest uses.
+    pub(crate) to: SocketAddr,
+    pub(crate) since: Instant,
+    /// Bytes of payload to it and from it.
+    pub(crate) bytes: (u64, u64),
+}
+
+impl Peer {
+    pub(crate) fn new(to: SocketAddr, since: Instant) -> Peer {
+        Peer { to, since, bytes: (0, 0) }
+    }
+}
+
+/// Those whom a guest has sent something, by the address that it used.
 #[derive(Debug)]
 pub(crate) enum Peers {
-    Few(Vec<(SocketAddr, SocketAddr)>),
-    Many(BTreeMap<SocketAddr, SocketAddr>),
+    Few(Vec<(SocketAddr, Peer)>),
+    Many(BTreeMap<SocketAddr, Peer>),
 }
 
 impl Peers {
@@ -93,42 +113,69 @@ impl Peers {
         }
     }
 
+    pub(crate) fn get_mut(&mut self, remote: SocketAddr) -> Option<&mut Peer> {
+        match self {
+            Peers::Few(all) => all.iter_mut().find(|(own, _)| *own == remote).map(|(_, peer)| peer),
+            Peers::Many(all) => all.get_mut(&remote),
+        }
+    }
+
     /// Where an address leads.
     pub(crate) fn get(&self, remote: SocketAddr) -> Option<SocketAddr> {
         match self {
-            Peers::Few(all) => all.iter().find(|(own, _)| *own == remote).map(|&(_, to)| to),
-            Peers::Many(all) => all.get(&remote).copied(),
+            Peers::Few(all) => all.iter().find(|(own, _)| *own == remote).map(|(_, peer)| peer.to),
+            Peers::Many(all) => all.get(&remote).map(|peer| peer.to),
         }
     }
 
-    pub(crate) fn add(&mut self, remote: SocketAddr, to: SocketAddr) {
+    pub(crate) fn add(&mut self, remote: SocketAddr, peer: Peer) {
         match self {
-            Peers::Few(all) if all.len() < FEW => all.push((remote, to)),
+            Peers::Few(all) if all.len() < FEW => all.push((remote, peer)),
             Peers::Few(all) => {
                 let mut many: BTreeMap<_, _> = all.drain(..).collect();
-                many.insert(remote, to);
+                many.insert(remote, peer);
                 *self = Peers::Many(many);
             }
             Peers::Many(all) => {
-                all.insert(remote, to);
+                all.insert(remote, peer);
             }
         }
     }
 
-    pub(crate) fn remove(&mut self, remote: SocketAddr) {
+    pub(crate) fn remove(&mut self, remote: SocketAddr) -> Option<Peer> {
         match self {
-            Peers::Few(all) => all.retain(|(own, _)| *own != remote),
-            Peers::Many(all) => {
-                all.remove(&remote);
+            Peers::Few(all) => {
+                let at = all.iter().position(|(own, _)| *own == remote)?;
+                Some(all.swap_remove(at).1)
             }
+            Peers::Many(all) => all.remove(&remote),
         }
+    }
+
+    /// Take all.
+    pub(crate) fn take(&mut self) -> Vec<(SocketAddr, Peer)> {
+        match core::mem::replace(self, Peers::Few(Vec::new())) {
+            Peers::Few(all) => all,
+            Peers::Many(all) => all.into_iter().collect(),
+        }
+    }
+
+    /// All, with the address that the guest has used.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketAddr, &Peer)> {
+        let (few, many) = match self {
+            Peers::Few(all) => (Some(all.iter()), None),
+            Peers::Many(all) => (None, Some(all.iter())),
+        };
+        let few = few.into_iter().flatten().map(|(remote, peer)| (*remote, peer));
+        few.chain(many.into_iter().flatten().map(|(remote, peer)| (*remote, peer)))
     }
 
     /// The address that the guest used for what leads to `from`.
     fn used_for(&self, from: SocketAddr) -> Option<SocketAddr> {
+        let leads = |(remote, peer): (&SocketAddr, &Peer)| (peer.to == from).then_some(*remote);
         match self {
-            Peers::Few(all) => all.iter().find(|(_, to)| *to == from).map(|&(remote, _)| remote),
-            Peers::Many(all) => all.iter().find(|(_, to)| **to == from).map(|(&remote, _)| remote),
+            Peers::Few(all) => all.iter().find_map(|(remote, peer)| leads((remote, peer))),
+            Peers::Many(all) => all.iter().find_map(leads),
         }
     }
 
@@ -140,7 +187,7 @@ impl Peers {
             }
         };
         match self {
-            Peers::Few(all) => all.iter().any(|(_, to)| to.ip() == ip),
+            Peers::Few(all) => all.iter().any(|(_, peer)| peer.to.ip() == ip),
             Peers::Many(all) => all.range(first..=last).next().is_some(),
         }
     }
@@ -166,6 +213,34 @@ pub(crate) struct Session<S> {
 }
 
 impl<S> Session<S> {
+    pub(crate) fn new(key: SessionKey, socket: S, class: Class, now: Instant) -> Session<S> {
+        Session {
+            key,
+            socket,
+            peers: Peers::Few(Vec::new()),
+            is_rewritten: false,
+            is_queued: false,
+            class,
+            exchanged: (0, 0),
+            bytes: (0, 0),
+            since: now,
+            last: now,
+            listed: now,
+        }
+    }
+
+    /// Its ends with a peer, as the guest sees them, and what they are of.
+    pub(crate) fn ends(&self, remote: SocketAddr) -> (Protocol, Ends) {
+        match self.key {
+            SessionKey::Echo(ip, id) => {
+                (Protocol::Echo, Ends { guest: SocketAddr::new(ip, id), remote })
+            }
+            SessionKey::Udp(guest) => (Protocol::Udp, Ends { guest, remote }),
+            // No session of a guest.
+            SessionKey::Names(_) => (Protocol::Udp, Ends { guest: remote, remote }),
+        }
+    }
+
     /// The source that the guest sees for a datagram from `from`; `None` if it is filtered.
     pub(crate) fn seen_as(&self, from: SocketAddr, filtering: Filtering) -> Option<SocketAddr> {
         if self.peers.get(from) == Some(from) {
@@ -188,6 +263,7 @@ impl<S> Session<S> {
     pub(crate) fn class_now(&self, sends_to_names: bool) -> Class {
         match (self.key, self.class) {
             (SessionKey::Echo(..), _) => Class::Echo,
+            (_, Class::Published) => Class::Published,
             (_, Class::Names) if sends_to_names => Class::Names,
             (_, Class::Other) => Class::Other,
             _ if self.exchanged.0 > 1 || self.exchanged.1 > 1 => Class::Other,
@@ -204,15 +280,19 @@ pub(crate) struct Ages {
 }
 
 /// How far a session's place in its list may be behind.
-const LAG: Duration = Duration::from_secs(1);
+pub(crate) const LAG: Duration = Duration::from_secs(1);
 
 impl Ages {
     pub(crate) fn add(&mut self, class: Class, at: Instant, id: SessionId) {
-        self.lists[class as usize].insert((at, id));
+        if let Some(list) = self.lists.get_mut(class as usize) {
+            list.insert((at, id));
+        }
     }
 
     pub(crate) fn remove(&mut self, class: Class, at: Instant, id: SessionId) {
-        self.lists[class as usize].remove(&(at, id));
+        if let Some(list) = self.lists.get_mut(class as usize) {
+            list.remove(&(at, id));
+        }
     }
 
     /// A session was used, and is of this class now.

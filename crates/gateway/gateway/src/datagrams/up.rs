@@ -10,13 +10,15 @@ use stack::{
     ErrorKind, ForeignDatagram, ForeignError, ForeignFlow, ForeignKind, Stack, Unreachable,
 };
 
-use super::session::{Class, Peers, is_over};
-use super::{DATAGRAMS_A_TURN, Session, SessionId, SessionKey};
+use super::published::forget;
+use super::session::{Class, Peer, is_over};
+use super::{DATAGRAMS_A_TURN, Session, SessionId, SessionKey, Sessions};
 use crate::around::Around;
 use crate::gateway::Gateway;
 use crate::names::NAMES_PORT;
 use crate::outside::{Ends, Failure, Outgoing, Outside};
 use crate::policy::{Policy, Verdict};
+use crate::report::{End, Protocol, Report};
 
 impl<T, S> Gateway<T, S> {
     /// Send what guests have sent.
@@ -59,11 +61,19 @@ impl<T, S> Gateway<T, S> {
             return;
         }
         self.counts.datagrams_unwanted += 1;
+        let ends = Ends { guest, remote };
+        if forget(&ends, End::ResetByGuest, &mut self.sessions.clients, &mut self.reports) {
+            return;
+        }
         let Some(&id) = self.sessions.by_key.get(&SessionKey::Udp(guest)) else { return };
         let Some(session) = self.sessions.slots.get_mut(id) else { return };
-        session.peers.remove(remote);
-        if session.peers.len() == 0 {
-            self.end_session(id, around);
+        let is_over = session.peers.len() == 1 && session.class != Class::Published;
+        match session.peers.remove(remote) {
+            Some(peer) => self.report_peer((Protocol::Udp, ends), End::ResetByGuest, &peer),
+            None => return,
+        }
+        if is_over {
+            self.end_session(id, End::ResetByGuest, around);
         }
     }
 
@@ -73,6 +83,12 @@ impl<T, S> Gateway<T, S> {
         P: Policy,
     {
         let flow = &datagram.flow;
+        if flow.kind == ForeignKind::Udp && !self.sessions.clients.is_empty() {
+            let ends = Ends { guest: flow.src, remote: flow.dst };
+            if let Some((id, to)) = self.sessions.clients.get(&ends) {
+                return self.carry(id, to, datagram, around);
+            }
+        }
         let is_question = flow.kind == ForeignKind::Udp && flow.dst.port() == NAMES_PORT;
         if let Some(names) = self.names.as_mut().filter(|_| is_question) {
             return names.question(datagram, around);
@@ -93,20 +109,45 @@ impl<T, S> Gateway<T, S> {
         let id = match known {
             Some(id) => id,
             None => match self.begin_session(key, datagram, around) {
-                Some(id) => id,
-                None => return,
+                Ok(id) => id,
+                Err(end) => {
+                    return self.report_peer(ends_of(flow), end, &Peer::new(to, around.now));
+                }
             },
         };
-        let Some(session) = self.sessions.slots.get_mut(id) else { return };
-        if peer.is_none() {
-            let limit = Limit::GatewaySessionPeers;
-            if !self.config.budget.admits(limit, session.peers.len()) {
-                self.counts.datagrams_without_room += 1;
-                return;
-            }
-            session.is_rewritten |= to != flow.dst;
-            session.peers.add(flow.dst, to);
+        if peer.is_none() && !self.add_peer(id, flow, Peer::new(to, around.now)) {
+            return;
         }
+        self.carry(id, to, datagram, around);
+    }
+
+    /// A session has another peer, if there is room.
+    fn add_peer(&mut self, id: SessionId, flow: &ForeignFlow, peer: Peer) -> bool {
+        let Some(session) = self.sessions.slots.get_mut(id) else { return false };
+        let limit = Limit::GatewaySessionPeers;
+        if !self.config.budget.admits(limit, session.peers.len()) {
+            self.counts.datagrams_without_room += 1;
+            self.report_peer(ends_of(flow), End::Unanswered, &peer);
+            return false;
+        }
+        session.is_rewritten |= peer.to != flow.dst;
+        session.peers.add(flow.dst, peer);
+        true
+    }
+
+    /// Send a datagram by its session.
+    fn carry<O, P>(
+        &mut self,
+        id: SessionId,
+        to: SocketAddr,
+        datagram: &ForeignDatagram,
+        around: &mut Around<'_, O, P>,
+    ) where
+        O: Outside<Tcp = T, Socket = S>,
+        P: Policy,
+    {
+        let flow = &datagram.flow;
+        let Some(session) = self.sessions.slots.get_mut(id) else { return };
         session.last = around.now;
         session.exchanged.0 = session.exchanged.0.saturating_add(1).min(2);
         let class = session.class_now(flow.dst.port() == 53);
@@ -120,15 +161,16 @@ impl<T, S> Gateway<T, S> {
             segment_size: datagram.segment_size,
             payload: datagram.payload.as_slice(),
         };
-        match around.outside.send(&mut session.socket, &outgoing) {
-            Ok(()) => {
-                session.bytes.0 += outgoing.payload.len() as u64;
-                self.counts.datagrams_up += 1;
-            }
-            Err(why) => {
-                self.counts.datagrams_not_sent += 1;
-                refuse(around.stack, datagram, why, around.now);
-            }
+        if let Err(why) = around.outside.send(&mut session.socket, &outgoing) {
+            self.counts.datagrams_not_sent += 1;
+            return refuse(around.stack, datagram, why, around.now);
+        }
+        self.counts.datagrams_up += 1;
+        let bytes = outgoing.payload.len() as u64;
+        session.bytes.0 += bytes;
+        match session.peers.get_mut(flow.dst) {
+            Some(peer) => peer.bytes.0 += bytes,
+            None => self.sessions.clients.used(&ends_of(flow).1, (bytes, 0), around.now),
         }
     }
 
@@ -142,15 +184,17 @@ impl<T, S> Gateway<T, S> {
         O: Outside<Tcp = T, Socket = S>,
         P: Policy,
     {
-        let ForeignFlow { src, dst, kind } = datagram.flow;
-        let ends = Ends { guest: src, remote: dst };
-        let verdict = match kind {
-            ForeignKind::Udp => around.policy.udp(&ends),
-            ForeignKind::Echo { .. } => around.policy.echo(&ends),
+        let dst = datagram.flow.dst;
+        let (protocol, ends) = ends_of(&datagram.flow);
+        let is_echo = protocol == Protocol::Echo;
+        let verdict = match is_echo {
+            false => around.policy.udp(&ends),
+            true => around.policy.echo(&ends),
         };
         let why = match verdict {
             Verdict::Allow => return Some(dst),
             Verdict::To(to) => return Some(to),
+            Verdict::Reset if is_echo => Some(Unreachable::Prohibited),
             Verdict::Reset => Some(Unreachable::Port),
             Verdict::Unreachable(why) => Some(why),
             // Somebody may allow it later; datagrams are not held.
@@ -163,79 +207,83 @@ impl<T, S> Gateway<T, S> {
         None
     }
 
+    /// Begin a session, or say how its first flow ends.
     fn begin_session<O, P>(
         &mut self,
         key: SessionKey,
         datagram: &ForeignDatagram,
         around: &mut Around<'_, O, P>,
-    ) -> Option<SessionId>
+    ) -> Result<SessionId, End>
     where
         O: Outside<Tcp = T, Socket = S>,
         P: Policy,
     {
         let (is_echo, now) = (matches!(key, SessionKey::Echo(..)), around.now);
+        let Sessions { slots, echoes, published, .. } = &self.sessions;
         let (limit, used) = match is_echo {
-            true => (Limit::GatewayEchoes, self.sessions.echoes),
-            false => (Limit::GatewaySessions, self.sessions.slots.len() - self.sessions.echoes),
+            true => (Limit::GatewayEchoes, *echoes),
+            false => (Limit::GatewaySessions, slots.len() - echoes - published),
         };
         if !self.config.budget.admits(limit, used) {
             let Some(oldest) = self.sessions.ages.oldest(is_echo, now) else {
                 self.counts.datagrams_without_room += 1;
-                return None;
+                return Err(End::Unanswered);
             };
             self.counts.sessions_evicted += 1;
-            self.end_session(oldest, around);
+            self.end_session(oldest, End::Evicted, around);
         }
+        let is_names = datagram.flow.dst.port() == 53 && !is_echo;
+        let class = match (is_echo, is_names) {
+            (true, _) => Class::Echo,
+            (false, true) => Class::Names,
+            (false, false) => Class::Single,
+        };
         let sessions = &mut self.sessions;
         // The socket is opened with the session's token.
         let opened: Result<SessionId, Failure> =
             sessions.slots.try_insert_with_key(|id: SessionId| {
                 let socket = around.outside.open(id.token(), &key)?;
-                let is_names = datagram.flow.dst.port() == 53 && !is_echo;
-                let class = match (is_echo, is_names) {
-                    (true, _) => Class::Echo,
-                    (false, true) => Class::Names,
-                    (false, false) => Class::Single,
-                };
-                Ok(Session {
-                    key,
-                    socket,
-                    peers: Peers::Few(Vec::new()),
-                    is_rewritten: false,
-                    is_queued: false,
-                    class,
-                    exchanged: (0, 0),
-                    bytes: (0, 0),
-                    since: now,
-                    last: now,
-                    listed: now,
-                })
+                Ok(Session::new(key, socket, class, now))
             });
         match opened {
             Ok(id) => {
                 sessions.by_key.insert(key, id);
                 sessions.echoes += usize::from(is_echo);
-                let class = sessions.slots.get(id).map_or(Class::Single, |session| session.class);
                 sessions.ages.add(class, now, id);
                 self.counts.sessions_opened += 1;
-                Some(id)
+                Ok(id)
             }
             Err(why) => {
                 self.counts.sessions_not_opened += 1;
                 refuse(around.stack, datagram, why, now);
-                None
+                Err(End::NotConnected(why))
             }
         }
     }
 
-    pub(crate) fn end_session<O, P>(&mut self, id: SessionId, around: &mut Around<'_, O, P>)
-    where
+    pub(crate) fn end_session<O, P>(
+        &mut self,
+        id: SessionId,
+        end: End,
+        around: &mut Around<'_, O, P>,
+    ) where
         O: Outside<Tcp = T, Socket = S>,
         P: Policy,
     {
-        if let Some(socket) = self.sessions.remove(id) {
-            around.outside.close(socket);
+        let Some(mut session) = self.sessions.remove(id) else { return };
+        for (remote, peer) in session.peers.take() {
+            self.report_peer(session.ends(remote), end, &peer);
         }
+        while let Some(ends) = self.sessions.clients.oldest(id) {
+            forget(&ends, end, &mut self.sessions.clients, &mut self.reports);
+        }
+        around.outside.close(session.socket);
+    }
+
+    /// Report what a session has exchanged with a peer.
+    fn report_peer(&mut self, (protocol, ends): (Protocol, Ends), end: End, peer: &Peer) {
+        let (bytes_up, bytes_down) = peer.bytes;
+        self.reports.push(Report { protocol, ends, end, since: peer.since, bytes_up, bytes_down });
     }
 
     /// End sessions whose life is over.
@@ -244,11 +292,12 @@ impl<T, S> Gateway<T, S> {
         O: Outside<Tcp = T, Socket = S>,
         P: Policy,
     {
+        self.expire_clients(around.now);
         while let Some(id) = self.sessions.ages.due(around.now) {
             let Some(session) = self.sessions.slots.get_mut(id) else { return };
             if is_over(session, around.now) {
                 self.counts.sessions_expired += 1;
-                self.end_session(id, around);
+                self.end_session(id, End::Finished, around);
             } else {
                 // Its place in the list was behind.
                 let (class, last) = (session.class, session.last);
@@ -256,6 +305,17 @@ impl<T, S> Gateway<T, S> {
                 self.sessions.ages.remove(class, listed, id);
                 self.sessions.ages.add(class, last, id);
             }
+        }
+    }
+}
+
+/// The ends of a flow, and what it is of.
+fn ends_of(flow: &ForeignFlow) -> (Protocol, Ends) {
+    let &ForeignFlow { src: guest, dst: remote, kind } = flow;
+    match kind {
+        ForeignKind::Udp => (Protocol::Udp, Ends { guest, remote }),
+        ForeignKind::Echo { id, .. } => {
+            (Protocol::Echo, Ends { guest: SocketAddr::new(guest.ip(), id), remote })
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::gateway::Gateway;
 use crate::names::NAMES_PORT;
 use crate::outside::{Ends, Failure, Outcome, Outside};
 use crate::policy::{Policy, Verdict};
-use crate::report::{End, Report};
+use crate::report::{End, Protocol, Report};
 
 /// SYNs that are looked at in a turn.
 const REQUESTS_A_TURN: usize = 64;
@@ -279,7 +279,8 @@ impl<T, S> Gateway<T, S> {
     }
 
     fn report_new(&mut self, ends: Ends, end: End, since: Instant) {
-        self.reports.push(Report { ends, end, since, bytes_up: 0, bytes_down: 0 });
+        let (protocol, bytes_up, bytes_down) = (Protocol::Tcp, 0, 0);
+        self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
     }
 
     /// Put a flow that is not open yet into the tables.

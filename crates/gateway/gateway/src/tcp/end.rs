@@ -8,7 +8,7 @@ use crate::flow::{Flow, FlowId, Leg};
 use crate::gateway::Gateway;
 use crate::outside::Outside;
 use crate::policy::Policy;
-use crate::report::{End, Report};
+use crate::report::{End, Protocol, Report};
 
 impl<T, S> Gateway<T, S> {
     /// Both halves are over: let go of both connections, which send what they have.
@@ -61,11 +61,11 @@ impl<T, S> Gateway<T, S> {
     ) {
         let all: Vec<FlowId> = self.flows.keys().collect();
         for id in all {
-            self.reset(id, End::Evicted, around);
+            self.reset(id, End::ShutDown, around);
         }
         let sessions: Vec<SessionId> = self.sessions.slots.keys().collect();
         for id in sessions {
-            self.end_session(id, around);
+            self.end_session(id, End::ShutDown, around);
         }
         if let Some(names) = &mut self.names {
             names.end_all(around);
@@ -75,6 +75,13 @@ impl<T, S> Gateway<T, S> {
 
     pub(crate) fn report(&mut self, flow: &Flow<T>, end: End) {
         let &Flow { ends, since, bytes_up, bytes_down, .. } = flow;
-        self.reports.push(Report { ends, end, since, bytes_up, bytes_down });
+        self.reports.push(Report {
+            protocol: Protocol::Tcp,
+            ends,
+            end,
+            since,
+            bytes_up,
+            bytes_down,
+        });
     }
 }

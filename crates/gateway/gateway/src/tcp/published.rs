@@ -3,7 +3,7 @@
 //!
 //! Called by: the owner of listeners of the outside; `run.rs`.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 
 use base::Owner;
 use stack::{ConnectError, IpSettings, TcpHandle};
@@ -33,7 +33,7 @@ impl<T, S> Gateway<T, S> {
             around.outside.tcp_abort(outer);
             return;
         }
-        let local = self.seen_by_guest(client, to);
+        let local = self.config.seen_by_guest(client, to);
         let Ok(handle) = self.connect_to_guest(to, local, around) else {
             self.counts.refused_inbound += 1;
             around.outside.tcp_abort(outer);
@@ -47,17 +47,6 @@ impl<T, S> Gateway<T, S> {
         if let Some(flow) = self.flows.get_mut(id) {
             flow.outer = Some(outer);
         }
-    }
-
-    /// The address from which a connection of this client comes, if it is the client's.
-    fn seen_by_guest(&self, client: SocketAddr, to: SocketAddr) -> Option<SocketAddr> {
-        let ip = client.ip().to_canonical();
-        let is_near = ip.is_loopback()
-            || ip.is_unspecified()
-            || matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
-            || self.config.networks.iter().any(|network| network.contains(ip));
-        let is_seen = !is_near && ip.is_ipv4() == to.is_ipv4();
-        is_seen.then(|| SocketAddr::new(ip, client.port()))
     }
 
     fn connect_to_guest<O: Outside<Tcp = T, Socket = S>, P: Policy>(

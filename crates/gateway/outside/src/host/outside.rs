@@ -3,8 +3,8 @@
 //! Called by: the engine, through [`gateway::Outside`].
 
 use core::net::SocketAddr;
-use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::AsFd;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, OwnedFd};
 
 use gateway::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Received, SessionKey, Stop, Token,
@@ -12,11 +12,12 @@ use gateway::{
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::{Host, Notice, Seen};
+use super::{Host, NO_PING_SOCKETS, Seen};
 use crate::datagrams::{self, Socket};
 use crate::errors::failure;
 use crate::listen::Accepted;
 use crate::tcp::{self, Tcp};
+use crate::via::{NO_DATAGRAMS, Refused, no_proxy};
 
 impl Host {
     /// The next client that has connected to a listener of [`Host::listen`], for
@@ -32,6 +33,25 @@ impl Host {
             tcp.abort();
         }
         None
+    }
+
+    /// A socket for datagrams that is bound already, for [`gateway::Gateway::publish_udp`]: one of
+    /// [`crate::Bound::udp`], which another process may have made.
+    ///
+    /// # Errors
+    /// It is no bound socket of IPv4 or IPv6 (EAFNOSUPPORT); EMFILE beyond the limit of
+    /// [`Host::new`].
+    pub fn adopt_udp(&mut self, fd: OwnedFd) -> io::Result<Socket> {
+        self.admit().map_err(|_| Errno::MFILE)?;
+        let socket = Socket::of(fd)?;
+        self.open += 1;
+        Ok(socket)
+    }
+
+    /// Note what the user has to know of a refusal.
+    fn refused(&mut self, refused: Refused) -> Failure {
+        refused.notice.into_iter().for_each(|notice| self.notices.give(notice));
+        refused.failure
     }
 
     /// Is there room for another socket?
@@ -72,9 +92,24 @@ impl Outside for Host {
     type Tcp = Tcp;
     type Socket = Socket;
 
-    fn tcp_connect(&mut self, token: Token, _: &Ends, to: SocketAddr) -> Result<Tcp, Failure> {
+    fn tcp_connect(&mut self, token: Token, ends: &Ends, to: SocketAddr) -> Result<Tcp, Failure> {
         self.admit()?;
-        let tcp = tcp::connect(token, to).map_err(|e| tcp::connect_failure(self.note(e), to))?;
+        // The gateway's own questions and this host are reached without a proxy.
+        let is_direct = ends.guest.ip().is_unspecified() || to.ip().to_canonical().is_loopback();
+        let via = self.via.as_ref().filter(|_| !is_direct);
+        let tcp = match via {
+            None => tcp::connect(token, to).map_err(|e| tcp::connect_failure(self.note(e), to))?,
+            Some((via, at)) => {
+                let handshake = via.handshake(to);
+                match tcp::connect(token, *at) {
+                    Ok(tcp) => tcp.with(handshake),
+                    Err(error) => {
+                        let refused = no_proxy(tcp::connect_failure(self.note(error), to));
+                        return Err(self.refused(refused));
+                    }
+                }
+            }
+        };
         // The report of what has happened so far comes with this.
         self.enlist(token, &tcp, CONNECTION).map_err(failure)?;
         self.open += 1;
@@ -82,7 +117,8 @@ impl Outside for Host {
     }
 
     fn tcp_outcome(&mut self, tcp: &mut Tcp) -> Result<Outcome, Failure> {
-        tcp.outcome()
+        let is_open = self.seen.get(&tcp.token()).is_some_and(|seen| seen.is_open);
+        tcp.outcome(is_open).map_err(|refused| self.refused(refused))
     }
 
     fn tcp_adopt(&mut self, token: Token, tcp: &mut Tcp) {
@@ -132,13 +168,16 @@ impl Outside for Host {
     }
 
     fn open(&mut self, token: Token, key: &SessionKey) -> Result<Socket, Failure> {
+        if self.via.is_some() && !matches!(key, SessionKey::Names(_)) {
+            return Err(self.refused(NO_DATAGRAMS));
+        }
         self.admit()?;
         let socket = match Socket::open(token, key) {
             Ok(socket) => socket,
             Err(error) => {
                 let is_denied = matches!(error, Errno::ACCESS | Errno::PERM);
-                if is_denied && matches!(key, SessionKey::Echo(..)) && self.notice == Notice::None {
-                    self.notice = Notice::Due;
+                if is_denied && matches!(key, SessionKey::Echo(..)) {
+                    self.notices.give(NO_PING_SOCKETS);
                 }
                 return Err(failure(self.note(error)));
             }
@@ -146,6 +185,14 @@ impl Outside for Host {
         self.enlist(token, &socket, EventFlags::IN).map_err(failure)?;
         self.open += 1;
         Ok(socket)
+    }
+
+    fn adopt(&mut self, token: Token, key: &SessionKey, socket: &mut Socket) -> Option<bool> {
+        let own = socket.local()?;
+        self.enlist(token, &*socket, EventFlags::IN).ok()?;
+        socket.set_token(token);
+        let is_v4 = matches!(key, SessionKey::Udp(guest) if guest.is_ipv4());
+        Some(own.is_ipv4() == is_v4 && !own.ip().is_loopback() && self.via.is_none())
     }
 
     fn send(&mut self, socket: &mut Socket, what: &Outgoing<'_>) -> Result<(), Failure> {

@@ -16,12 +16,14 @@ mod published;
 #[cfg(target_os = "linux")]
 mod tcp_flows;
 #[cfg(target_os = "linux")]
+mod via;
+#[cfg(target_os = "linux")]
 mod world;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let cases: &[&[testbed::Case]] =
-        &[tcp_flows::CASES, datagrams::CASES, published::CASES, limits::CASES];
+        &[tcp_flows::CASES, datagrams::CASES, published::CASES, via::CASES, limits::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

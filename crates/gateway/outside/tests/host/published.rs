@@ -1,10 +1,12 @@
 //! Published ports: clients of the kernel and a server in the guest.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 
+use base::Owner;
+use gateway::{AllowAll, Around};
 use stack::ListenConfig;
-use wirespeed_outside::Host;
+use wirespeed_outside::{Bound, Host};
 
 use crate::world::{GUEST, SERVER, World, at, set_up};
 
@@ -13,6 +15,7 @@ pub(crate) const CASES: &[testbed::Case] = &[
     ("a client that the guest refuses is reset", &[], refused),
     ("a listener without an address takes both versions", &[], both_versions),
     ("a listener at an interface takes clients of that one", &[], at_an_interface),
+    ("datagrams to a published port, and back from it", &[], datagrams),
     ("without descriptors a client is reset, and the next one served", &[], without_descriptors),
 ];
 
@@ -112,6 +115,66 @@ fn at_an_interface() {
     world.until(|w| w.guest.tcp_accept(listener).is_some());
     let nowhere = world.host.listen(&"%nowhere/8082".parse().expect("a listener"));
     assert_eq!(nowhere.expect_err("no such interface").raw_os_error(), Some(19));
+}
+
+fn datagrams() {
+    set_up();
+    let mut world = World::new();
+    let socket = world.guest.udp_bind(at("0.0.0.0", 53), Owner::program()).expect("a free port");
+    for ip in [SERVER, "127.0.0.1", "::1"] {
+        let fd = Bound::udp(&format!("{ip}/0").parse().expect("a listener")).expect("a free port");
+        let own = world.host.adopt_udp(fd.into_fd()).expect("room");
+        let to = own.local().expect("it is bound");
+        let now = world.now();
+        let (stack, outside) = (&mut world.inner, &mut world.host);
+        let mut around = Around { stack, outside, policy: &mut AllowAll, now };
+        assert!(world.engine.publish_udp(own, at(GUEST, 53), &mut around).is_some());
+        let clients = [0, 0].map(|_| UdpSocket::bind(at(ip, 0)).expect("a free port"));
+        let mut seen = Vec::new();
+        for client in &clients {
+            client.set_nonblocking(true).expect("a socket");
+            client.send_to(b"question", to).expect("it is bound");
+            let mut got = None;
+            world.until(|w| {
+                got = w.guest.udp_receive(socket);
+                got.is_some()
+            });
+            let got = got.expect("it has come");
+            assert_eq!(got.payload.as_slice(), b"question");
+            let own = client.local_addr().expect("it is bound");
+            let expected = if ip == SERVER { own.ip() } else { at("10.0.2.2", 0).ip() };
+            assert_eq!((got.from.ip(), got.from.port()), (expected, own.port()));
+            seen.push(got.from);
+        }
+        for (client, seen) in clients.iter().zip(seen) {
+            let now = world.now();
+            world.guest.udp_send(socket, seen, b"answer", now).expect("a route");
+            let mut into = [0; 64];
+            let mut got = None;
+            world.until(|_| {
+                got = client.recv_from(&mut into).ok();
+                got.is_some()
+            });
+            assert_eq!(got, Some((6, to)));
+        }
+    }
+    // The first socket carries what the guest sends to others.
+    let there = UdpSocket::bind(at(SERVER, 0)).expect("a free port");
+    there.set_nonblocking(true).expect("a socket");
+    let (to, now) = (there.local_addr().expect("it is bound"), world.now());
+    world.guest.udp_send(socket, to, b"hello", now).expect("a route");
+    let mut from = None;
+    world.until(|_| {
+        from = there.recv_from(&mut [0; 64]).ok();
+        from.is_some()
+    });
+    assert_eq!(from.expect("it has come").1.ip(), at(SERVER, 0).ip());
+    assert_eq!((world.engine.session_counts(), world.host.open_count()), ((3, 0), 3));
+    let now = world.now();
+    let (stack, outside) = (&mut world.inner, &mut world.host);
+    let mut around = Around { stack, outside, policy: &mut AllowAll, now };
+    world.engine.shut_down(&mut around);
+    assert!(world.is_empty());
 }
 
 fn without_descriptors() {

@@ -12,7 +12,11 @@ fn ends(port: u16, remote: &str) -> Ends {
 }
 
 fn report(ends: Ends, end: End) -> Report {
-    Report { ends, end, since: Instant::ZERO, bytes_up: 10, bytes_down: 20 }
+    report_of(Protocol::Tcp, ends, end)
+}
+
+fn report_of(protocol: Protocol, ends: Ends, end: End) -> Report {
+    Report { protocol, ends, end, since: Instant::ZERO, bytes_up: 10, bytes_down: 20 }
 }
 
 fn lines(fence: &mut Fence) -> Vec<String> {
@@ -44,7 +48,9 @@ fn each_refusal_and_each_end_is_a_line() {
     let (good, bad) = (ends(1, "192.0.3.1:443"), ends(2, "10.0.0.1:80"));
     assert_eq!(fence.tcp(&good), Verdict::Allow);
     assert_eq!(fence.tcp(&bad), Verdict::Reset);
-    assert_eq!(fence.udp(&ends(3, "[2001:db8::1]:9")), Verdict::Allow);
+    let datagrams = ends(3, "[2001:db8::1]:9");
+    assert_eq!(fence.udp(&datagrams), Verdict::Allow);
+    fence.ended(&report_of(Protocol::Udp, datagrams, End::ShutDown));
     fence.ended(&report(good, End::Finished));
     fence.ended(&report(bad, End::Refused));
     assert_eq!(fence.tcp(&good), Verdict::Allow);
@@ -63,12 +69,41 @@ fn each_refusal_and_each_end_is_a_line() {
     let datagrams = r#""verdict":"allow","rule":"policy.toml:5""#;
     let expected = [
         written("tcp", 2, "10.0.0.1:80", refused),
-        written("udp", 3, "[2001:db8::1]:9", datagrams),
+        written("udp", 3, "[2001:db8::1]:9", &format!("{datagrams},{bytes}")),
         written("tcp", 1, "192.0.3.1:443", &format!("{named},{bytes}")),
         written("tcp", 1, "192.0.3.1:443", &refused_there),
         written("tcp", 80, "203.0.113.7:5000", &published),
     ];
     assert_eq!(lines(&mut fence), expected);
+}
+
+#[test]
+fn refused_datagrams_are_a_line_for_each_destination_and_minute() {
+    let mut fence = fence("default = \"deny\"\n[[rule]]\nallow = \"any\"\nports = \"echo\"\n");
+    let mut count = 0;
+    for (seconds, port, remote, more) in [
+        (1, 1, "192.0.3.1:9", true),
+        (1, 1, "192.0.3.1:9", false),
+        (1, 2, "192.0.3.1:9", false),
+        (1, 1, "192.0.3.1:10", true),
+        (60, 1, "192.0.3.1:9", false),
+        (61, 1, "192.0.3.1:9", true),
+    ] {
+        fence.set_now(Instant::ZERO + Duration::from_secs(seconds), Duration::ZERO);
+        assert_eq!(fence.udp(&ends(port, remote)), Verdict::Reset);
+        assert_eq!(lines(&mut fence).len(), usize::from(more), "{seconds} {port} {remote}");
+        count += 1;
+    }
+    assert_eq!(fence.counts().refused, count);
+    // Nor are echoes for which the host has no socket.
+    let echo = ends(7, "192.0.3.1:0");
+    let why = Failure::Unreachable(stack::Unreachable::Prohibited);
+    for more in [1, 0] {
+        assert_eq!(fence.echo(&echo), Verdict::Allow);
+        fence.ended(&report_of(Protocol::Echo, echo, End::NotConnected(why)));
+        assert_eq!(lines(&mut fence).len(), more);
+    }
+    assert_eq!(fence.log.others(|_, _| false), []);
 }
 
 #[test]
@@ -188,9 +223,9 @@ fn flows_whose_end_was_not_reported_are_forgotten() {
         // The same ends again, as after a limit of the engine.
         assert_eq!(fence.tcp(ends), Verdict::Allow);
     }
-    fence.forget_others(|ends| *ends == all[0]);
+    fence.forget_others(|_, ends| *ends == all[0]);
     fence.set_now(fence.now + Duration::from_secs(7_200), Duration::ZERO);
     assert_eq!(fence.tcp(&all[1]), Verdict::Allow, "the first flow still holds the pin");
-    fence.forget_others(|_| false);
+    fence.forget_others(|_, _| false);
     assert_eq!(fence.tcp(&all[1]), Verdict::Reset);
 }

@@ -174,6 +174,12 @@ impl Outside for Beyond<'_> {
         Ok(socket)
     }
 
+    fn adopt(&mut self, token: Token, _: &SessionKey, socket: &mut Socket) -> Option<bool> {
+        let sockets::Handle::Udp(own) = socket.handle else { return None };
+        self.tokens.udp.insert(own, token);
+        Some(true)
+    }
+
     fn send(&mut self, socket: &mut Socket, what: &Outgoing<'_>) -> Result<(), Failure> {
         sockets::send(self.stack, socket, what, self.now)
     }

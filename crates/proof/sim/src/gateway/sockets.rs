@@ -25,6 +25,13 @@ pub(super) enum Handle {
     Ping(PingHandle),
 }
 
+impl From<UdpHandle> for Socket {
+    /// A socket of a published port.
+    fn from(own: UdpHandle) -> Socket {
+        Socket { handle: Handle::Udp(own), echoes: VecDeque::new() }
+    }
+}
+
 fn failure(error: UdpError) -> Failure {
     match error {
         UdpError::AddressInUse | UdpError::LimitReached | UdpError::WouldBlock => Failure::Full,

@@ -6,6 +6,7 @@ mod datagrams;
 mod fence;
 mod hello;
 mod names;
+mod published;
 mod tcp;
 
 use crate::run::{Campaign, WorldKind, campaign, replay, run};

@@ -11,6 +11,9 @@ use wirespeed::{Cidr, Unreachable};
 
 use super::settings::Settings;
 
+/// The name of the addresses that stand for the host.
+pub(super) const HOST_NAME: &str = "host.wirespeed.internal";
+
 /// Decides about the private network, and leaves the rest to rules.
 #[derive(Debug)]
 pub(super) struct Near<P> {
@@ -81,6 +84,10 @@ impl<P: Policy> Policy for Near<P> {
 
 impl<P: dns::Policy> dns::Policy for Near<P> {
     fn question(&mut self, asked: &dns::Asked<'_>) -> dns::Verdict {
+        // The host's name, which no server hears of: rules are about its address.
+        if asked.is_local && asked.name.to_string().trim_end_matches('.') == HOST_NAME {
+            return dns::Verdict::Pass;
+        }
         self.rules.question(asked)
     }
 

@@ -15,11 +15,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use live::Live;
+use outside::Via;
 
 use super::networks::Network;
-use super::options::{Dns, Net4, Net6, Options};
+use super::options::{DIRECT, Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
+use super::servers;
 use super::settings::{Given, Settings, asking_name};
 use crate::{Usage, output};
 
@@ -32,13 +34,13 @@ const NAMES: u16 = 53;
 /// A network is too small; the system gives no random numbers.
 pub(crate) fn settings(options: &Options, given: Vec<Given>, links: usize) -> Result<Settings> {
     let networks = networks(options, links)?;
-    let resolv_conf = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     Ok(Settings {
         link: options.link.clone(),
+        via: via(options)?,
         host_addresses: host_addresses(options, &networks),
         networks,
         has_names: options.dns != Dns::Off,
-        servers: servers(&options.dns, &resolv_conf),
+        servers: name_servers(&options.dns),
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: Vec::new(),
         learn: None,
@@ -61,6 +63,15 @@ fn networks(options: &Options, links: usize) -> Result<Vec<Network>> {
         }
     }
     Ok(all)
+}
+
+/// The proxy, and its address, which a gateway without files cannot look up.
+fn via(options: &Options) -> Result<Option<(String, SocketAddr)>> {
+    let named = options.via.as_ref().filter(|text| *text != DIRECT);
+    let Some(text) = named else { return Ok(None) };
+    let via: Via = text.parse()?;
+    let at = via.resolve().with_context(|| "the proxy of --via is not known: give its address")?;
+    Ok(Some((text.clone(), at)))
 }
 
 /// The addresses that stand for the host: the given one, or the gateway's.
@@ -93,15 +104,11 @@ fn host_has_ipv6() -> bool {
 }
 
 /// The name servers behind the resolver.
-fn servers(dns: &Dns, resolv_conf: &str) -> Vec<SocketAddr> {
+fn name_servers(dns: &Dns) -> Vec<SocketAddr> {
     match dns {
         Dns::Off => Vec::new(),
         Dns::Of(servers) => servers.iter().map(|&ip| SocketAddr::new(ip, NAMES)).collect(),
-        Dns::Host => {
-            let lines = resolv_conf.lines().filter_map(|line| line.strip_prefix("nameserver"));
-            let servers = lines.filter_map(|rest| rest.trim().parse::<IpAddr>().ok());
-            servers.map(|ip| SocketAddr::new(ip, NAMES)).collect()
-        }
+        Dns::Host => servers::of_host(),
     }
 }
 
@@ -140,6 +147,9 @@ pub(crate) fn open(options: &Options) -> Result<Vec<(Given, OwnedFd)>> {
             given.push((what, fd));
         }
     }
+    if options.dns == Dns::Host {
+        given.push((Given::Servers, servers::follow()?));
+    }
     given.push((Given::Asking, asking_socket()?));
     match control_socket() {
         Ok((path, listener)) => given.push((Given::Control(path), listener)),
@@ -162,6 +172,14 @@ fn control_socket() -> Result<(PathBuf, OwnedFd)> {
     Ok((path, listener))
 }
 
+/// Remove the file of the control socket at the end: the gateway, which has no files, cannot.
+pub(crate) fn remove_control_socket() {
+    if let Ok(path) = observe::socket_path(std::process::id()) {
+        // It is not there if it could not be made.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// A file in memory.
 pub(super) fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
     let made = rustix::fs::memfd_create("settings", rustix::fs::MemfdFlags::CLOEXEC);
@@ -176,16 +194,4 @@ pub(super) fn private_file(path: &Path) -> Result<OwnedFd> {
     how.write(true).create(true).truncate(true).mode(0o600);
     let opened: std::io::Result<File> = how.open(path);
     Ok(opened.with_context(|| format!("cannot write {}", path.display()))?.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_servers_of_the_host_are_those_of_its_file() {
-        let host = "# comment\nnameserver 192.0.2.1\nsearch example.org\noptions edns0\n";
-        let of_host = servers(&Dns::Host, host);
-        assert_eq!(of_host, ["192.0.2.1:53".parse().expect("an address")]);
-    }
 }

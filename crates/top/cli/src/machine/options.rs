@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use live::Http;
+use outside::Via;
 use serde::{Deserialize, Serialize};
 use wirespeed::{Cidr, Mtu};
 
@@ -57,6 +58,9 @@ pub(crate) struct Options {
     /// The name servers that names are asked of: the host's, or these addresses; off: none
     #[arg(long, value_name = "host|ADDRESS,..|off", default_value = "host")]
     pub(crate) dns: Dns,
+    /// Connect through a proxy, which carries TCP only; direct: through none
+    #[arg(long, value_name = "socks5|http://[USER:PASSWORD@]HOST:PORT|direct", value_parser = via)]
+    pub(crate) via: Option<String>,
     /// Write every packet of the private network to a pcapng file
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
@@ -117,6 +121,9 @@ pub(crate) enum DefaultAction {
     /// Somebody is asked.
     Ask,
 }
+
+/// `--via` for no proxy.
+pub(super) const DIRECT: &str = "direct";
 
 /// The most that both a frame and a segment without link header can have.
 const MTU_MAX: Mtu = Mtu::new(65_520).unwrap();
@@ -197,6 +204,13 @@ impl FromStr for Dns {
 fn mtu(text: &str) -> Result<Mtu, String> {
     let mtu = text.parse().ok().and_then(Mtu::new).filter(|&mtu| mtu <= MTU_MAX);
     mtu.ok_or_else(|| format!("'{text}' is no MTU: write 576 to 65520, such as 1500"))
+}
+
+fn via(text: &str) -> Result<String, String> {
+    match text {
+        DIRECT => Ok(text.to_owned()),
+        _ => text.parse::<Via>().map(|_| text.to_owned()).map_err(|why| why.to_string()),
+    }
 }
 
 fn checked_link(text: &str) -> Result<String, String> {

@@ -3,12 +3,14 @@
 //! Called by: clap; `open.rs`, which makes the sockets, because a gateway without privileges cannot
 //! bind them to an interface; `machine.rs`, which accepts.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use outside::{Bound, Listen};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use wirespeed::Cidr;
 
@@ -118,21 +120,40 @@ impl Published {
 }
 
 impl Publish {
-    /// Make the sockets, one for each port.
+    /// Make the sockets, one for each port; without an address one of each version for datagrams,
+    /// which lead to the program's address of that version.
     ///
     /// # Errors
     /// The port is taken, or this user may not have it.
     pub(crate) fn sockets(&self) -> Result<Vec<(Published, OwnedFd)>> {
-        let one = |number| {
+        let mut all = Vec::new();
+        for number in 0..=self.more {
             let port = self.listen.port.saturating_add(number);
             let listen = Listen { port, ..self.listen.clone() };
-            let made = if self.udp { Bound::udp(&listen) } else { Bound::tcp(&listen) };
             let (to, from) = (self.program.saturating_add(number), self.from.clone());
             let what = Published { to, udp: self.udp, guest: self.guest, from };
-            Ok((what, made.with_context(|| cannot(listen.port))?.into_fd()))
-        };
-        (0..=self.more).map(one).collect()
+            let made = match (self.udp, listen.address) {
+                (false, _) => vec![Bound::tcp(&listen)],
+                (true, Some(_)) => vec![Bound::udp(&listen)],
+                (true, None) => of_each_version(&listen),
+            };
+            for bound in made {
+                all.push((what.clone(), bound.with_context(|| cannot(listen.port))?.into_fd()));
+            }
+        }
+        Ok(all)
     }
+}
+
+/// Sockets for datagrams at all addresses; of IPv6 only where the host has it.
+fn of_each_version(listen: &Listen) -> Vec<io::Result<Bound>> {
+    let at = |ip: IpAddr| Bound::udp(&Listen { address: Some(ip), ..listen.clone() });
+    let v6 = at(Ipv6Addr::UNSPECIFIED.into());
+    let is_without = |why: &io::Error| {
+        matches!(Errno::from_io_error(why), Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
+    };
+    let v6 = Some(v6).filter(|made| !made.as_ref().is_err_and(is_without));
+    [at(Ipv4Addr::UNSPECIFIED.into())].into_iter().chain(v6).collect()
 }
 
 fn cannot(port: u16) -> String {
@@ -208,5 +229,12 @@ mod tests {
         let port = one.local_addr().expect("an address").port();
         let why = parsed(&format!("127.0.0.1/{port}")).sockets().expect_err("it is taken");
         assert!(format!("{why:#}").contains("another one"), "{why:#}");
+        // Another protocol has ports of its own.
+        let made = parsed(&format!("127.0.0.1/{port}/udp")).sockets().expect("it is free");
+        assert_eq!(made.len(), 1);
+        drop(made);
+        let made = parsed(&format!("{port}/udp")).sockets().expect("it is free");
+        let has_v6 = std::path::Path::new("/proc/net/if_inet6").exists();
+        assert_eq!(made.len(), 1 + usize::from(has_v6));
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) networks: Vec<Network>,
     /// The text of `--link`.
     pub(crate) link: Option<String>,
+    /// The text of `--via`, and where that proxy is.
+    pub(crate) via: Option<(String, SocketAddr)>,
     /// Addresses that stand for the host.
     pub(crate) host_addresses: Vec<IpAddr>,
     /// Is there a resolver?
@@ -60,6 +62,8 @@ pub(crate) enum Given {
     Log,
     /// The same, for the rules that they needed.
     Learn,
+    /// Where news of the host's name servers comes.
+    Servers,
     /// Where questions are asked.
     Asking,
     /// The listening socket of the page, and the token that visitors need.

@@ -2,12 +2,11 @@
 //!
 //! Called by: the tool that began the gateway. An idle gateway does not wake up.
 
-use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 
-use ::gateway::{Around, Ends, Outside, Ready};
+use ::gateway::{Around, Outside, Ready};
 use anyhow::{Context, Result};
 use outside::{Accepted, ListenerId, Wake};
 use policy::HostAddresses;
@@ -27,6 +26,7 @@ pub(super) const TOOLS: u32 = 2;
 const RELAY: u32 = 3;
 const ADDRESSES: u32 = 4;
 pub(super) const ASKING: u32 = 5;
+const SERVERS: u32 = 6;
 
 /// The interval at which a device is polled that can neither wake us nor be waited for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -58,6 +58,10 @@ impl Machine {
         self.host.watch(news, ADDRESSES, Ready::READABLE).context("epoll refuses rtnetlink")?;
         self.watch.wait_for(&self.host)?;
         self.asking.iter().try_for_each(|asking| asking.wait_for(&self.host))?;
+        if let Some(servers) = &self.servers {
+            let news = servers.as_fd();
+            self.host.watch(news, SERVERS, Ready::READABLE).context("epoll refuses a pipe")?;
+        }
         let mut last = Instant::NEVER;
         loop {
             let now = self.now();
@@ -89,14 +93,15 @@ impl Machine {
         self.stack.poll_before_flush(now);
         self.policy.rules.set_now(now, since_1970().into());
         while let Some(event) = self.stack.next_event() {
-            self.engine.event(event);
+            outside::event(&mut self.engine, event);
         }
         let (mut is_asked, mut has_answers) = (self.watch.is_due(now), false);
         while let Some(wake) = self.host.next_wake() {
             match wake {
-                Wake::Outside(token, ready) => self.engine.ready(token, ready),
+                Wake::Outside(token, ready) => outside::ready(&mut self.engine, token, ready),
                 Wake::Own(OWNER, _) => self.owner_calls = true,
                 Wake::Own(TOOLS, _) => is_asked = true,
+                Wake::Own(SERVERS, _) => self.servers_changed(now)?,
                 Wake::Own(ASKING, _) => has_answers = true,
                 Wake::Own(ADDRESSES, _) => self.addresses_changed(),
                 Wake::Own(RELAY, _) => drop(self.relay.turn()),
@@ -123,7 +128,7 @@ impl Machine {
                 }
             }
         }
-        self.engine.turn(&mut around);
+        outside::turn(&mut self.engine, &mut around);
         if let Some(asking) = &mut self.asking
             && (has_answers || !around.policy.rules.questions().open().is_empty())
         {
@@ -136,7 +141,7 @@ impl Machine {
         if let Some(notice) = self.host.take_notice() {
             output::err(&format!("wirespeed {}: {notice}", self.command));
         }
-        self.log(now);
+        self.log();
         if is_asked {
             self.watch.answer(&mut self.stack, &self.host, now)?;
         }
@@ -144,18 +149,16 @@ impl Machine {
     }
 
     /// Log what the rules refused, and the flows that ended.
-    fn log(&mut self, now: Instant) {
+    fn log(&mut self) {
         let rules = &mut self.policy.rules;
         let counts = self.engine.counts();
         rules.set_used(counts.bytes_up, counts.bytes_down);
-        let lost = self.engine.lost_reports();
-        if lost != self.lost_reports {
-            self.lost_reports = lost;
-            let there: HashSet<Ends> = self.engine.flows(now).map(|flow| flow.ends).collect();
-            rules.forget_others(|ends| there.contains(ends));
-        }
         while let Some(report) = self.engine.next_report() {
             rules.ended(&report);
+        }
+        if rules.has_lost(self.engine.lost_reports()) {
+            let left = self.engine.unreported();
+            rules.forget_others(|protocol, ends| left.contains(&(protocol, *ends)));
         }
         while let Some(line) = rules.next_line() {
             self.watch.line(&line);
@@ -174,6 +177,19 @@ impl Machine {
                 ));
             }
         }
+    }
+
+    /// The host has other name servers, or there will be no news of them any more.
+    fn servers_changed(&mut self, now: Instant) -> Result<()> {
+        let Some(servers) = &mut self.servers else { return Ok(()) };
+        match servers.take_news() {
+            Some(newest) => drop(self.engine.set_name_servers(newest, now)),
+            None => {
+                self.host.unwatch(servers.as_fd()).context("epoll does not know a pipe")?;
+                self.servers = None;
+            }
+        }
+        Ok(())
     }
 
     /// Until when the next turn may wait, with the links' descriptors armed.
@@ -211,8 +227,9 @@ impl Machine {
     }
 
     fn end(&mut self) -> Result<()> {
-        let now = self.now();
-        self.log(now);
+        self.log();
+        self.engine.report_rest();
+        self.log();
         let began = self.began;
         self.watch.finish(&mut self.stack, move || super::clock(began));
         Ok(())

@@ -51,6 +51,7 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     options.settings = serde_json::to_string(&settings)?;
     options.descriptors = descriptors;
     let ended = jail::launch(&options, &mut |note| output::err(&format!("warning: {note}")));
+    open::remove_control_socket();
     learns.map_or(Ok(()), Learns::end)?;
     Ok(ended?)
 }

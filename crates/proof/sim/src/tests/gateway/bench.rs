@@ -100,10 +100,11 @@ pub(super) fn at(text: &str) -> SocketAddr {
 }
 
 /// Two stacks on a wire of bare IP, with these addresses.
-fn wire(seed: u64, addresses: [&str; 2], foreign: Foreign) -> [Stack; 2] {
+fn wire(seed: u64, addresses: [&str; 2], foreign: [Foreign; 2]) -> [Stack; 2] {
     let (left, right) = mem::pair(&mem::Config { link: LinkKind::Ip, ..mem::Config::default() });
     let mut number = seed;
-    [(left, addresses[0]), (right, addresses[1])].map(|(device, address)| {
+    let ends = [(left, addresses[0], foreign[0]), (right, addresses[1], foreign[1])];
+    ends.map(|(device, address, foreign)| {
         number += 1;
         let mut stack = Stack::new(StackConfig { foreign, ..StackConfig::new([7, number]) });
         let addresses = vec![address.parse().expect("an address")];
@@ -130,9 +131,10 @@ impl Bench {
 
 impl<P: Policy> Bench<P> {
     pub(super) fn with_policy(config: Config, policy: P) -> Bench<P> {
-        let foreign = Foreign { udp: true, echo: true, ..Foreign::default() };
-        let [mut guest, mut inner] = wire(10, ["10.0.2.100/24", "10.0.2.2/24"], foreign);
-        let [outer, server] = wire(20, ["198.51.100.1/24", "198.51.100.7/24"], Foreign::default());
+        let none = Foreign::default();
+        let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+        let [mut guest, mut inner] = wire(10, ["10.0.2.100/24", "10.0.2.2/24"], [none, foreign]);
+        let [outer, server] = wire(20, ["198.51.100.1/24", "198.51.100.7/24"], [none; 2]);
         let all = "0.0.0.0/0".parse().expect("a network");
         guest.add_route(Route::new(all, None, 0));
         let engine = Gateway::new(&mut inner, config).expect("nobody else listens");
