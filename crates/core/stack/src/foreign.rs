@@ -5,10 +5,10 @@
 //! Errors about datagrams that the program has sent in another host's name come to it as well.
 //!
 //! Called by: `input.rs` and `newcomers.rs` for what arrives; `answers.rs` and
-//! `socket/udp/between.rs` send answers. Off unless [`crate::StackConfig::foreign`] says otherwise. Packets for us do not come here, and
-//! packets that a router forwards do not either.
-//! Limits: `foreign_datagrams`, `foreign_bytes`, `foreign_errors_per_second`. Counters:
-//! `foreign_in`, `foreign_echo_replies`, `foreign_errors`; drop reason: `foreign_queue_full`.
+//! `socket/udp/between.rs` send answers. Off unless [`crate::StackConfig::foreign`] says otherwise.
+//! Packets for us do not come here, and packets that a router forwards do not either. Limits:
+//! `foreign_datagrams`, `foreign_bytes`, `foreign_errors_per_second`. Counters: `foreign_in`,
+//! `foreign_echo_replies`, `foreign_errors`; drop reason: `foreign_queue_full`.
 
 mod answers;
 pub(crate) mod input;

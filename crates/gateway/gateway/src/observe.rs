@@ -1,6 +1,7 @@
-//! What observers see of a gateway: its flows and sessions one by one, and its counts by name.
+//! What observers see of a gateway: its flows and sessions one by one, reports of those that have
+//! ended, and its counts by name.
 //!
-//! Called by: who shows, dumps and explains. Nothing here changes the gateway.
+//! Called by: who shows, dumps, logs and explains. Nothing here changes what a gateway does.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::datagrams::SessionKey;
 use crate::flow::{Flow, Leg, State, bit, second};
 use crate::gateway::Gateway;
 use crate::outside::Ends;
-use crate::report::Protocol;
+use crate::report::{End, Protocol, Report};
 
 /// A TCP flow, as [`Gateway::flows`] shows it.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +99,41 @@ impl<T, S> Gateway<T, S> {
         let clients = self.sessions.clients.iter().map(|(ends, _)| (Protocol::Udp, ends));
         let waiting = self.reports.waiting().map(|report| (report.protocol, report.ends));
         flows.chain(peers).chain(clients).chain(waiting).collect()
+    }
+
+    /// The next report, oldest first. 8,192 wait at most; [`Gateway::lost_reports`] counts the
+    /// others.
+    pub fn next_report(&mut self) -> Option<Report> {
+        self.reports.pop()
+    }
+
+    /// Report everything that has not ended as [`End::ShutDown`], and leave it as it is: for an
+    /// owner that ends without [`Gateway::shut_down`], so that the host's sockets send what they
+    /// have.
+    pub fn report_rest(&mut self) {
+        let end = End::ShutDown;
+        for flow in self.flows.values() {
+            let &Flow { ends, since, bytes_up, bytes_down, .. } = flow;
+            let protocol = Protocol::Tcp;
+            self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
+        }
+        for session in self.sessions.slots.values() {
+            for (remote, peer) in session.peers.iter() {
+                let ((protocol, ends), since) = (session.ends(remote), peer.since);
+                let (bytes_up, bytes_down) = peer.bytes;
+                self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
+            }
+        }
+        for (ends, client) in self.sessions.clients.iter() {
+            let (protocol, since) = (Protocol::Udp, client.since);
+            let (bytes_up, bytes_down) = client.bytes;
+            self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
+        }
+    }
+
+    /// Reports for which there was no room.
+    pub fn lost_reports(&self) -> u64 {
+        self.reports.lost()
     }
 
     /// How many there are of each thing now, and how often each event happened, by name; with a

@@ -1,14 +1,13 @@
 //! What became of each flow: a report at its end or its refusal, for the log. What a session of
 //! datagrams or echoes exchanges with a peer is a flow, too.
 //!
-//! Called by: `tcp/`, `datagrams/`. The owner of the gateway takes them with [`crate::Gateway::next_report`].
+//! Called by: `tcp/`, `datagrams/`. The owner of the gateway takes them with
+//! [`crate::Gateway::next_report`].
 
 use std::collections::VecDeque;
 
 use base::Instant;
 
-use crate::flow::Flow;
-use crate::gateway::Gateway;
 use crate::outside::{Ends, Failure};
 
 /// Reports that wait at most.
@@ -93,45 +92,16 @@ impl Reports {
         }
     }
 
+    pub(crate) fn pop(&mut self) -> Option<Report> {
+        self.queue.pop_front()
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// Those that nobody has taken.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Report> {
         self.queue.iter()
-    }
-}
-
-impl<T, S> Gateway<T, S> {
-    /// The next report, oldest first. 8,192 wait at most; [`Gateway::lost_reports`] counts the
-    /// others.
-    pub fn next_report(&mut self) -> Option<Report> {
-        self.reports.queue.pop_front()
-    }
-
-    /// Report everything that has not ended as [`End::ShutDown`], and leave it as it is: for an
-    /// owner that ends without [`Gateway::shut_down`], so that the host's sockets send what they
-    /// have.
-    pub fn report_rest(&mut self) {
-        let end = End::ShutDown;
-        for flow in self.flows.values() {
-            let &Flow { ends, since, bytes_up, bytes_down, .. } = flow;
-            let protocol = Protocol::Tcp;
-            self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
-        }
-        for session in self.sessions.slots.values() {
-            for (remote, peer) in session.peers.iter() {
-                let ((protocol, ends), since) = (session.ends(remote), peer.since);
-                let (bytes_up, bytes_down) = peer.bytes;
-                self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
-            }
-        }
-        for (ends, client) in self.sessions.clients.iter() {
-            let (protocol, since) = (Protocol::Udp, client.since);
-            let (bytes_up, bytes_down) = client.bytes;
-            self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
-        }
-    }
-
-    /// Reports for which there was no room.
-    pub fn lost_reports(&self) -> u64 {
-        self.reports.lost
     }
 }

@@ -3,8 +3,9 @@
 //! `unsafe`.
 //!
 //! Called by: programs with an event loop. Read `host.rs` first; `tcp.rs` has connections,
-//! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports; `via.rs` has proxies;
-//! `relay.rs` joins connections of two network namespaces past the engine. Decision 0140 has the reasons.
+//! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports, `via.rs`
+//! proxies; `relay.rs` joins connections of two network namespaces past the engine. Decision 0140
+//! has the reasons.
 //!
 //! # A loop
 //!

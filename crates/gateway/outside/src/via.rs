@@ -92,9 +92,9 @@ pub enum ViaParseError {
     /// It begins with something else than `socks5://` or `http://`.
     Scheme,
     /// There is no host, no port, or something behind them.
-    Place,
-    /// The credentials are not `USER:PASSWORD`, are longer than 255 bytes, or have a `%` that no two
-    /// hexadecimal digits follow.
+    Address,
+    /// The credentials are not `USER:PASSWORD`, are longer than 255 bytes, or have a `%` that no
+    /// two hexadecimal digits follow.
     Credentials,
 }
 
@@ -104,7 +104,7 @@ impl fmt::Display for ViaParseError {
             ViaParseError::Scheme => {
                 "the proxy has to begin with socks5:// or http://: socks5://127.0.0.1:1080"
             }
-            ViaParseError::Place => {
+            ViaParseError::Address => {
                 "a host and a port have to follow, and nothing behind them: socks5://127.0.0.1:1080"
             }
             ViaParseError::Credentials => {
@@ -126,12 +126,12 @@ impl FromStr for Via {
             Some(("http", rest)) => (Kind::Http, rest),
             _ => return Err(ViaParseError::Scheme),
         };
-        let (credentials, place) = match rest.rsplit_once('@') {
-            Some((credentials, place)) => (Some(self::credentials(credentials)?), place),
+        let (credentials, address) = match rest.rsplit_once('@') {
+            Some((credentials, address)) => (Some(self::credentials(credentials)?), address),
             None => (None, rest),
         };
-        let place = place.strip_suffix('/').unwrap_or(place);
-        let (host, port) = place.rsplit_once(':').ok_or(ViaParseError::Place)?;
+        let address = address.strip_suffix('/').unwrap_or(address);
+        let (host, port) = address.rsplit_once(':').ok_or(ViaParseError::Address)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let is_host = match bare {
             Some(v6) => v6.parse::<core::net::Ipv6Addr>().is_ok(),
@@ -143,7 +143,7 @@ impl FromStr for Via {
             Some(port) if is_host => {
                 Ok(Via { kind, host: bare.unwrap_or(host).to_owned(), port, credentials })
             }
-            _ => Err(ViaParseError::Place),
+            _ => Err(ViaParseError::Address),
         }
     }
 }
@@ -202,13 +202,13 @@ mod tests {
         for (text, error) in [
             ("", ViaParseError::Scheme),
             ("socks4://p:1", ViaParseError::Scheme),
-            ("socks5://p", ViaParseError::Place),
-            ("socks5://p:0", ViaParseError::Place),
-            ("socks5://p:+1", ViaParseError::Place),
-            ("socks5://:1", ViaParseError::Place),
-            ("socks5://::1:1080", ViaParseError::Place),
-            ("socks5://[p]:1080", ViaParseError::Place),
-            ("http://p:80/path", ViaParseError::Place),
+            ("socks5://p", ViaParseError::Address),
+            ("socks5://p:0", ViaParseError::Address),
+            ("socks5://p:+1", ViaParseError::Address),
+            ("socks5://:1", ViaParseError::Address),
+            ("socks5://::1:1080", ViaParseError::Address),
+            ("socks5://[p]:1080", ViaParseError::Address),
+            ("http://p:80/path", ViaParseError::Address),
             ("socks5://a@p:1", ViaParseError::Credentials),
             ("socks5://:b@p:1", ViaParseError::Credentials),
             ("socks5://a:%4@p:1", ViaParseError::Credentials),

@@ -111,8 +111,8 @@ struct Taken {
     servers: Option<Servers>,
     capture: Option<File>,
     published: Vec<(outside::ListenerId, Published)>,
-    /// Sockets of published UDP ports, each with the guest's port.
-    datagrams: Vec<(outside::Socket, u16)>,
+    /// Sockets of published UDP ports.
+    datagrams: Vec<(outside::Socket, Published)>,
 }
 
 impl Taken {
@@ -135,7 +135,7 @@ impl Taken {
             match what {
                 What::Published(port) if port.udp => {
                     let socket = host.adopt_udp(fd).context("a port cannot be used")?;
-                    taken.datagrams.push((socket, port.to));
+                    taken.datagrams.push((socket, port.clone()));
                 }
                 What::Published(port) => {
                     let id = host.adopt(fd).context("a port cannot be used")?;
@@ -230,13 +230,14 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Sockets of published UDP ports, each with the guest's port.
-    fn publish(&mut self, sockets: Vec<(outside::Socket, u16)>) {
+    /// Sockets of published UDP ports.
+    fn publish(&mut self, sockets: Vec<(outside::Socket, Published)>) {
         for (socket, port) in sockets {
-            let to = socket.local().and_then(|own| self.of_guest(own.ip(), port));
+            let to = socket.local().and_then(|own| self.of_guest(own.ip(), port.to));
             let (outside, policy, now) = (&mut self.host, &mut self.policy, clock(self.began));
             let mut around = Around { stack: &mut self.stack, outside, policy, now };
-            let published = to.and_then(|to| self.engine.publish_udp(socket, to, &mut around));
+            let published =
+                to.and_then(|to| self.engine.publish_udp(socket, to, port.networks(), &mut around));
             if published.is_none() {
                 let command = self.command;
                 output::err(&format!("wirespeed {command}: a UDP port cannot be published"));

@@ -7,11 +7,10 @@
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeSet, HashMap};
 
-use base::{Duration, Instant};
+use base::{Cidr, Duration, Instant};
 
 use super::SessionId;
 use super::session::LAG;
-use crate::names::NAMES_PORT;
 use crate::outside::Ends;
 
 /// How long a client is remembered after the last datagram of either side (RFC 4787 REQ-5).
@@ -41,12 +40,33 @@ pub(crate) struct Clients {
     /// How the guest sees each.
     seen: HashMap<(SessionId, SocketAddr), SocketAddr>,
     counts: HashMap<SessionId, usize>,
+    /// The networks from which clients of a session may come, if not from all.
+    from: HashMap<SessionId, Vec<Cidr>>,
     ages: BTreeSet<(Instant, Ends)>,
     of_session: BTreeSet<(SessionId, Instant, Ends)>,
     next_port: u16,
 }
 
 impl Clients {
+    /// Clients of this session come from these networks; empty means all.
+    pub(super) fn admit(&mut self, session: SessionId, from: Vec<Cidr>) {
+        if !from.is_empty() {
+            self.from.insert(session, from);
+        }
+    }
+
+    /// May this be a client of the session?
+    pub(super) fn admits(&self, session: SessionId, client: SocketAddr) -> bool {
+        let ip = client.ip().to_canonical();
+        let from = self.from.get(&session);
+        from.is_none_or(|from| from.iter().any(|network| network.contains(ip)))
+    }
+
+    /// A session without clients has ended.
+    pub(super) fn end(&mut self, session: SessionId) {
+        self.from.remove(&session);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -157,7 +177,7 @@ impl Clients {
         }
         let ip = ip?;
         let kept = SocketAddr::new(ip, port);
-        if port != NAMES_PORT && port != 0 && is_free(&self.all, kept) {
+        if port != host::dns::PORT && port != 0 && is_free(&self.all, kept) {
             return Some(kept);
         }
         for _ in 0..PORTS {

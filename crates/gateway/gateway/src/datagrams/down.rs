@@ -106,6 +106,10 @@ fn seen_as<S>(
     if let Some(seen) = session.seen_as(from, Filtering::AddressAndPort) {
         return Some(seen);
     }
+    if !books.clients.admits(id, from) {
+        books.counts.datagrams_filtered += 1;
+        return None;
+    }
     let seen = books.client((id, guest), from, || stack.source_for(guest), now);
     books.counts.datagrams_without_room += u64::from(seen.is_none());
     seen

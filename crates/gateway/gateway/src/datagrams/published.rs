@@ -9,7 +9,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Instant, Limit};
+use base::{Cidr, Instant, Limit};
 
 use super::session::Class;
 use super::{Clients, Session, SessionId, SessionKey};
@@ -23,13 +23,15 @@ use crate::report::{End, Protocol, Report, Reports};
 
 impl<T, S> Gateway<T, S> {
     /// Datagrams that come to `socket`, which the owner has bound, are for the guest's address and
-    /// port `guest`. The guest's own datagrams from there leave by it, if the outside permits that
-    /// ([`Outside::adopt`]) and no earlier one is published for this end. It has no lifetime and does not make room for others. Returns its token; `None` if the
-    /// outside cannot use the socket.
+    /// port `guest`, if their senders are in the networks `from`; empty means all. The guest's own
+    /// datagrams from there leave by it, if the outside permits that ([`Outside::adopt`]) and no
+    /// earlier one is published for this end. It has no lifetime and does not make room for others.
+    /// Returns its token; `None` if the outside cannot use the socket.
     pub fn publish_udp<O, P>(
         &mut self,
         mut socket: S,
         guest: SocketAddr,
+        from: Vec<Cidr>,
         around: &mut Around<'_, O, P>,
     ) -> Option<Token>
     where
@@ -54,6 +56,7 @@ impl<T, S> Gateway<T, S> {
             }
         };
         self.sessions.published += 1;
+        self.sessions.clients.admit(id, from);
         let before = self.sessions.by_key.get(&key).copied();
         let is_published = before
             .and_then(|id| self.sessions.slots.get(id))

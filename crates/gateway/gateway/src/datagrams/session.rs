@@ -11,8 +11,7 @@ use base::{Duration, Instant};
 use slotmap::{Key, KeyData, new_key_type};
 
 use super::SessionKey;
-use crate::outside::{Ends, Token};
-use crate::report::Protocol;
+use crate::outside::Token;
 
 new_key_type! {
     /// The number of a session; a removed one's is not used again.
@@ -226,18 +225,6 @@ impl<S> Session<S> {
             since: now,
             last: now,
             listed: now,
-        }
-    }
-
-    /// Its ends with a peer, as the guest sees them, and what they are of.
-    pub(crate) fn ends(&self, remote: SocketAddr) -> (Protocol, Ends) {
-        match self.key {
-            SessionKey::Echo(ip, id) => {
-                (Protocol::Echo, Ends { guest: SocketAddr::new(ip, id), remote })
-            }
-            SessionKey::Udp(guest) => (Protocol::Udp, Ends { guest, remote }),
-            // No session of a guest.
-            SessionKey::Names(_) => (Protocol::Udp, Ends { guest: remote, remote }),
         }
     }
 

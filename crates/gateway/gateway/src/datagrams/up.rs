@@ -277,6 +277,7 @@ impl<T, S> Gateway<T, S> {
         while let Some(ends) = self.sessions.clients.oldest(id) {
             forget(&ends, end, &mut self.sessions.clients, &mut self.reports);
         }
+        self.sessions.clients.end(id);
         around.outside.close(session.socket);
     }
 
@@ -305,6 +306,20 @@ impl<T, S> Gateway<T, S> {
                 self.sessions.ages.remove(class, listed, id);
                 self.sessions.ages.add(class, last, id);
             }
+        }
+    }
+}
+
+impl<S> Session<S> {
+    /// Its ends with a peer, as the guest sees them, and what they are of.
+    pub(crate) fn ends(&self, remote: SocketAddr) -> (Protocol, Ends) {
+        match self.key {
+            SessionKey::Echo(ip, id) => {
+                (Protocol::Echo, Ends { guest: SocketAddr::new(ip, id), remote })
+            }
+            SessionKey::Udp(guest) => (Protocol::Udp, Ends { guest, remote }),
+            // No session of a guest.
+            SessionKey::Names(_) => (Protocol::Udp, Ends { guest: remote, remote }),
         }
     }
 }

@@ -128,7 +128,7 @@ fn datagrams() {
         let now = world.now();
         let (stack, outside) = (&mut world.inner, &mut world.host);
         let mut around = Around { stack, outside, policy: &mut AllowAll, now };
-        assert!(world.engine.publish_udp(own, at(GUEST, 53), &mut around).is_some());
+        assert!(world.engine.publish_udp(own, at(GUEST, 53), Vec::new(), &mut around).is_some());
         let clients = [0, 0].map(|_| UdpSocket::bind(at(ip, 0)).expect("a free port"));
         let mut seen = Vec::new();
         for client in &clients {

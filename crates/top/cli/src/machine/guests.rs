@@ -1,9 +1,9 @@
 //! What guests need that configure themselves: a DHCP server, router advertisements, and a DHCPv6
 //! server for names, at each link.
 //!
-//! Called by: `machine.rs`, which makes it; `turns.rs`, once a turn. The servers are crate `host`'s;
-//! here they get their messages from the stack. RFC 2131, RFC 4861, RFC 8415. An idle gateway
-//! wakes up a few times a day, to advertise itself before its lifetime as a router ends.
+//! Called by: `machine.rs`, which makes it; `turns.rs`, once a turn. The servers are crate
+//! `host`'s; here they get their messages from the stack. RFC 2131, RFC 4861, RFC 8415. An idle
+//! gateway wakes up a few times a day, to advertise itself before its lifetime as a router ends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -110,6 +110,12 @@ pub(crate) struct Published {
 }
 
 impl Published {
+    /// The networks from which clients may come; empty means all.
+    pub(super) fn networks(&self) -> Vec<Cidr> {
+        let of = |&(addr, prefix_len): &(IpAddr, u8)| Cidr { addr, prefix_len };
+        self.from.iter().map(of).collect()
+    }
+
     /// May this client connect?
     pub(super) fn admits(&self, client: IpAddr) -> bool {
         let has = |&(addr, prefix_len): &(IpAddr, u8)| {

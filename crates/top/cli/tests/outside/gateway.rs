@@ -107,7 +107,8 @@ impl Machine {
     fn dhcp(&self, folder: &Folder) -> String {
         let script = folder.path("dhcp");
         let text = "#!/bin/sh\n[ \"$1\" = bound ] || exit 0\nip link set $interface mtu $mtu\n\
-                    ip addr replace $ip/$mask dev $interface\nip route replace default via $router\n\
+                    ip addr replace $ip/$mask dev $interface\n\
+                    ip route replace default via $router\n\
                     echo \"lease $ip/$mask $router $dns $mtu\"\n";
         std::fs::write(&script, text).expect("room");
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o700)).expect("ours");

@@ -132,7 +132,7 @@ impl Bench {
 impl<P: Policy> Bench<P> {
     pub(super) fn with_policy(config: Config, policy: P) -> Bench<P> {
         let none = Foreign::default();
-        let foreign = Foreign { udp: true, echo: true, unclaimed: true };
+        let foreign = Foreign { udp: true, echo: true, unclaimed: true, ..Foreign::default() };
         let [mut guest, mut inner] = wire(10, ["10.0.2.100/24", "10.0.2.2/24"], [none, foreign]);
         let [outer, server] = wire(20, ["198.51.100.1/24", "198.51.100.7/24"], [none; 2]);
         let all = "0.0.0.0/0".parse().expect("a network");

@@ -18,7 +18,7 @@ fn published(config: Config) -> (Bench, UdpHandle) {
     let own = Bench::udp(&mut bench.guest, 53);
     let socket = Bench::udp(&mut bench.outer, 8_053).into();
     bench
-        .with(|engine, around| engine.publish_udp(socket, at(GUEST), around))
+        .with(|engine, around| engine.publish_udp(socket, at(GUEST), Vec::new(), around))
         .expect("it is bound");
     (bench, own)
 }
@@ -107,7 +107,8 @@ fn a_client_that_the_guest_cannot_see_has_a_port_of_the_gateway() {
 fn two_published_ports_of_one_end_answer_each_by_its_own() {
     let (mut bench, own) = published(Config::default());
     let socket = Bench::udp(&mut bench.outer, 9_053).into();
-    let token = bench.with(|engine, around| engine.publish_udp(socket, at(GUEST), around));
+    let token =
+        bench.with(|engine, around| engine.publish_udp(socket, at(GUEST), Vec::new(), around));
     let client = Bench::udp(&mut bench.server, 7_001);
     let first = ask(&mut bench, client, own);
     let now = bench.now;
@@ -121,6 +122,23 @@ fn two_published_ports_of_one_end_answer_each_by_its_own() {
     bench.with(|engine, around| engine.unpublish_udp(token, around));
     assert_eq!(bench.engine.session_counts(), (1, 0));
     assert_eq!(answer(&mut bench, own, first, client), at(PUBLISHED));
+}
+
+#[test]
+fn only_admitted_networks_reach_a_published_port() {
+    let mut bench = Bench::new(Config::default());
+    let own = Bench::udp(&mut bench.guest, 53);
+    let client = Bench::udp(&mut bench.server, 7_001);
+    for (network, port) in [("203.0.113.0/24", 8_053), ("198.51.100.0/28", 8_054)] {
+        let socket = Bench::udp(&mut bench.outer, port).into();
+        let from = vec![network.parse().expect("a network")];
+        bench.with(|engine, around| engine.publish_udp(socket, at(GUEST), from, around));
+        let (to, now) = (SocketAddr::from(([198, 51, 100, 1], port)), bench.now);
+        send(&mut bench.server, client, to, b"question", now);
+        bench.settle();
+        assert_eq!(bench.guest.udp_receive(own).is_some(), port == 8_054);
+        assert_eq!(bench.engine.counts().datagrams_filtered, 1);
+    }
 }
 
 #[test]
