@@ -221,7 +221,7 @@ impl Machine {
             watch,
             asking,
             servers: servers.filter(|_| follows),
-            program: settings.networks.iter().map(|network| network.program).collect(),
+            program: known_guests(settings),
             published,
             owner_calls: true,
             awaited: Vec::new(),
@@ -233,7 +233,9 @@ impl Machine {
     /// Sockets of published UDP ports.
     fn publish(&mut self, sockets: Vec<(outside::Socket, Published)>) {
         for (socket, port) in sockets {
-            let to = socket.local().and_then(|own| self.of_guest(own.ip(), port.to));
+            let named = port.guest.map(|guest| SocketAddr::new(guest, port.to));
+            let first = || self.of_guest(socket.local()?.ip(), port.to);
+            let to = named.or_else(first);
             let (outside, policy, now) = (&mut self.host, &mut self.policy, clock(self.began));
             let mut around = Around { stack: &mut self.stack, outside, policy, now };
             let published =
@@ -302,6 +304,13 @@ fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesC
         hosts.add(HOST_NAME, address)?;
     }
     Ok(NamesConfig { forwarder: ForwarderConfig::new(servers), hosts, secret })
+}
+
+/// The addresses that are known for the program, or for the first guest of each link: a guest that
+/// configures itself chooses its address of IPv6.
+fn known_guests(settings: &Settings) -> Vec<IpAddr> {
+    let all = settings.networks.iter().map(|network| network.program);
+    all.filter(|guest| settings.learn.is_none() || guest.is_ipv4()).collect()
 }
 
 /// The addresses of the gateway and of the resolver on a link, and the one of a router that
