@@ -75,6 +75,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("gateway/", Some(Socket)),
         ("outside/", Some(Socket)),
         ("policy/", Some(Socket)),
+        ("jail/", Some(Other)),
         ("rpc/", Some(Other)),
         ("nfs/", Some(Other)),
         ("telnet/", Some(Other)),
