@@ -77,7 +77,7 @@ pub struct ForeignError {
     pub about: ForeignFlow,
     /// What became of it.
     pub error: ErrorKind,
-    /// Who says so: the guest, or a router on the way.
+    /// The sender of the error: the guest, or a router on the way.
     pub from: IpAddr,
 }
 

@@ -11,7 +11,7 @@ pub struct Around<'a, O, P> {
     pub stack: &'a mut Stack,
     /// The other side.
     pub outside: &'a mut O,
-    /// Who decides about flows and names.
+    /// The policy that decides about flows and names.
     pub policy: &'a mut P,
     /// The time, by the stack's clock.
     pub now: Instant,

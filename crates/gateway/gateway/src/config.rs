@@ -22,7 +22,7 @@ pub struct Config {
     pub tcp: tcp::Config,
     /// The networks of the guests.
     pub networks: Vec<Cidr>,
-    /// Who may answer a guest's datagrams.
+    /// The hosts that may answer a guest's datagrams.
     pub filtering: Filtering,
     /// The resolver that answers all that guests send to port 53, over UDP and TCP, whichever
     /// address they ask; without one that is flows and datagrams like others.

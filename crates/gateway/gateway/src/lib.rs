@@ -21,7 +21,6 @@ mod names;
 mod observe;
 mod outside;
 mod policy;
-mod redirect;
 mod report;
 mod tcp;
 
@@ -36,7 +35,6 @@ pub use outside::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, Stop, Token,
 };
 pub use policy::{AllowAll, Glance, Policy, Verdict};
-pub use redirect::Redirect;
 pub use report::{End, Protocol, Report};
 
 /// Bytes that a flow moves in a turn in each direction, at most.

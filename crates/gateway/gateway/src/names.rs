@@ -31,7 +31,7 @@ use upstream::{Query, Upstream};
 /// The port of name servers (RFC 1035 section 4.2).
 pub(crate) const NAMES_PORT: u16 = host::dns::PORT;
 
-/// Who has asked, and gets the answer.
+/// The guest that has asked, and gets the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asker {
     /// This address of a guest, by a datagram to that address.

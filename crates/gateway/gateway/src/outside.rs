@@ -136,7 +136,7 @@ pub struct Problem {
     pub seq: u16,
     /// What went wrong.
     pub error: ErrorKind,
-    /// Who says so: the source of the guest's error, as traceroute shows it.
+    /// The sender of the error: its source for the guest, as traceroute shows it.
     pub offender: IpAddr,
     /// Bytes of its payload.
     pub payload_len: usize,

@@ -18,18 +18,19 @@
 //! use wirespeed_outside::{Host, Wake};
 //! use stack::{Foreign, PortConfig, Stack, StackConfig};
 //!
-//! # fn device() -> Box<dyn device::Device> { unimplemented!() }
-//! # fn descriptor() -> std::net::UdpSocket { unimplemented!() }
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn run(
+//! #     device: Box<dyn device::Device>,
+//! #     descriptor: std::net::UdpSocket,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! let foreign = Foreign { udp: true, echo: true, unclaimed: true, newcomers: false };
 //! let mut stack = Stack::new(StackConfig { foreign, ..StackConfig::new([1, 2]) });
 //! let addresses = vec!["10.0.2.2/24".parse()?];
-//! stack.add_port(device(), PortConfig { addresses, ..PortConfig::default() });
+//! stack.add_port(device, PortConfig { addresses, ..PortConfig::default() });
 //! let mut engine = Gateway::new(&mut stack, Config::default())?;
 //!
 //! let mut host = Host::new(wirespeed_outside::descriptors())?;
 //! const GUEST: u32 = 0;
-//! host.watch(descriptor(), GUEST, Ready::READABLE)?;
+//! host.watch(descriptor, GUEST, Ready::READABLE)?;
 //! let web = host.listen(&"127.0.0.1/8080".parse()?)?;
 //!
 //! let began = std::time::Instant::now();

@@ -172,7 +172,7 @@ pub struct Publish {
     pub guest: u16,
     /// UDP, not TCP.
     pub is_udp: bool,
-    /// Who may connect; empty means everybody.
+    /// The networks of clients that may connect; empty means all.
     pub from: Vec<Cidr>,
 }
 

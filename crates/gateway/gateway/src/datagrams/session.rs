@@ -40,7 +40,7 @@ impl SessionId {
     }
 }
 
-/// Who may answer a guest: RFC 4787 section 5.
+/// The hosts that may answer a guest: RFC 4787 section 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filtering {
     /// Those that the guest has sent something, from the same port: address and port-dependent

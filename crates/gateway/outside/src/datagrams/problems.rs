@@ -17,7 +17,7 @@ use super::{ECHO_HEADER_BYTES, Socket};
 use crate::counts::Counts;
 use crate::errors::{errno, failure};
 
-/// Who has made an error: the host itself, or a message of ICMP or ICMPv6 (SO_EE_ORIGIN_*).
+/// The origin of an error: the host itself, or a message of ICMP or ICMPv6 (SO_EE_ORIGIN_*).
 const LOCAL: u8 = 1;
 const ICMP: u8 = 2;
 const ICMP_V6: u8 = 3;

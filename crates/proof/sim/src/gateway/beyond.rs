@@ -19,7 +19,7 @@ use super::sockets::{self, Socket};
 pub struct Beyond<'a> {
     /// The stack.
     pub stack: &'a mut Stack,
-    /// Whose events mean what.
+    /// The tokens under which events are reported.
     pub tokens: &'a mut Tokens,
     /// Settings of its connections.
     pub tcp: &'a tcp::Config,

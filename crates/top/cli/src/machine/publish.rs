@@ -28,7 +28,7 @@ pub(crate) struct Publish {
     udp: bool,
     /// The guest, if it is not the first one.
     guest: Option<IpAddr>,
-    /// Who may connect; empty means everybody.
+    /// The networks of clients that may connect; empty means all.
     from: Vec<(IpAddr, u8)>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Published {
     pub(crate) udp: bool,
     /// The guest, if it is not the first one.
     pub(super) guest: Option<IpAddr>,
-    /// Who may connect; empty means everybody.
+    /// The networks of clients that may connect; empty means all.
     pub(super) from: Vec<(IpAddr, u8)>,
 }
 

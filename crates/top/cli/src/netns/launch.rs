@@ -52,7 +52,10 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     options.descriptors = descriptors;
     let ended = jail::launch(&options, &mut |note| output::err(&format!("warning: {note}")));
     open::remove_control_socket();
-    learns.map_or(Ok(()), Learns::end)?;
+    // The exit status is the program's all the same.
+    if let Some(Err(why)) = learns.map(Learns::end) {
+        output::err(&format!("wirespeed netns: no rules were written: {why:#}"));
+    }
     Ok(ended?)
 }
 
