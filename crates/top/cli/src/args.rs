@@ -5,12 +5,12 @@
 use clap::{Parser, Subcommand};
 
 use crate::output::EXIT;
-use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{
-    filter, gateway, netns, nfs, nfsd, ping, policy, rpcbind, services, states, telnet, telnetd,
-    up, wire,
+    compat, filter, gateway, netns, nfs, nfsd, ping, policy, rpcbind, services, states, telnet,
+    telnetd, up, wire,
 };
+use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 
 /// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\
@@ -63,6 +63,18 @@ pub(crate) enum Tool {
     /// Check rules of what a program may reach, answer questions about flows, learn from a log
     #[cfg(target_os = "linux")]
     Policy(policy::Args),
+    /// Connect a network namespace by the options of pasta(1), for podman, buildah and rootlesskit
+    #[cfg(target_os = "linux")]
+    Pasta(compat::Words),
+    /// Connect a virtual machine by the options of passt(1), for libvirt and QEMU
+    #[cfg(target_os = "linux")]
+    Passt(compat::Words),
+    /// Add and delete published ports of a running pasta or passt, by the options of pesto(1)
+    #[cfg(target_os = "linux")]
+    Pesto(compat::Words),
+    /// Connect a network namespace by the options of slirp4netns(1), for rootlesskit
+    #[cfg(target_os = "linux")]
+    Slirp4netns(compat::Words),
     /// List the ONC RPC programs of a host, or try whether one answers
     Rpcinfo(rpcinfo::Args),
     /// Run a port mapper: versions 2 to 4 over UDP and TCP, on the system's sockets

@@ -12,6 +12,8 @@
 
 mod args;
 mod clock;
+#[cfg(target_os = "linux")]
+mod compat;
 mod dump;
 mod explain;
 #[cfg(target_os = "linux")]
@@ -89,6 +91,10 @@ pub fn main() -> ExitCode {
     if let Some(code) = netns::child() {
         return code;
     }
+    #[cfg(target_os = "linux")]
+    if let Some(code) = compat::called() {
+        return code;
+    }
     if std::env::args_os().len() <= 1 {
         output::err(args::FIRST.trim_end());
         return output::exit_code(Ok(Outcome::Exit(2)));
@@ -122,6 +128,11 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Gateway(args) => gateway::main(args),
         #[cfg(target_os = "linux")]
         Tool::Policy(args) => policy::main(args),
+        // `compat::called` was asked before.
+        #[cfg(target_os = "linux")]
+        Tool::Pasta(_) | Tool::Passt(_) | Tool::Pesto(_) | Tool::Slirp4netns(_) => {
+            Ok(Outcome::Done)
+        }
         Tool::Rpcinfo(args) => rpcinfo::main(args),
         #[cfg(target_os = "linux")]
         Tool::Rpcbind(args) => rpcbind::main(args),
