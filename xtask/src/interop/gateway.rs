@@ -1,12 +1,14 @@
-//! Suites `gateway`, `gateway-programs` and `gateway-fence`: `wirespeed netns` with the programs
+//! Suites `gateway`, `gateway-programs`, `gateway-fence` and `gateway-containers`: `wirespeed netns` with the programs
 //! that people run, as an ordinary user; each of its three processes killed at random moments; a
 //! hundred attempts to get out of a fence.
 //!
 //! docs/gateway.md. Everything runs in namespaces without a link to the machine's network.
 
+mod containers;
 mod escapes;
 mod life;
 mod others;
+mod podman;
 mod programs;
 mod scene;
 mod table;
@@ -18,6 +20,7 @@ use super::router::{PYTHON3, SS, TRACEROUTE};
 use super::{Case, Need};
 
 const APT_GET: Need = Need::Program { program: "apt-get", package: "apt" };
+const BUSYBOX: Need = Need::Program { program: "busybox", package: "busybox" };
 const DIG: Need = Need::Program { program: "dig", package: "bind9-dnsutils" };
 const GIT: Need = Need::Program { program: "git", package: "git" };
 const GO: Need = Need::Program { program: "go", package: "golang-go" };
@@ -30,6 +33,7 @@ const SETPRIV: Need = Need::Program { program: "setpriv", package: "util-linux" 
 const SETSID: Need = Need::Program { program: "setsid", package: "util-linux" };
 const SSH: Need = Need::Program { program: "ssh", package: "openssh-client" };
 const SSHD: Need = Need::Program { program: "sshd", package: "openssh-server" };
+const NSENTER: Need = Need::Program { program: "nsenter", package: "util-linux" };
 const UNSHARE: Need = Need::Program { program: "unshare", package: "util-linux" };
 
 /// A list of needs behind those of every case.
@@ -60,6 +64,16 @@ pub(super) const CASES: &[Case] = &[
         name: "exit statuses, Ctrl-C, --keep, --pid, --hide",
         needs: needs![CURL, SETSID],
         run: life::ends,
+    },
+    Case {
+        name: "pasta and pesto as podman calls them: names, ports, the client's address, the end",
+        needs: needs![CURL, UNSHARE, NSENTER],
+        run: containers::podman_lines,
+    },
+    Case {
+        name: "pasta and slirp4netns as rootlesskit and Docker call them: ports that follow, the API",
+        needs: needs![CURL, UNSHARE, NSENTER],
+        run: containers::other_lines,
     },
     Case {
         name: "each of the three processes is killed at a random moment, and nothing is left",
@@ -105,3 +119,17 @@ pub(super) const FENCE: &[Case] = &[Case {
     needs: needs![CURL, UNSHARE],
     run: escapes::run,
 }];
+
+/// They need a tree of Debian with podman and rootlesskit: see `podman.rs`.
+pub(super) const CONTAINERS: &[Case] = &[
+    Case {
+        name: "podman: run, published port, build, bridge",
+        needs: &[Need::Root, CURL, UNSHARE, BUSYBOX],
+        run: podman::podman,
+    },
+    Case {
+        name: "rootlesskit: pasta and slirp4netns",
+        needs: &[Need::Root, CURL, UNSHARE, BUSYBOX],
+        run: podman::rootlesskit,
+    },
+];

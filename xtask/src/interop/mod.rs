@@ -174,6 +174,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "gateway", cases: gateway::CASES, apart: false },
     Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },
     Suite { name: "gateway-fence", cases: gateway::FENCE, apart: true },
+    Suite { name: "gateway-containers", cases: gateway::CONTAINERS, apart: true },
     Suite { name: "pages", cases: PAGES, apart: false },
     Suite { name: "ip-transfers", cases: ip::TRANSFERS, apart: true },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },

@@ -6,7 +6,10 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
+use base::{LinkKind, Mtu};
+use device::Device;
 use device::packet::PacketSocket;
+use device::tap::{Declared, Tap};
 use nix::sched::CloneFlags;
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getegid, geteuid, getrlimit, set_dumpable_behavior,
@@ -22,17 +25,18 @@ use crate::{link, mounts, namespaces};
 /// What the gateway's function gets.
 pub struct GatewayEnds {
     /// The far end of the program's link. Its Ethernet address is the kernel's: give the stack
-    /// another one. It is gone when the last process in the program's network has ended: then
-    /// [`device::Device::link_up`] is false after [`device::Device::check_link`].
-    pub link: PacketSocket,
+    /// another one. When the last process in the program's network has ended, it is gone:
+    /// [`device::Device::failure`] says so after [`device::Device::check_link`].
+    pub link: Box<dyn Device>,
     /// The program's network, which stays while this is open: so what the program has sent can
-    /// leave after its end. `None` with [`crate::Options::keep`].
+    /// leave after its end. `None` with [`crate::Options::keep`], and for a network that was there.
     pub network: Option<OwnedFd>,
     /// [`crate::Options::settings`].
     pub settings: String,
     /// [`crate::Options::descriptors`].
     pub descriptors: Vec<OwnedFd>,
-    /// The sockets of [`crate::Options::inside`], in that order.
+    /// The sockets of [`crate::Options::inside`], in that order; those of
+    /// [`crate::Attach::inside`], then its tables.
     pub inside: Vec<OwnedFd>,
     /// The launcher.
     pub launcher: Launcher,
@@ -41,7 +45,10 @@ pub struct GatewayEnds {
 /// The launcher, as the gateway knows it.
 pub struct Launcher {
     socket: OwnedFd,
+    /// The gateway outlives it.
     keep: bool,
+    /// Standard error from the time on at which the gateway is ready.
+    stderr: Option<OwnedFd>,
 }
 
 impl Launcher {
@@ -52,6 +59,9 @@ impl Launcher {
     /// # Errors
     /// This kernel has no seccomp; the launcher is gone.
     pub fn ready(&self) -> Result<(), Error> {
+        if let Some(stderr) = &self.stderr {
+            rustix::stdio::dup2_stderr(stderr).map_err(refused("messages cannot be redirected"))?;
+        }
         privileges::lock_down(Calls::Gateway).map_err(|why| {
             Error::not_started(format!(
                 "the gateway's system calls cannot be filtered ({why}): use a kernel with \
@@ -118,23 +128,39 @@ fn confine() -> Result<(), Error> {
 
 fn ends(socket: &OwnedFd) -> Result<GatewayEnds, Error> {
     let received = receive(socket).map_err(refused("the launcher's message is not understood"))?;
-    let Some((ToGateway::Begin { settings, descriptors, keep }, mut all)) = received else {
+    let Some((ToGateway::Begin { settings, descriptors, life, tap_mtu, stderr }, mut all)) =
+        received
+    else {
         return Err(Error::not_started("the launcher ended"));
     };
-    if all.len() < 2 + descriptors {
+    if all.len() < 2 + descriptors + usize::from(stderr) {
         return Err(Error::not_started("descriptors are missing: raise `ulimit -n`"));
     }
-    if keep {
+    if !life.launcher {
         set_parent_process_death_signal(None)
             .map_err(refused("the gateway cannot outlive the launcher"))?;
     }
+    let stderr = if stderr { all.pop() } else { None };
     let inside = all.split_off(2 + descriptors);
     let descriptors = all.split_off(2);
-    let network = all.pop().filter(|_| !keep);
+    let network = all.pop().filter(|_| !life.network);
     let fd = all.pop().ok_or_else(|| Error::not_started("there is no link"))?;
-    let link = PacketSocket::adopt(fd, &link::packet_config())
-        .map_err(|why| Error::not_started(format!("the program's link cannot be used: {why}")))?;
+    let link = adopt(fd, tap_mtu)?;
     let own = socket.try_clone().map_err(refused("no descriptor is left"))?;
-    let launcher = Launcher { socket: own, keep };
+    let launcher = Launcher { socket: own, keep: !life.launcher, stderr };
     Ok(GatewayEnds { link, network, settings, descriptors, inside, launcher })
+}
+
+/// The link, which is a TAP with this MTU or a packet socket.
+fn adopt(fd: OwnedFd, tap_mtu: Option<u32>) -> Result<Box<dyn Device>, Error> {
+    let unusable = |why: &dyn core::fmt::Display| {
+        Error::not_started(format!("the program's link cannot be used: {why}"))
+    };
+    let Some(mtu) = tap_mtu else {
+        let link = PacketSocket::adopt(fd, &link::packet_config());
+        return Ok(Box::new(link.map_err(|why| unusable(&why))?));
+    };
+    let mtu = Mtu::new(mtu as usize).unwrap_or(Mtu::ETHERNET);
+    let declared = Declared { link: LinkKind::Ethernet, mtu, ..Declared::default() };
+    Ok(Box::new(Tap::adopt(fd, &declared).map_err(|why| unusable(&why))?))
 }

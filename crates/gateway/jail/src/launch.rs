@@ -11,7 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
 use crate::error::{Error, ErrorKind, refused};
-use crate::message::{self, DESCRIPTORS_MAX, FromGateway, FromProgram, ToGateway, ToProgram, send};
+use crate::message::{
+    self, DESCRIPTORS_MAX, FromGateway, FromProgram, Life, ToGateway, ToProgram, send,
+};
 use crate::options::Options;
 use crate::process::{self, Change, Process, myself};
 use crate::signals::Signals;
@@ -41,7 +43,15 @@ pub fn launch(options: &Options, note: &mut dyn FnMut(&str)) -> Result<u8, Error
     let setup = ToProgram::Setup(options.setup());
     send(&program.socket, &setup, &[]).map_err(not_sent)?;
     let made = program.made(options.pid, note)?;
-    gateway.begin(options, &made)?;
+    let begin = ToGateway::Begin {
+        settings: options.settings.clone(),
+        descriptors: options.descriptors.len(),
+        life: Life { launcher: !options.keep, network: options.keep },
+        tap_mtu: None,
+        stderr: false,
+    };
+    let (link, inside) = made.split_at(2.min(made.len()));
+    gateway.begin(&begin, link.iter().chain(&options.descriptors).chain(inside))?;
     // From now on only the gateway has the packet socket and the program's network.
     drop(made);
     let stdin = std::io::stdin();
@@ -51,7 +61,7 @@ pub fn launch(options: &Options, note: &mut dyn FnMut(&str)) -> Result<u8, Error
 }
 
 /// A message to a child was not sent.
-fn not_sent(why: std::io::Error) -> Error {
+pub(crate) fn not_sent(why: std::io::Error) -> Error {
     match why.kind() {
         std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset => {
             Error::not_started("a child process ended too early: start it again")
@@ -64,13 +74,13 @@ fn not_sent(why: std::io::Error) -> Error {
 }
 
 /// A child with its socket.
-struct Child {
-    process: Process,
-    socket: OwnedFd,
+pub(crate) struct Child {
+    pub(crate) process: Process,
+    pub(crate) socket: OwnedFd,
 }
 
 impl Child {
-    fn start(
+    pub(crate) fn start(
         role: &str,
         more: impl FnOnce(&mut std::process::Command) -> &mut std::process::Command,
     ) -> Result<Child, Error> {
@@ -105,29 +115,26 @@ impl Child {
                 }
                 FromProgram::InitReady => is_ready = true,
                 FromProgram::Failed(why) => return Err(why),
-                FromProgram::Stopped => {}
+                FromProgram::Stopped | FromProgram::Joined { .. } => {}
             }
         }
     }
 
-    fn receive(&mut self) -> Result<(FromProgram, Vec<OwnedFd>), Error> {
+    pub(crate) fn receive(&mut self) -> Result<(FromProgram, Vec<OwnedFd>), Error> {
         let received = message::receive(&self.socket);
         let received = received.map_err(refused("the program's process is not understood"))?;
         received.ok_or_else(|| ended("the program's process", self.process.end()))
     }
 
     /// Give the gateway what it needs, and wait until it is ready.
-    fn begin(&mut self, options: &Options, made: &[OwnedFd]) -> Result<(), Error> {
-        let (link, inside) = made.split_at(2.min(made.len()));
-        let descriptors = link.iter().chain(&options.descriptors).chain(inside);
+    pub(crate) fn begin<'a>(
+        &mut self,
+        begin: &ToGateway,
+        descriptors: impl Iterator<Item = &'a OwnedFd>,
+    ) -> Result<(), Error> {
         let descriptors: Vec<BorrowedFd<'_>> = descriptors.map(AsFd::as_fd).collect();
-        let begin = ToGateway::Begin {
-            settings: options.settings.clone(),
-            descriptors: options.descriptors.len(),
-            keep: options.keep,
-        };
         // If it is gone, its last message says why.
-        let sent = send(&self.socket, &begin, &descriptors);
+        let sent = send(&self.socket, begin, &descriptors);
         match message::receive(&self.socket).map_err(refused("the gateway is not understood"))? {
             Some((FromGateway::Ready, _)) => Ok(()),
             Some((FromGateway::Failed(why), _)) => Err(why),
@@ -238,7 +245,7 @@ fn stop_myself() {
 }
 
 /// Wait for a signal or a message, for `time` at most.
-fn wait(signals: &Signals, socket: Option<&OwnedFd>, time: Option<Duration>) {
+pub(crate) fn wait(signals: &Signals, socket: Option<&OwnedFd>, time: Option<Duration>) {
     let mut asked = vec![PollFd::new(signals, PollFlags::IN)];
     asked.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));
     let time = time.map(|time| Timespec {

@@ -18,6 +18,9 @@
 //! The veth pair of the program's network ends in a second network namespace. The program cannot
 //! see that namespace; only the gateway's packet socket keeps it alive.
 //!
+//! [`Attaching`] does the same for a network namespace that is there: a container's. It has a
+//! gateway, which may outlive the launcher, and a process that makes the link and ends.
+//!
 //! ```no_run
 //! use std::process::ExitCode;
 //! use wirespeed_jail::{GatewayEnds, Options, child, launch};
@@ -49,9 +52,11 @@
 //! ```
 #![cfg(target_os = "linux")]
 
+mod attach;
 mod error;
 mod gateway;
 mod init;
+mod inside;
 mod launch;
 mod link;
 mod message;
@@ -66,12 +71,13 @@ mod signals;
 
 use std::process::ExitCode;
 
+pub use attach::{Attach, Attached, Attaching};
 pub use error::{Error, ErrorKind};
 pub use gateway::{GatewayEnds, Launcher};
 pub use launch::launch;
 pub use options::{Inside, Options, User};
 
-/// If this process is one that [`launch`] started, be that process, and return its exit code.
+/// If this process is one that [`launch`] or [`Attaching`] started, be that process, and return its exit code.
 /// `gateway` runs in the gateway's process, when its link is there.
 ///
 /// Call it first in `main`, while the process has one thread and no open files.
@@ -81,6 +87,7 @@ pub fn child(gateway: impl FnOnce(GatewayEnds) -> ExitCode) -> Option<ExitCode> 
     match first.to_str()? {
         process::GATEWAY => Some(gateway::main(gateway)),
         process::PROGRAM => Some(program::main(&arguments.collect::<Vec<_>>())),
+        process::INSIDE => Some(inside::main()),
         process::INIT => Some(init::main(&arguments.collect::<Vec<_>>())),
         _ => None,
     }

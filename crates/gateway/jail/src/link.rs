@@ -1,7 +1,7 @@
 //! The program's network: a veth pair whose far end is in a namespace that the program cannot see,
 //! with a packet socket on it; addresses, routes and settings of the near end.
 //!
-//! Called by: `program.rs`, while it has capabilities over its namespaces. The far end has no
+//! Called by: `program.rs` and `inside.rs`, while they have capabilities over the namespaces. The far end has no
 //! address. The gateway has a hardware address of its own, so that the kernel drops the program's
 //! frames there as frames for another host after the packet socket has them. Sources: veth(4),
 //! rtnetlink(7), packet(7), Linux `Documentation/networking/ip-sysctl.rst`.
@@ -10,6 +10,7 @@ use std::fs::File;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use base::MacAddr;
 use device::packet::{Config, Fanout, PacketSocket, Receive};
 use nix::sched::{CloneFlags, unshare};
 use rustix::io::Errno;
@@ -134,7 +135,51 @@ pub(crate) fn configure(setup: &Setup, gid: u32, notes: &mut Vec<String>) -> Res
     netlink.ask(up(1)).map_err(refused("the loopback interface cannot be brought up"))?;
     let index = netlink.index_of(&setup.interface).map_err(refused("there is no interface"))?;
     settings(&setup.interface, gid, notes);
-    netlink.ask(up(index)).map_err(refused("the interface cannot be brought up"))?;
+    bring_up(&mut netlink, index)?;
+    add_addresses(setup, &mut netlink, index, notes)
+}
+
+fn bring_up(netlink: &mut Netlink, index: u32) -> Result<(), Error> {
+    netlink.ask(up(index)).map_err(refused("the interface cannot be brought up"))
+}
+
+/// The same in a namespace that is another program's: the loopback interface and ours alone. Without
+/// `is_configured`, our interface is only up: the namespace's own programs configure it.
+pub(crate) fn configure_joined(
+    setup: &Setup,
+    is_configured: bool,
+    mac: Option<MacAddr>,
+    notes: &mut Vec<String>,
+) -> Result<(), Error> {
+    let mut netlink = Netlink::new().map_err(refused("there is no rtnetlink"))?;
+    let index = netlink.index_of(&setup.interface).map_err(refused("there is no interface"))?;
+    // It may be up, or the namespace may be of a user who permits it to nobody.
+    let _ = netlink.ask(up(1));
+    if let Some(mac) = mac {
+        let request = Request::new(NEW_LINK, 0, &link(index, 0)).attribute(1, &mac.0);
+        netlink.ask(request).map_err(refused("the hardware address cannot be set"))?;
+    }
+    if is_configured {
+        static_ipv6(&setup.interface);
+    }
+    bring_up(&mut netlink, index)?;
+    match is_configured {
+        true => add_addresses(setup, &mut netlink, index, notes),
+        false => Ok(()),
+    }
+}
+
+/// Is there an interface of this name in this namespace?
+pub(crate) fn is_there(interface: &str) -> bool {
+    Netlink::new().is_ok_and(|netlink| netlink.index_of(interface).is_ok())
+}
+
+fn add_addresses(
+    setup: &Setup,
+    netlink: &mut Netlink,
+    index: u32,
+    notes: &mut Vec<String>,
+) -> Result<(), Error> {
     let mut without_ipv6 = false;
     for &one in &setup.addresses {
         match netlink.ask(address(index, one)) {
@@ -158,15 +203,21 @@ pub(crate) fn configure(setup: &Setup, gid: u32, notes: &mut Vec<String>) -> Res
     Ok(())
 }
 
+/// Addresses of IPv6 are usable at once, and there are no others.
+fn static_ipv6(interface: &str) {
+    // These files are missing on a machine without IPv6, and /proc/sys of a container cannot be
+    // written: then addresses are usable after a second.
+    for (key, value) in [("disable_ipv6", "0"), ("accept_dad", "0"), ("accept_ra", "0")] {
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/{key}"), value);
+    }
+}
+
 fn settings(interface: &str, gid: u32, notes: &mut Vec<String>) {
     let set = |key: &str, value: &str| {
         let path = format!("/proc/sys/net/{key}");
         std::fs::write(&path, value).map_err(|why| format!("{path} cannot be set ({why})"))
     };
-    // Those of IPv6 are missing on a machine without it.
-    for (key, value) in [("disable_ipv6", "0"), ("accept_dad", "0"), ("accept_ra", "0")] {
-        let _ = set(&format!("ipv6/conf/{interface}/{key}"), value);
-    }
+    static_ipv6(interface);
     // Only a group that the user namespace knows can be written.
     if let Err(why) = set("ipv4/ping_group_range", &format!("{gid} {gid}")) {
         notes.push(format!("{why}: ping does not work inside"));

@@ -1,7 +1,7 @@
 //! Messages between the launcher and its two children: a SOCK_SEQPACKET pair each, JSON, and
 //! descriptors (SCM_RIGHTS, unix(7)).
 //!
-//! Called by: `launch.rs`, `program.rs`, `init.rs`, `gateway.rs`. A child has its end as standard
+//! Called by: `launch.rs`, `attach.rs`, `program.rs`, `inside.rs`, `init.rs`, `gateway.rs`. A child has its end as standard
 //! input, because no other descriptor can be taken over without `unsafe`; the program's own
 //! standard input comes with [`ToProgram::Go`].
 
@@ -41,6 +41,9 @@ pub(crate) enum FromProgram {
     /// All is made; with the packet socket and the sockets inside. `init` is the first process of
     /// the PID namespace, as seen from outside.
     Made { notes: Vec<String>, init: Option<i32> },
+    /// A link is made in a network that was there; with the link, the network, the sockets inside
+    /// and the tables of sockets. `tap_mtu`: it is a TAP with this MTU.
+    Joined { notes: Vec<String>, tap_mtu: Option<u32> },
     /// The first process of the PID namespace waits for [`ToProgram::Go`].
     InitReady,
     /// The program was stopped by a signal of the terminal.
@@ -49,11 +52,41 @@ pub(crate) enum FromProgram {
     Failed(Error),
 }
 
+/// To a process that enters namespaces which are there, from the launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToInside {
+    /// Make the link; with the network namespace, and the user namespace to enter before.
+    Make { setup: Setup, near: Near },
+}
+
+/// How the near end of a link is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Near {
+    /// A TAP of that name may be there.
+    pub(crate) may_be_tap: bool,
+    /// Bring it up, and give it addresses and routes.
+    pub(crate) is_configured: bool,
+    /// Its hardware address.
+    pub(crate) mac: Option<[u8; 6]>,
+    /// Pass on the tables of sockets, too.
+    pub(crate) has_tables: bool,
+}
+
+/// What a gateway ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Life {
+    /// The launcher.
+    pub(crate) launcher: bool,
+    /// The last process in the network.
+    pub(crate) network: bool,
+}
+
 /// To the gateway, from the launcher.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToGateway {
-    /// Begin; with the packet socket, the caller's descriptors, and the sockets inside.
-    Begin { settings: String, descriptors: usize, keep: bool },
+    /// Begin; with the link, the program's network, the caller's descriptors, those from inside,
+    /// and, if it is to be replaced, standard error.
+    Begin { settings: String, descriptors: usize, life: Life, tap_mtu: Option<u32>, stderr: bool },
     /// The program has ended.
     End,
 }

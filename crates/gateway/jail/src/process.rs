@@ -16,11 +16,12 @@ use signal_hook::consts::{SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::error::{Error, refused};
 
-/// First arguments: the gateway, the program before it is executed, and the first process of a PID
-/// namespace.
+/// First arguments: the gateway, the program before it is executed, the first process of a PID
+/// namespace, and one that enters namespaces which are there.
 pub(crate) const GATEWAY: &str = "--jail-gateway";
 pub(crate) const PROGRAM: &str = "--jail-program";
 pub(crate) const INIT: &str = "--jail-init";
+pub(crate) const INSIDE: &str = "--jail-inside";
 
 /// A command for this program, as what `role` says.
 pub(crate) fn myself(role: &str, socket: OwnedFd) -> Result<Command, Error> {
@@ -73,6 +74,15 @@ impl Process {
         Process { pid, has_ended: false }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Leave it alone: it outlives this process.
+    pub(crate) fn leave(mut self) {
+        self.has_ended = true;
+    }
+
     pub(crate) fn send(&self, signal: Signal) {
         if !self.has_ended {
             // It may have ended meanwhile.
@@ -109,8 +119,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.send(Signal::KILL);
-        self.end();
+        if !self.has_ended {
+            self.send(Signal::KILL);
+            self.end();
+        }
     }
 }
 

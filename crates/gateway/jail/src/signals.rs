@@ -1,6 +1,6 @@
 //! Signals of a process that waits for another one: which arrived, and a descriptor that says so.
 //!
-//! Called by: `launch.rs`, `init.rs`. Signals of the terminal go to the whole process group, hence
+//! Called by: `launch.rs`, `init.rs`, `attach.rs`. Signals of the terminal go to the whole process group, hence
 //! to the program, too: the waiting process takes them and does nothing. A signal that is ignored
 //! already stays so, for the program as well (nohup(1)). Source: signal(7).
 
@@ -23,6 +23,9 @@ use crate::error::{Error, refused};
 const OF_THE_TERMINAL: &[i32] = &[SIGINT, SIGQUIT, SIGTSTP];
 /// Passed on to the program.
 const PASSED_ON: &[i32] = &[SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT];
+
+/// They ask a process to end that has no program to pass them on to.
+const ENDS: &[i32] = &[SIGTERM, SIGHUP, SIGINT, SIGQUIT];
 
 /// Signals that this process catches, while this lives.
 pub(crate) struct Signals {
@@ -53,13 +56,24 @@ impl Signals {
         Ok(signals)
     }
 
-    /// The signals to pass on that arrived since the last call.
-    pub(crate) fn take_for_program(&mut self) -> Vec<Signal> {
+    /// The signals that arrived since the last call.
+    fn take(&mut self) -> impl Iterator<Item = i32> {
         let mut bytes = [0; 64];
         while matches!((&self.bell).read(&mut bytes), Ok(len) if len > 0) {}
         let arrived = self.arrived.iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed));
-        let passed_on = arrived.filter(|(signal, _)| PASSED_ON.contains(signal));
-        passed_on.filter_map(|(signal, _)| Signal::from_named_raw(*signal)).collect()
+        arrived.map(|&(signal, _)| signal)
+    }
+
+    /// The signals to pass on that arrived since the last call.
+    pub(crate) fn take_for_program(&mut self) -> Vec<Signal> {
+        let passed_on = self.take().filter(|signal| PASSED_ON.contains(signal));
+        passed_on.filter_map(Signal::from_named_raw).collect()
+    }
+
+    /// Did a signal arrive that asks this process to end?
+    pub(crate) fn take_end(&mut self) -> bool {
+        let arrived: Vec<i32> = self.take().collect();
+        arrived.iter().any(|signal| ENDS.contains(signal))
     }
 }
 

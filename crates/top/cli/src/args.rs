@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use crate::output::EXIT;
 #[cfg(target_os = "linux")]
 use crate::{
-    compat, filter, gateway, netns, nfs, nfsd, ping, policy, rpcbind, services, states, telnet,
-    telnetd, up, wire,
+    compat, filter, gateway, netns, nfs, nfsd, ping, policy, rpcbind, services, setup, states,
+    telnet, telnetd, up, wire,
 };
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 
@@ -75,6 +75,9 @@ pub(crate) enum Tool {
     /// Connect a network namespace by the options of slirp4netns(1), for rootlesskit
     #[cfg(target_os = "linux")]
     Slirp4netns(compat::Words),
+    /// Print the configuration with which podman, Docker or libvirt use these four
+    #[cfg(target_os = "linux")]
+    Setup(setup::Args),
     /// List the ONC RPC programs of a host, or try whether one answers
     Rpcinfo(rpcinfo::Args),
     /// Run a port mapper: versions 2 to 4 over UDP and TCP, on the system's sockets

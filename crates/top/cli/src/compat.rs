@@ -6,10 +6,12 @@
 //! link named `pasta` to this program. `getopt.rs` parses all of them; each program has a file.
 //! docs/gateway.md is the user's guide.
 
+mod attach;
 mod getopt;
 mod passt;
 mod pasta;
 mod pesto;
+mod ports;
 mod slirp4netns;
 
 use std::ffi::OsString;
@@ -26,6 +28,9 @@ const PROGRAMS: &[(&str, Main)] = &[
     ("pesto", pesto::main),
     ("slirp4netns", slirp4netns::main),
 ];
+
+/// Their names.
+pub(crate) const NAMES: [&str; 4] = ["pasta", "passt", "pesto", "slirp4netns"];
 
 /// The command line of a drop-in, for help and manual pages: the words are the program's own.
 #[derive(clap::Args, Debug)]
@@ -62,6 +67,12 @@ fn of(words: &[OsString]) -> Option<(&'static str, Main, &[OsString])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_have_names() {
+        assert_eq!(NAMES.len(), PROGRAMS.len());
+        assert!(PROGRAMS.iter().all(|(name, _)| NAMES.contains(name)));
+    }
 
     #[test]
     fn the_files_name_or_the_first_word_is_the_program() {

@@ -47,7 +47,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         let networks: Vec<_> = networks.map(|network| network.network().to_string()).collect();
         output::err(&format!("wirespeed {COMMAND}: {vm}: {}", networks.join(" and ")));
     }
-    let given = Given { links, descriptors, inside: Vec::new() };
+    let given = Given { links, descriptors, inside: Vec::new(), tables: Vec::new() };
     let mut machine = Machine::begin(COMMAND, &settings, given)?;
     let has_ended = || interrupt.noted();
     let (fd, _) = interrupt.descriptor();
@@ -74,7 +74,7 @@ struct Opened {
 
 fn open_all(args: &Args) -> Result<Opened> {
     let options = &args.options;
-    let mut given = open::open(options)?;
+    let mut given = open::open(options, std::process::id())?;
     let learns = options.learn.as_deref().map(Learns::begin).transpose()?;
     if let Some(learns) = &learns {
         given.push((What::Learn, learns.lines()?));
@@ -93,5 +93,8 @@ fn learn(options: &Options, networks: &[Network]) -> Learn {
         mtu: u16::try_from(options.mtu().bytes()).unwrap_or(u16::MAX),
         routes_v6: open::routed(networks, options.net6).iter().any(IpAddr::is_ipv6),
         has_names: options.dns != Dns::Off,
+        dhcp4: true,
+        ra: true,
+        dhcp6: true,
     }
 }

@@ -49,6 +49,8 @@ mod rpcinfo;
 mod running;
 #[cfg(target_os = "linux")]
 mod services;
+#[cfg(target_os = "linux")]
+mod setup;
 mod show;
 #[cfg(target_os = "linux")]
 mod sockets;
@@ -128,6 +130,8 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Gateway(args) => gateway::main(args),
         #[cfg(target_os = "linux")]
         Tool::Policy(args) => policy::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Setup(args) => setup::main(args),
         // `compat::called` was asked before.
         #[cfg(target_os = "linux")]
         Tool::Pasta(_) | Tool::Passt(_) | Tool::Pesto(_) | Tool::Slirp4netns(_) => {

@@ -6,14 +6,19 @@
 
 mod addresses;
 mod asking;
+pub(crate) mod ends;
 mod guests;
 pub(crate) mod learning;
+mod lines;
 mod link;
+mod listening;
 mod near;
 pub(crate) mod networks;
 pub(crate) mod open;
 pub(crate) mod options;
-mod publish;
+pub(crate) mod orders;
+mod ports;
+pub(crate) mod publish;
 mod rules;
 mod servers;
 mod settings;
@@ -25,7 +30,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ::gateway::{Around, Config, Gateway, NamesConfig};
+use ::gateway::{Config, Gateway, NamesConfig};
 use ::link::Shaped;
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
@@ -40,19 +45,22 @@ use wirespeed::{
 
 use self::addresses::Addresses;
 use self::asking::Asking;
+use self::ends::End;
 use self::guests::Guests;
 use self::link::Path;
+use self::listening::Listening;
 use self::near::{HOST_NAME, Near};
 use self::networks::{LINK_LOCAL, MAC, Network};
-use self::publish::Published;
+use self::orders::Orders;
+use self::ports::Ports;
+use self::publish::{Publish, Published};
 pub(crate) use self::rules::Texts;
 use self::servers::Servers;
 pub(crate) use self::settings::Given as What;
-pub(crate) use self::settings::{AnswerLine, Learn, QuestionLine, Settings, asking_name};
+pub(crate) use self::settings::{AnswerLine, Auto, Learn, QuestionLine, Settings, asking_name};
 pub(crate) use self::turns::Owner;
 use self::watch::Watch;
 use crate::clock::since_1970;
-use crate::output;
 
 /// The port of name servers (RFC 1035 section 4.2).
 const NAMES: u16 = 53;
@@ -70,7 +78,9 @@ pub(crate) struct Machine {
     began: std::time::Instant,
     stack: Stack,
     /// The links to the guests.
-    ports: Vec<PortId>,
+    ports_of_stack: Vec<PortId>,
+    /// The networks of the guests.
+    networks: Vec<Cidr>,
     engine: Engine,
     host: Host,
     relay: Relay,
@@ -84,9 +94,13 @@ pub(crate) struct Machine {
     watch: Watch,
     asking: Option<Asking>,
     servers: Option<Servers>,
-    /// The program, and its published ports by the number of their listener.
+    orders: Option<Orders>,
+    /// What ends it besides its owner.
+    ends: Vec<End>,
+    listening: Listening,
+    /// The program.
     program: Vec<IpAddr>,
-    published: Vec<(outside::ListenerId, Published)>,
+    ports: Ports,
     /// The owner may have ended.
     owner_calls: bool,
     /// What each port of the stack waits for.
@@ -101,6 +115,8 @@ pub(crate) struct Given {
     pub(crate) descriptors: Vec<OwnedFd>,
     /// The sockets in a program's network that lead to [`Settings::to_host`].
     pub(crate) inside: Vec<OwnedFd>,
+    /// Open tables of the sockets in that network, for [`Settings::auto`].
+    pub(crate) tables: Vec<OwnedFd>,
 }
 
 /// What the descriptors of a gateway are for, each in its place.
@@ -110,18 +126,13 @@ struct Taken {
     asking: Option<Asking>,
     servers: Option<Servers>,
     capture: Option<File>,
-    published: Vec<(outside::ListenerId, Published)>,
-    /// Sockets of published UDP ports.
-    datagrams: Vec<(outside::Socket, Published)>,
+    published: Vec<(Published, OwnedFd)>,
+    orders: Option<Orders>,
+    ends: Vec<End>,
 }
 
 impl Taken {
-    fn of(
-        command: &'static str,
-        settings: &Settings,
-        descriptors: Vec<OwnedFd>,
-        host: &mut Host,
-    ) -> Result<Taken> {
+    fn of(command: &'static str, settings: &Settings, descriptors: Vec<OwnedFd>) -> Result<Taken> {
         let mut taken = Taken {
             watch: Watch::new(command),
             texts: Texts::default(),
@@ -129,18 +140,12 @@ impl Taken {
             servers: None,
             capture: None,
             published: Vec::new(),
-            datagrams: Vec::new(),
+            orders: None,
+            ends: Vec::new(),
         };
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
-                What::Published(port) if port.udp => {
-                    let socket = host.adopt_udp(fd).context("a port cannot be used")?;
-                    taken.datagrams.push((socket, port.clone()));
-                }
-                What::Published(port) => {
-                    let id = host.adopt(fd).context("a port cannot be used")?;
-                    taken.published.push((id, port.clone()));
-                }
+                What::Published(port) => taken.published.push((port.clone(), fd)),
                 What::Control(path) => taken.watch.serve_at(fd, path),
                 What::Page { token } => taken.watch.page(fd, token.clone())?,
                 What::Policy => taken.texts = serde_json::from_reader(File::from(fd))?,
@@ -149,6 +154,8 @@ impl Taken {
                 What::Learn => taken.watch.learn(File::from(fd)),
                 What::Servers => taken.servers = Some(Servers::new(fd)),
                 What::Asking => taken.asking = Some(Asking::new(fd)?),
+                What::Orders(dialect) => taken.orders = Some(Orders::new(fd, *dialect)?),
+                What::End(when) => taken.ends.push(End::new(fd, when.clone())),
             }
         }
         Ok(taken)
@@ -174,19 +181,19 @@ impl Machine {
         settings: &Settings,
         given: Given,
     ) -> Result<Machine> {
-        let Given { links, descriptors, inside } = given;
+        let Given { links, descriptors, inside, tables } = given;
         let began = std::time::Instant::now();
         let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
         if let Some((text, at)) = &settings.via {
             host.set_via(text.parse()?, *at);
         }
-        let taken = Taken::of(command, settings, descriptors, &mut host)?;
-        let Taken { mut watch, texts, asking, servers, capture, published, datagrams } = taken;
+        let taken = Taken::of(command, settings, descriptors)?;
+        let Taken { mut watch, texts, asking, servers, capture, published, orders, ends } = taken;
         let rules = texts.known_rules()?;
         // Rules may name other servers.
         let follows = rules.dns.servers == [Server::Host];
         let (mut stack, engine) = engine(settings, &rules)?;
-        let (mut ports, mut networks) = (Vec::new(), Vec::new());
+        let (mut ports_of_stack, mut networks) = (Vec::new(), Vec::new());
         for (number, link) in links.into_iter().enumerate() {
             let device = shaped(link, settings, began)?;
             let device = captured(device, capture.as_ref(), &mut watch)?;
@@ -195,7 +202,7 @@ impl Machine {
             let addresses = own_addresses(&own, settings.learn.is_some());
             let config = PortConfig { mac: MAC, addresses, answer_all: true };
             let port = stack.add_port(device, config);
-            ports.push(port);
+            ports_of_stack.push(port);
             networks.push((port, own));
         }
         let secret = secret()?;
@@ -210,7 +217,8 @@ impl Machine {
             command,
             began,
             stack,
-            ports,
+            ports_of_stack,
+            networks: settings.networks.iter().map(|n| n.with_prefix(n.program)).collect(),
             engine,
             host,
             relay,
@@ -221,30 +229,21 @@ impl Machine {
             watch,
             asking,
             servers: servers.filter(|_| follows),
+            orders,
+            ends,
+            listening: Listening::new(tables, settings.auto),
             program: known_guests(settings),
-            published,
+            ports: Ports::default(),
             owner_calls: true,
             awaited: Vec::new(),
         };
-        machine.publish(datagrams);
-        Ok(machine)
-    }
-
-    /// Sockets of published UDP ports.
-    fn publish(&mut self, sockets: Vec<(outside::Socket, Published)>) {
-        for (socket, port) in sockets {
-            let named = port.guest.map(|guest| SocketAddr::new(guest, port.to));
-            let first = || self.of_guest(socket.local()?.ip(), port.to);
-            let to = named.or_else(first);
-            let (outside, policy, now) = (&mut self.host, &mut self.policy, clock(self.began));
-            let mut around = Around { stack: &mut self.stack, outside, policy, now };
-            let published =
-                to.and_then(|to| self.engine.publish_udp(socket, to, port.networks(), &mut around));
-            if published.is_none() {
-                let command = self.command;
-                output::err(&format!("wirespeed {command}: a UDP port cannot be published"));
-            }
+        if !published.is_empty() {
+            machine.add_ports(published)?;
         }
+        for publish in &settings.publish {
+            machine.open_ports(&publish.parse::<Publish>().map_err(crate::Usage)?)?;
+        }
+        Ok(machine)
     }
 
     /// A guest's port for somebody at this address: of the same version, if there is one.
@@ -272,8 +271,7 @@ fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
         Foreign { udp: true, echo: true, unclaimed: true, newcomers: settings.learn.is_some() };
     let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
     let mut stack = Stack::new(config);
-    let networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
-    let mut config = Config { networks, ..Config::default() };
+    let mut config = Config { networks: settings.near(), ..Config::default() };
     for &(limit, value) in &rules.limits {
         config.budget.set(limit, value);
     }

@@ -14,20 +14,29 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 pub(crate) use args::Args;
+pub(crate) use launch::loopbacks;
 
 use crate::{Outcome, Usage, output};
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    run_as("wirespeed netns", args).map(Outcome::As)
+}
+
+/// The same for a tool of another name; returns the program's exit status.
+///
+/// # Errors
+/// The options do not fit.
+pub(crate) fn run_as(name: &str, args: &Args) -> Result<ExitCode> {
     let code = match launch::run(args) {
         Ok(code) => code,
         Err(why) if why.is::<Usage>() => return Err(why),
         Err(why) => {
-            output::err(&format!("wirespeed netns: {why:#}"));
+            output::err(&format!("{name}: {why:#}"));
             why.downcast_ref::<jail::Error>().map_or(125, jail::Error::exit_code)
         }
     };
-    Ok(Outcome::As(ExitCode::from(code)))
+    Ok(ExitCode::from(code))
 }
 
 /// If this process is one that [`main`] started, be that process.

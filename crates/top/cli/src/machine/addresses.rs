@@ -3,7 +3,7 @@
 //! Called by: `machine.rs`; `turns.rs` when there is news. The socket is made before the system
 //! calls of the process are filtered. Source: rtnetlink(7).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result};
@@ -22,6 +22,22 @@ const NEWS: u32 = 0x10 | 0x100;
 /// Attributes: the address of the other end or our own, and our own.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+
+/// The address by which the host sends to others: no packet is sent for this. `None` while it has no
+/// way to them.
+pub(super) fn outgoing(is_v4: bool) -> Option<IpAddr> {
+    // Addresses for documentation (RFC 5737, RFC 3849): only the route to them counts.
+    let (any, other): (IpAddr, IpAddr) = match is_v4 {
+        true => (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into()),
+        false => {
+            let other = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+            (Ipv6Addr::UNSPECIFIED.into(), other.into())
+        }
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((other, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
 
 /// The addresses of the host.
 pub(super) struct Addresses {

@@ -60,14 +60,18 @@ impl Guests {
             let mut link = Link { port, dhcp4: None, router: None, dhcp6: None };
             for network in networks {
                 match (network.gateway, network.names) {
-                    (IpAddr::V4(gateway), IpAddr::V4(names)) => {
+                    (IpAddr::V4(gateway), IpAddr::V4(names)) if learn.dhcp4 => {
                         let config = config_v4(network, (gateway, names), learn);
                         link.dhcp4 = Some((gateway, dhcp4::Server::new(config)?));
                     }
                     (IpAddr::V6(_), IpAddr::V6(names)) => {
                         let config = config_v6(network, names, learn);
-                        link.router = Some(ra::Router::new(config, secret, now)?);
-                        link.dhcp6 = Some(dhcp6::Server::new(names_v6(names, learn))?);
+                        if learn.ra {
+                            link.router = Some(ra::Router::new(config, secret, now)?);
+                        }
+                        if learn.dhcp6 {
+                            link.dhcp6 = Some(dhcp6::Server::new(names_v6(names, learn))?);
+                        }
                     }
                     _ => {}
                 }

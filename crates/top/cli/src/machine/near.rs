@@ -9,6 +9,7 @@ use gateway::{Ends, Glance, Policy, Verdict};
 use host::dns;
 use wirespeed::{Cidr, Unreachable};
 
+use super::addresses;
 use super::settings::Settings;
 
 /// The name of the addresses that stand for the host.
@@ -18,26 +19,36 @@ pub(super) const HOST_NAME: &str = "host.wirespeed.internal";
 #[derive(Debug)]
 pub(super) struct Near<P> {
     networks: Vec<Cidr>,
-    /// Addresses that stand for the host.
+    /// Addresses that stand for the host's loopback address.
     host: Vec<IpAddr>,
+    /// Addresses that stand for the address by which it sends to others.
+    own_address: Vec<IpAddr>,
     pub(super) rules: P,
 }
 
 impl<P: Policy> Near<P> {
     pub(super) fn new(settings: &Settings, rules: P) -> Near<P> {
-        let networks = settings.networks.iter().map(|n| n.with_prefix(n.program)).collect();
-        Near { networks, host: settings.host_addresses.clone(), rules }
+        let (host, own_address) = (settings.host_addresses.clone(), settings.own_address.clone());
+        Near { networks: settings.near(), host, own_address, rules }
     }
 
     /// Is it an address of the private network that stands for nothing?
     fn is_nobody(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
-        !self.host.contains(&ip) && self.networks.iter().any(|network| network.contains(ip))
+        let stands_for = self.host.contains(&ip) || self.own_address.contains(&ip);
+        !stands_for && self.networks.iter().any(|network| network.contains(ip))
     }
 
     /// Where an allowed flow leads.
     fn lead(&self, verdict: Verdict, remote: SocketAddr) -> Verdict {
-        if verdict != Verdict::Allow || !self.host.contains(&remote.ip().to_canonical()) {
+        let ip = remote.ip().to_canonical();
+        if verdict == Verdict::Allow && self.own_address.contains(&ip) {
+            return match addresses::outgoing(ip.is_ipv4()) {
+                Some(own) => Verdict::To(SocketAddr::new(own, remote.port())),
+                None => Verdict::Unreachable(Unreachable::Host),
+            };
+        }
+        if verdict != Verdict::Allow || !self.host.contains(&ip) {
             return verdict;
         }
         let loopback: IpAddr = match remote {
@@ -109,7 +120,8 @@ mod tests {
     fn the_private_network_leads_nowhere_but_to_the_host() {
         let networks = ["10.0.2.100/24", "fd01::100/64"].map(|text| text.parse().expect("one"));
         let host = vec!["10.0.2.2".parse().expect("an address")];
-        let mut policy = Near { networks: networks.to_vec(), host, rules: AllowAll };
+        let own_address = Vec::new();
+        let mut policy = Near { networks: networks.to_vec(), host, own_address, rules: AllowAll };
         let mut verdict = |remote: &str| {
             let guest = "10.0.2.100:5000".parse().expect("an address");
             policy.tcp(&Ends { guest, remote: remote.parse().expect("an address") })

@@ -22,7 +22,7 @@ use super::options::{DIRECT, Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
 use super::servers;
-use super::settings::{Given, Settings, asking_name};
+use super::settings::{Auto, Given, Settings, asking_name};
 use crate::{Usage, output};
 
 /// The port of name servers (RFC 1035 section 4.2).
@@ -35,10 +35,15 @@ const NAMES: u16 = 53;
 pub(crate) fn settings(options: &Options, given: Vec<Given>, links: usize) -> Result<Settings> {
     let networks = networks(options, links)?;
     Ok(Settings {
+        tool: String::new(),
+        auto: Auto::default(),
         link: options.link.clone(),
         via: via(options)?,
         host_addresses: host_addresses(options, &networks),
         networks,
+        is_shared: options.fixed.is_shared,
+        own_address: options.fixed.own_address.clone(),
+        publish: options.fixed.publish.clone(),
         has_names: options.dns != Dns::Off,
         servers: name_servers(&options.dns),
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
@@ -48,7 +53,14 @@ pub(crate) fn settings(options: &Options, given: Vec<Given>, links: usize) -> Re
     })
 }
 
-fn networks(options: &Options, links: usize) -> Result<Vec<Network>> {
+/// The networks of this many links.
+///
+/// # Errors
+/// A network is too small; the system gives no random numbers.
+pub(crate) fn networks(options: &Options, links: usize) -> Result<Vec<Network>> {
+    if !options.fixed.networks.is_empty() {
+        return Ok(options.fixed.networks.clone());
+    }
     let mut random = [0; 5];
     getrandom::fill(&mut random).context("the system gives no random numbers")?;
     let mut all = Vec::new();
@@ -76,9 +88,10 @@ fn via(options: &Options) -> Result<Option<(String, SocketAddr)>> {
 
 /// The addresses that stand for the host: the given one, or the gateway's.
 fn host_addresses(options: &Options, networks: &[Network]) -> Vec<IpAddr> {
-    match options.host_address {
-        Some(address) => vec![address],
-        None => networks.iter().map(|network| network.gateway).collect(),
+    match (&options.fixed.host_addresses, options.host_address) {
+        (Some(addresses), _) => addresses.clone(),
+        (None, Some(address)) => vec![address],
+        (None, None) => networks.iter().map(|network| network.gateway).collect(),
     }
 }
 
@@ -112,11 +125,12 @@ fn name_servers(dns: &Dns) -> Vec<SocketAddr> {
     }
 }
 
-/// The sockets and files of a gateway, each with what it is for.
+/// The sockets and files of a gateway, each with what it is for. Others find it by the number of
+/// process `pid`.
 ///
 /// # Errors
 /// One of them cannot be made, or the rules have mistakes.
-pub(crate) fn open(options: &Options) -> Result<Vec<(Given, OwnedFd)>> {
+pub(crate) fn open(options: &Options, pid: u32) -> Result<Vec<(Given, OwnedFd)>> {
     let texts = Texts::read(options)?;
     let of_rules = texts.known_rules()?.publish;
     let mut given = vec![(Given::Policy, in_memory(&serde_json::to_vec(&texts)?)?)];
@@ -150,8 +164,8 @@ pub(crate) fn open(options: &Options) -> Result<Vec<(Given, OwnedFd)>> {
     if options.dns == Dns::Host {
         given.push((Given::Servers, servers::follow()?));
     }
-    given.push((Given::Asking, asking_socket()?));
-    match control_socket() {
+    given.push((Given::Asking, asking_socket(pid)?));
+    match control_socket(pid) {
         Ok((path, listener)) => given.push((Given::Control(path), listener)),
         Err(why) => output::err(&format!("warning: `wirespeed show` does not reach it: {why}")),
     }
@@ -159,15 +173,15 @@ pub(crate) fn open(options: &Options) -> Result<Vec<(Given, OwnedFd)>> {
 }
 
 /// The socket at which the gateway asks people. It has no file, so none is left behind.
-fn asking_socket() -> Result<OwnedFd> {
-    let name = asking_name(std::process::id());
+fn asking_socket(pid: u32) -> Result<OwnedFd> {
+    let name = asking_name(pid);
     let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
     let listener = UnixListener::bind_addr(&address).context("questions cannot be asked")?;
     Ok(listener.into())
 }
 
-fn control_socket() -> Result<(PathBuf, OwnedFd)> {
-    let path = observe::socket_path(std::process::id())?;
+fn control_socket(pid: u32) -> Result<(PathBuf, OwnedFd)> {
+    let path = observe::socket_path(pid)?;
     let listener = wirespeed::control::Server::listener(&path)?;
     Ok((path, listener))
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use wirespeed::{Cidr, Mtu};
 
 use super::link;
+use super::networks::Network;
 use super::publish::Publish;
 use crate::Usage;
 
@@ -70,6 +71,26 @@ pub(crate) struct Options {
     /// Serve a page that shows what happens, at an address of this machine
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = Http::parse)]
     pub(crate) http: Option<Http>,
+    /// What drop-ins say in other words.
+    #[arg(skip)]
+    pub(crate) fixed: Fixed,
+}
+
+/// What no option of ours says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fixed {
+    /// The addresses of each version, in the place of networks.
+    pub(crate) networks: Vec<Network>,
+    /// Other addresses of these networks are hosts beyond the gateway, too.
+    pub(crate) is_shared: bool,
+    /// Addresses that stand for the host's loopback address; none is a choice, too.
+    pub(crate) host_addresses: Option<Vec<IpAddr>>,
+    /// Addresses that stand for the host's address towards others.
+    pub(crate) own_address: Vec<IpAddr>,
+    /// Published ports that the gateway's process opens.
+    pub(crate) publish: Vec<String>,
+    /// The name of the interface.
+    pub(crate) interface: Option<String>,
 }
 
 impl Options {

@@ -4,7 +4,7 @@
 //! bind them to an interface; `machine.rs`, which accepts.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
@@ -133,11 +133,7 @@ impl Publish {
     /// The port is taken, or this user may not have it.
     pub(crate) fn sockets(&self) -> Result<Vec<(Published, OwnedFd)>> {
         let mut all = Vec::new();
-        for number in 0..=self.more {
-            let port = self.listen.port.saturating_add(number);
-            let listen = Listen { port, ..self.listen.clone() };
-            let (to, from) = (self.program.saturating_add(number), self.from.clone());
-            let what = Published { to, udp: self.udp, guest: self.guest, from };
+        for (listen, what) in self.parts() {
             let made = match (self.udp, listen.address) {
                 (false, _) => vec![Bound::tcp(&listen)],
                 (true, Some(_)) => vec![Bound::udp(&listen)],
@@ -148,6 +144,35 @@ impl Publish {
             }
         }
         Ok(all)
+    }
+
+    /// Each port of the host, and where it leads.
+    fn parts(&self) -> impl Iterator<Item = (Listen, Published)> {
+        (0..=self.more).map(|number| {
+            let port = self.listen.port.saturating_add(number);
+            let (to, from) = (self.program.saturating_add(number), self.from.clone());
+            let what = Published { to, udp: self.udp, guest: self.guest, from };
+            (Listen { port, ..self.listen.clone() }, what)
+        })
+    }
+
+    /// One port.
+    pub(super) fn one(listen: Listen, guest: Option<IpAddr>, program: u16, udp: bool) -> Publish {
+        Publish { listen, program, more: 0, udp, guest, from: Vec::new() }
+    }
+
+    /// Is the socket at this address, which leads there, one of these ports?
+    pub(super) fn is_of(&self, at: SocketAddr, what: &Published) -> bool {
+        let is_at = |listen: &Listen| {
+            let is_it = match listen.address {
+                Some(address) => address == at.ip(),
+                None => at.ip().is_unspecified(),
+            };
+            is_it && listen.port == at.port()
+        };
+        self.parts().any(|(listen, part)| {
+            is_at(&listen) && (part.to, part.udp, part.guest) == (what.to, what.udp, what.guest)
+        })
     }
 }
 

@@ -8,14 +8,26 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use wirespeed::Cidr;
+
+use super::ends::When;
 use super::networks::Network;
+use super::orders::Dialect;
 use super::publish::Published;
 
 /// The settings of a gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
+    /// The tool's name, if it is not `netns`.
+    pub(crate) tool: String,
     /// The private networks, one of each version at most for each link.
     pub(crate) networks: Vec<Network>,
+    /// Other addresses of these networks are hosts beyond the gateway, too.
+    pub(crate) is_shared: bool,
+    /// Addresses that stand for the host's own address towards others.
+    pub(crate) own_address: Vec<IpAddr>,
+    /// Published ports that the gateway opens itself, as `-p` has them.
+    pub(crate) publish: Vec<String>,
     /// The text of `--link`.
     pub(crate) link: Option<String>,
     /// The text of `--via`, and where that proxy is.
@@ -30,10 +42,42 @@ pub(crate) struct Settings {
     pub(crate) hosts: String,
     /// The ports of the host's loopback address that the sockets in the program's network lead to.
     pub(crate) to_host: Vec<SocketAddr>,
+    /// Publish what listens in the program's network.
+    pub(crate) auto: Auto,
     /// If guests configure themselves: what they learn.
     pub(crate) learn: Option<Learn>,
     /// What each descriptor is.
     pub(crate) given: Vec<Given>,
+}
+
+impl Settings {
+    /// The addresses that lead nowhere beyond the gateway.
+    pub(super) fn near(&self) -> Vec<Cidr> {
+        let of = |network: &Network| match self.is_shared {
+            false => vec![network.with_prefix(network.program)],
+            true => [network.program, network.gateway, network.names].map(alone).to_vec(),
+        };
+        self.networks.iter().flat_map(of).collect()
+    }
+}
+
+/// The network of one address.
+fn alone(addr: IpAddr) -> Cidr {
+    Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } }
+}
+
+/// The protocols whose ports are published as soon as something listens inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Auto {
+    pub(crate) tcp: bool,
+    pub(crate) udp: bool,
+}
+
+impl Auto {
+    /// Is there one?
+    pub(crate) fn is_some(self) -> bool {
+        self.tcp || self.udp
+    }
 }
 
 /// What guests learn beside their address.
@@ -45,6 +89,10 @@ pub(crate) struct Learn {
     pub(crate) routes_v6: bool,
     /// Is there a resolver?
     pub(crate) has_names: bool,
+    /// By DHCP, by router advertisements, by DHCPv6.
+    pub(crate) dhcp4: bool,
+    pub(crate) ra: bool,
+    pub(crate) dhcp6: bool,
 }
 
 /// What a descriptor of the gateway is for.
@@ -66,6 +114,10 @@ pub(crate) enum Given {
     Servers,
     /// Where questions are asked.
     Asking,
+    /// Where other programs publish ports.
+    Orders(Dialect),
+    /// It ends the gateway.
+    End(When),
     /// The listening socket of the page, and the token that visitors need.
     Page { token: Option<String> },
 }

@@ -8,12 +8,14 @@ use std::task::Waker;
 
 use ::gateway::{Around, Outside, Ready};
 use anyhow::{Context, Result};
-use outside::{Accepted, ListenerId, Wake};
+use outside::{Accepted, Wake};
 use policy::HostAddresses;
 use policy::log::{Line, rfc3339};
-use wirespeed::{Armed, Awaited, Duration, Instant};
+use wirespeed::device::packet::PacketError;
+use wirespeed::{Armed, Awaited, Device, Duration, Instant};
 
 use super::Machine;
+use super::ends::End;
 use super::guests::Guests;
 use super::publish::Published;
 use crate::clock::since_1970;
@@ -27,6 +29,7 @@ const RELAY: u32 = 3;
 const ADDRESSES: u32 = 4;
 pub(super) const ASKING: u32 = 5;
 const SERVERS: u32 = 6;
+pub(super) const ORDERS: u32 = 7;
 
 /// The interval at which a device is polled that can neither wake us nor be waited for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -52,6 +55,10 @@ impl Machine {
         if let Some(fd) = owner.fd {
             self.host.watch(fd, OWNER, Ready::READABLE).context("epoll refuses the owner")?;
         }
+        for end in &self.ends {
+            self.host.watch(end, OWNER, Ready::READABLE).context("epoll refuses an end")?;
+        }
+        self.orders.iter().try_for_each(|orders| orders.wait_for(&self.host))?;
         let relay = self.relay.epoll_fd();
         self.host.watch(relay, RELAY, Ready::READABLE).context("epoll refuses another epoll")?;
         let news = self.addresses.as_fd();
@@ -69,7 +76,11 @@ impl Machine {
             if owner.ends_with_links && self.is_cut_off() || last <= now {
                 return self.end();
             }
-            if std::mem::take(&mut self.owner_calls) && (owner.has_ended)() {
+            let is_called = std::mem::take(&mut self.owner_calls);
+            if is_called && self.ends.iter().any(End::has_come) {
+                return self.end();
+            }
+            if is_called && (owner.has_ended)() {
                 if let Some(fd) = owner.fd {
                     self.host.unwatch(fd).context("epoll does not know the owner")?;
                 }
@@ -85,8 +96,8 @@ impl Machine {
 
     /// The last process in the program's network has ended.
     fn is_cut_off(&self) -> bool {
-        let is_down = |&port| self.stack.device(port).is_none_or(|device| !device.link_up());
-        self.ports.iter().all(is_down)
+        let is_gone = |&port| self.stack.device(port).is_none_or(is_gone);
+        self.ports_of_stack.iter().all(is_gone)
     }
 
     fn turn(&mut self, now: Instant) -> Result<()> {
@@ -96,6 +107,7 @@ impl Machine {
             outside::event(&mut self.engine, event);
         }
         let (mut is_asked, mut has_answers) = (self.watch.is_due(now), false);
+        let mut has_orders = false;
         while let Some(wake) = self.host.next_wake() {
             match wake {
                 Wake::Outside(token, ready) => outside::ready(&mut self.engine, token, ready),
@@ -103,12 +115,19 @@ impl Machine {
                 Wake::Own(TOOLS, _) => is_asked = true,
                 Wake::Own(SERVERS, _) => self.servers_changed(now)?,
                 Wake::Own(ASKING, _) => has_answers = true,
+                Wake::Own(ORDERS, _) => has_orders = true,
                 Wake::Own(ADDRESSES, _) => self.addresses_changed(),
                 Wake::Own(RELAY, _) => drop(self.relay.turn()),
                 Wake::Own(LINK, ready) if ready.has(Ready::ERROR) => self.stack.check_links(),
                 // The stack's poll took the frames; the caller asks the owner.
                 Wake::Own(..) => {}
             }
+        }
+        if has_orders {
+            self.obey()?;
+        }
+        if self.listening.next_deadline() <= now {
+            self.follow_listeners(now);
         }
         if let Some(guests) = &mut self.guests {
             guests.turn(&mut self.stack, now);
@@ -118,7 +137,7 @@ impl Machine {
         while let Some(accepted) = around.outside.accept() {
             let first = self.guests.as_ref().and_then(|guests| guests.first(now));
             let guests = first.as_ref().map_or(&self.program[..], std::slice::from_ref);
-            match published_to(&self.published, guests, &accepted) {
+            match published_to(self.ports.of(accepted.listener), guests, &accepted) {
                 Some(to) => {
                     self.engine.accept_published(accepted.tcp, accepted.client, to, &mut around);
                 }
@@ -199,7 +218,7 @@ impl Machine {
         }
         self.stack.settle();
         let own = self.stack.next_deadline().min(self.engine.next_deadline());
-        let own = own.min(self.watch.next_deadline(now));
+        let own = own.min(self.watch.next_deadline(now)).min(self.listening.next_deadline());
         let own = own.min(self.guests.as_ref().map_or(Instant::NEVER, Guests::next_deadline));
         let armed = self.stack.arm(Waker::noop());
         for (port, fd, awaited) in self.stack.descriptors() {
@@ -236,6 +255,13 @@ impl Machine {
     }
 }
 
+/// Is the interface deleted? One without a carrier may come back.
+fn is_gone(device: &dyn Device) -> bool {
+    let packet = device.failure().and_then(|why| why.downcast_ref::<PacketError>());
+    device.is_gone()
+        || matches!(packet, Some(PacketError::Vanished { .. } | PacketError::Gone { .. }))
+}
+
 /// The line of the log about a client that may not connect.
 fn not_admitted(client: SocketAddr) -> String {
     let line = Line {
@@ -252,11 +278,11 @@ fn not_admitted(client: SocketAddr) -> String {
 
 /// Where a client of a published port is led; `None` if it may not connect.
 fn published_to(
-    published: &[(ListenerId, Published)],
+    port: Option<&Published>,
     guests: &[IpAddr],
     accepted: &Accepted,
 ) -> Option<SocketAddr> {
-    let (_, port) = published.iter().find(|(id, _)| *id == accepted.listener)?;
+    let port = port?;
     let client = accepted.client.ip().to_canonical();
     if !port.admits(client) {
         return None;

@@ -49,3 +49,11 @@ pub(crate) struct Args {
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub(super) command: Vec<OsString>,
 }
+
+impl Args {
+    /// A command whose user is root inside, and nothing else.
+    pub(crate) fn for_command(options: Options, command: Vec<OsString>) -> Args {
+        let (to_host, hide) = (Vec::new(), Vec::new());
+        Args { options, to_host, root: true, pid: false, hide, keep: false, command }
+    }
+}

@@ -8,24 +8,27 @@ use anyhow::Context;
 use jail::GatewayEnds;
 use wirespeed::Duration;
 
-use crate::machine::{Given, Machine, Owner};
+use crate::machine::{Given, Machine, Owner, Settings};
 use crate::output;
 
-/// The names of the gateway and of its stack in `wirespeed show`, and in messages.
-const COMMAND: &str = "netns";
+/// The tools whose gateways run in such a process: their names in `wirespeed show`, and in messages.
+const TOOLS: [&str; 3] = ["netns", "pasta", "slirp4netns"];
 
 /// How long data that the program left behind may take to leave.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Be the gateway, until the program has ended.
 pub(super) fn run(ends: GatewayEnds) -> ExitCode {
-    let GatewayEnds { link, network, settings, descriptors, inside, launcher } = ends;
-    let begun = serde_json::from_str(&settings)
-        .context("the settings are not understood")
-        .and_then(|settings| {
-            let links = vec![Box::new(link) as _];
-            Machine::begin(COMMAND, &settings, Given { links, descriptors, inside })
-        });
+    let GatewayEnds { link, network, settings, descriptors, mut inside, launcher } = ends;
+    let read =
+        serde_json::from_str::<Settings>(&settings).context("the settings are not understood");
+    let named = |settings: &Settings| TOOLS.into_iter().find(|tool| *tool == settings.tool);
+    let tool = read.as_ref().ok().and_then(named).unwrap_or(TOOLS[0]);
+    let begun = read.and_then(|settings| {
+        let tables = inside.split_off(settings.to_host.len().min(inside.len()));
+        let links = vec![link];
+        Machine::begin(tool, &settings, Given { links, descriptors, inside, tables })
+    });
     let mut machine = match begun {
         Ok(machine) => machine,
         Err(why) => {
@@ -44,7 +47,7 @@ pub(super) fn run(ends: GatewayEnds) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            output::err(&format!("wirespeed {COMMAND}: the gateway ended: {why:#}"));
+            output::err(&format!("wirespeed {tool}: the gateway ended: {why:#}"));
             ExitCode::FAILURE
         }
     }

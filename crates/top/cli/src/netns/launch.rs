@@ -23,7 +23,7 @@ use crate::output;
 pub(super) fn run(args: &Args) -> Result<u8> {
     let given = &args.options;
     given.check()?;
-    let mut opened = open::open(given)?;
+    let mut opened = open::open(given, std::process::id())?;
     let learns = given.learn.as_deref().map(Learns::begin).transpose()?;
     if let Some(learns) = &learns {
         opened.push((What::Learn, learns.lines()?));
@@ -35,6 +35,7 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     let networks = &settings.networks;
     let mut options = jail::Options::new(&args.command);
     options.mtu = given.mtu();
+    options.interface = given.fixed.interface.clone().unwrap_or(options.interface);
     options.addresses = networks.iter().map(|n| n.with_prefix(n.program)).collect();
     options.gateways = open::routed(networks, given.net6);
     if given.dns != Dns::Off {
@@ -71,11 +72,15 @@ fn inner_resolv_conf(names: impl Iterator<Item = IpAddr>, host: &str) -> String 
 
 /// The sockets of `--to-host` in the program's network.
 fn inside(port: u16) -> impl Iterator<Item = Inside> {
+    loopbacks().map(move |ip| Inside { udp: false, at: SocketAddr::new(ip, port) })
+}
+
+/// The loopback addresses that this kernel has.
+pub(crate) fn loopbacks() -> impl Iterator<Item = IpAddr> {
     // A kernel may be without IPv6.
     let has_v6 = Path::new("/proc/net/if_inet6").exists();
     let v6 = has_v6.then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
-    let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(v6);
-    addresses.map(move |ip| Inside { udp: false, at: SocketAddr::new(ip, port) })
+    [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(v6)
 }
 
 #[cfg(test)]
