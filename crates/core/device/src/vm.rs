@@ -18,6 +18,9 @@
 //!
 //! There are no offloads: a frame arrives as it was sent.
 //!
+//! A process that has given up the files may use sockets that another one made: [`Bound`] makes
+//! one, and [`Stream::from_listener`] and [`Dgram::from_socket`] use it.
+//!
 //! # When the other end goes
 //! - A [`Stream`] that listens: frames for it are freed and counted as
 //!   [`DropReason::DeviceLinkDown`] until the next machine connects, which then uses the link.
@@ -36,7 +39,7 @@ mod stream;
 use std::fs::Metadata;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -130,6 +133,39 @@ impl AsFd for Interest {
 // The path of our socket in the file system. It is created if the path is free or has a dead
 // socket, and it is removed with the socket. Any other file is not touched.
 
+/// A socket at a path, which is removed with this.
+pub struct Bound<S> {
+    socket: S,
+    name: Name,
+}
+
+impl Bound<UnixListener> {
+    /// A listener for [`Stream::from_listener`]. A dead socket at `path` is replaced.
+    ///
+    /// # Errors
+    /// The socket cannot be made, or another file is there.
+    pub fn listener(path: &Path) -> Result<Self, VmError> {
+        Name::bind("listening at", path, || UnixListener::bind(path))
+    }
+}
+
+impl Bound<UnixDatagram> {
+    /// A socket for [`Dgram::from_socket`]. A dead socket at `path` is replaced.
+    ///
+    /// # Errors
+    /// As [`Bound::listener`].
+    pub fn datagram(path: &Path) -> Result<Self, VmError> {
+        Name::bind("receiving at", path, || UnixDatagram::bind(path))
+    }
+}
+
+impl<S> Bound<S> {
+    /// The socket.
+    pub fn socket(&self) -> &S {
+        &self.socket
+    }
+}
+
 /// A path that is removed when this is dropped, unless another file has replaced it.
 struct Name {
     path: PathBuf,
@@ -143,11 +179,11 @@ impl Name {
         what: &'static str,
         path: &Path,
         bind: impl FnOnce() -> io::Result<S>,
-    ) -> Result<(S, Name), VmError> {
+    ) -> Result<Bound<S>, VmError> {
         remove_stale(path)?;
         let socket = bind().map_err(VmError::refused(what, path))?;
         let made = fs::symlink_metadata(path).map_err(VmError::refused(what, path))?;
-        Ok((socket, Name { path: path.to_owned(), file: file(&made) }))
+        Ok(Bound { socket, name: Name { path: path.to_owned(), file: file(&made) } })
     }
 }
 

@@ -84,6 +84,7 @@ impl Attaching {
         let begin = ToGateway::Begin {
             settings: options.settings.clone(),
             descriptors: options.descriptors.len(),
+            has_link: true,
             life: Life { launcher: what.leaves.is_none(), network: true },
             tap_mtu,
             stderr: what.leaves.is_some(),

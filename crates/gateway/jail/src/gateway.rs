@@ -1,9 +1,13 @@
 //! The gateway's process: the host's network, nothing else of the host. It gives up its files and
 //! capabilities, takes its link, and calls the caller's function.
 //!
-//! Called by: `lib.rs`, in a process of its own. [`Launcher::ready`] filters its system calls.
+//! Called by: `lib.rs`, in a process of its own. [`Launcher::ready`] filters its system calls. Its
+//! arguments say what it may keep of the host's files: nothing if there is a program, else what
+//! [`crate::Sees`] says.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use base::{LinkKind, Mtu};
@@ -26,20 +30,24 @@ use crate::{link, mounts, namespaces};
 pub struct GatewayEnds {
     /// The far end of the program's link. Its Ethernet address is the kernel's: give the stack
     /// another one. When the last process in the program's network has ended, it is gone:
-    /// [`device::Device::failure`] says so after [`device::Device::check_link`].
-    pub link: Box<dyn Device>,
+    /// [`device::Device::failure`] says so after [`device::Device::check_link`]. `None` without a
+    /// program's network ([`crate::Serving`]).
+    pub link: Option<Box<dyn Device>>,
     /// The program's network, which stays while this is open: so what the program has sent can
-    /// leave after its end. `None` with [`crate::Options::keep`], and for a network that was there.
+    /// leave after its end. `None` with [`crate::Options::keep`], for a network that was there, and
+    /// without one.
     pub network: Option<OwnedFd>,
-    /// [`crate::Options::settings`].
+    /// [`crate::Options::settings`], or what [`crate::Serving::begin`] got.
     pub settings: String,
-    /// [`crate::Options::descriptors`].
+    /// [`crate::Options::descriptors`], or what [`crate::Serving::begin`] got.
     pub descriptors: Vec<OwnedFd>,
     /// The sockets of [`crate::Options::inside`], in that order; those of
     /// [`crate::Attach::inside`], then its tables.
     pub inside: Vec<OwnedFd>,
     /// The launcher.
     pub launcher: Launcher,
+    /// Sentences for the user about what this machine did not permit.
+    pub notes: Vec<String>,
 }
 
 /// The launcher, as the gateway knows it.
@@ -77,8 +85,8 @@ impl Launcher {
         let _ = send(&self.socket, &FromGateway::Failed(Error::not_started(why.to_string())), &[]);
     }
 
-    /// Has the program ended? Send what is queued then, for two seconds at most, and return. With
-    /// [`Launcher::keeps`] it is always false.
+    /// Has the program ended, or was the launcher told to end? Send what is queued then, for two
+    /// seconds at most, and return. With [`Launcher::keeps`] it is always false.
     pub fn has_ended(&self) -> bool {
         !self.keep && is_readable(&self.socket)
     }
@@ -94,10 +102,18 @@ impl Launcher {
     }
 }
 
+/// First arguments of a gateway without a program: the host's files stay visible, or nothing but
+/// the folders that follow.
+pub(crate) const ALL_FILES: &str = "all";
+pub(crate) const FOLDERS: &str = "folders";
+
 /// Be the gateway.
-pub(crate) fn main(gateway: impl FnOnce(GatewayEnds) -> ExitCode) -> ExitCode {
+pub(crate) fn main(
+    arguments: &[OsString],
+    gateway: impl FnOnce(GatewayEnds) -> ExitCode,
+) -> ExitCode {
     let Ok(socket) = begin(|_| false) else { return ExitCode::FAILURE };
-    match confine().and_then(|()| ends(&socket)) {
+    match confine(arguments).and_then(|notes| ends(&socket, notes)) {
         Ok(ends) => {
             drop(socket);
             gateway(ends)
@@ -110,30 +126,49 @@ pub(crate) fn main(gateway: impl FnOnce(GatewayEnds) -> ExitCode) -> ExitCode {
     }
 }
 
-/// Give up the terminal, the host's files and all capabilities.
-fn confine() -> Result<(), Error> {
+/// Give up the terminal, the host's files and all capabilities; returns what is not possible here.
+fn confine(arguments: &[OsString]) -> Result<Vec<String>, Error> {
     // Signals of the terminal are for the program.
     setsid().map_err(refused("the gateway cannot have a session of its own"))?;
     let most = getrlimit(Resource::Nofile);
     // If the limit stays, there are fewer flows.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: most.maximum, ..most });
-    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    namespaces::enter_new(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC, uid, gid)?;
+    let mut notes = Vec::new();
+    match arguments.split_first() {
+        None => leave_files(&[])?,
+        Some((first, _)) if first == ALL_FILES => {}
+        Some((_, folders)) => {
+            // The filter of system calls, which comes later, lets it open no file in either case.
+            if let Err(why) = leave_files(folders) {
+                let and_so = "the gateway's process still sees the host's files, of which it can \
+                              open none";
+                notes.push(format!("{why}; {and_so}"));
+            }
+        }
+    }
     die_with_parent()?;
-    mounts::empty_root()?;
     privileges::drop_capabilities().map_err(refused("capabilities cannot be dropped"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(refused("the gateway's memory cannot be protected"))
+        .map_err(refused("the gateway's memory cannot be protected"))?;
+    Ok(notes)
 }
 
-fn ends(socket: &OwnedFd) -> Result<GatewayEnds, Error> {
+/// See nothing of the host's files but these folders.
+fn leave_files(folders: &[OsString]) -> Result<(), Error> {
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    namespaces::enter_new(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC, uid, gid)?;
+    mounts::empty_root(&folders.iter().map(PathBuf::from).collect::<Vec<_>>())
+}
+
+fn ends(socket: &OwnedFd, notes: Vec<String>) -> Result<GatewayEnds, Error> {
     let received = receive(socket).map_err(refused("the launcher's message is not understood"))?;
-    let Some((ToGateway::Begin { settings, descriptors, life, tap_mtu, stderr }, mut all)) =
+    let Some((ToGateway::Begin { settings, descriptors, has_link, life, tap_mtu, stderr }, mut all)) =
         received
     else {
         return Err(Error::not_started("the launcher ended"));
     };
-    if all.len() < 2 + descriptors + usize::from(stderr) {
+    let before = if has_link { 2 } else { 0 };
+    if all.len() < before + descriptors + usize::from(stderr) {
         return Err(Error::not_started("descriptors are missing: raise `ulimit -n`"));
     }
     if !life.launcher {
@@ -141,14 +176,13 @@ fn ends(socket: &OwnedFd) -> Result<GatewayEnds, Error> {
             .map_err(refused("the gateway cannot outlive the launcher"))?;
     }
     let stderr = if stderr { all.pop() } else { None };
-    let inside = all.split_off(2 + descriptors);
-    let descriptors = all.split_off(2);
+    let inside = all.split_off(before + descriptors);
+    let descriptors = all.split_off(before);
     let network = all.pop().filter(|_| !life.network);
-    let fd = all.pop().ok_or_else(|| Error::not_started("there is no link"))?;
-    let link = adopt(fd, tap_mtu)?;
+    let link = all.pop().map(|fd| adopt(fd, tap_mtu)).transpose()?;
     let own = socket.try_clone().map_err(refused("no descriptor is left"))?;
     let launcher = Launcher { socket: own, keep: !life.launcher, stderr };
-    Ok(GatewayEnds { link, network, settings, descriptors, inside, launcher })
+    Ok(GatewayEnds { link, network, settings, descriptors, inside, launcher, notes })
 }
 
 /// The link, which is a TAP with this MTU or a packet socket.

@@ -46,6 +46,7 @@ pub fn launch(options: &Options, note: &mut dyn FnMut(&str)) -> Result<u8, Error
     let begin = ToGateway::Begin {
         settings: options.settings.clone(),
         descriptors: options.descriptors.len(),
+        has_link: true,
         life: Life { launcher: !options.keep, network: options.keep },
         tap_mtu: None,
         stderr: false,
@@ -146,11 +147,19 @@ impl Child {
     }
 }
 
+impl Child {
+    /// Ask the gateway to end; returns by when it should have done so.
+    pub(crate) fn end(&self) -> Instant {
+        // If it is gone already, it needs no message.
+        let _ = send(&self.socket, &ToGateway::End, &[]);
+        Instant::now() + END
+    }
+}
+
 /// A child ended before the program began.
 fn ended(who: &str, how: Option<Change>) -> Error {
     let how = match how {
-        Some(Change::Ended(code)) if code > 128 => format!("signal {}", code - 128),
-        Some(Change::Ended(code)) => format!("exit status {code}"),
+        Some(Change::Ended(code)) => status(code),
         _ => "for an unknown reason".to_owned(),
     };
     Error::not_started(format!("{who} ended too early ({how}): start it again"))
@@ -207,11 +216,7 @@ impl Running {
     /// The program has ended: let the gateway send what is queued. With `keep`, wait until it ends
     /// by itself, because no process is left in the program's network.
     fn finish(&mut self) {
-        let deadline = (!self.keep).then(|| {
-            // If it is gone already, it needs no message.
-            let _ = send(&self.gateway.socket, &ToGateway::End, &[]);
-            Instant::now() + END
-        });
+        let deadline = (!self.keep).then(|| self.gateway.end());
         while !matches!(self.gateway.process.change(), Some(Change::Ended(_))) {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -227,15 +232,20 @@ impl Running {
 }
 
 fn no_gateway(code: u8) -> Error {
-    let how = match code {
-        129.. => format!("signal {}", code - 128),
-        code => format!("exit status {code}"),
-    };
     let text = format!(
-        "the gateway ended ({how}), so the program was ended, too: start it again, and report it \
-         if nobody killed the gateway"
+        "the gateway ended ({}), so the program was ended, too: start it again, and report it if \
+         nobody killed the gateway",
+        status(code)
     );
     Error::new(ErrorKind::GatewayEnded, text)
+}
+
+/// An exit status in words.
+pub(crate) fn status(code: u8) -> String {
+    match code {
+        129.. => format!("signal {}", code - 128),
+        code => format!("exit status {code}"),
+    }
 }
 
 /// The terminal stopped the program: stop as well, so that the shell takes the terminal back. The

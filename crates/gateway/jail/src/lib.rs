@@ -21,6 +21,9 @@
 //! [`Attaching`] does the same for a network namespace that is there: a container's. It has a
 //! gateway, which may outlive the launcher, and a process that makes the link and ends.
 //!
+//! [`Serving`] is a gateway without a program, for virtual machines at sockets: it has what the
+//! table says, and no link.
+//!
 //! ```no_run
 //! use std::process::ExitCode;
 //! use wirespeed_jail::{GatewayEnds, Options, child, launch};
@@ -67,6 +70,7 @@ mod options;
 pub mod privileges;
 mod process;
 mod program;
+mod serve;
 mod signals;
 
 use std::process::ExitCode;
@@ -76,8 +80,10 @@ pub use error::{Error, ErrorKind};
 pub use gateway::{GatewayEnds, Launcher};
 pub use launch::launch;
 pub use options::{Inside, Options, User};
+pub use serve::{Sees, Served, Serving};
 
-/// If this process is one that [`launch`] or [`Attaching`] started, be that process, and return its exit code.
+/// If this process is one that [`launch`], [`Attaching`] or [`Serving`] started, be that process, and
+/// return its exit code.
 /// `gateway` runs in the gateway's process, when its link is there.
 ///
 /// Call it first in `main`, while the process has one thread and no open files.
@@ -85,7 +91,7 @@ pub fn child(gateway: impl FnOnce(GatewayEnds) -> ExitCode) -> Option<ExitCode> 
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next()?;
     match first.to_str()? {
-        process::GATEWAY => Some(gateway::main(gateway)),
+        process::GATEWAY => Some(gateway::main(&arguments.collect::<Vec<_>>(), gateway)),
         process::PROGRAM => Some(program::main(&arguments.collect::<Vec<_>>())),
         process::INSIDE => Some(inside::main()),
         process::INIT => Some(init::main(&arguments.collect::<Vec<_>>())),

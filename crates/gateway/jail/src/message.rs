@@ -1,7 +1,7 @@
 //! Messages between the launcher and its two children: a SOCK_SEQPACKET pair each, JSON, and
 //! descriptors (SCM_RIGHTS, unix(7)).
 //!
-//! Called by: `launch.rs`, `attach.rs`, `program.rs`, `inside.rs`, `init.rs`, `gateway.rs`. A child has its end as standard
+//! Called by: `launch.rs`, `attach.rs`, `serve.rs`, `program.rs`, `inside.rs`, `init.rs`, `gateway.rs`. A child has its end as standard
 //! input, because no other descriptor can be taken over without `unsafe`; the program's own
 //! standard input comes with [`ToProgram::Go`].
 
@@ -84,10 +84,17 @@ pub(crate) struct Life {
 /// To the gateway, from the launcher.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToGateway {
-    /// Begin; with the link, the program's network, the caller's descriptors, those from inside,
-    /// and, if it is to be replaced, standard error.
-    Begin { settings: String, descriptors: usize, life: Life, tap_mtu: Option<u32>, stderr: bool },
-    /// The program has ended.
+    /// Begin; with the link and the program's network if there are any, the caller's descriptors,
+    /// those from inside, and, if it is to be replaced, standard error.
+    Begin {
+        settings: String,
+        descriptors: usize,
+        has_link: bool,
+        life: Life,
+        tap_mtu: Option<u32>,
+        stderr: bool,
+    },
+    /// The program has ended, or the launcher was told to end.
     End,
 }
 

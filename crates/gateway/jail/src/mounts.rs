@@ -168,12 +168,19 @@ pub(crate) fn own_proc() -> Result<(), Error> {
     ))
 }
 
-/// Make an empty file system that cannot be written this process's root.
-pub(crate) fn empty_root() -> Result<(), Error> {
+/// Make a file system that cannot be written this process's root. It is empty but for these
+/// folders of the host, by their absolute names.
+pub(crate) fn empty_root(folders: &[PathBuf]) -> Result<(), Error> {
     separate(false)?;
-    let at = folder_beside(&[])?;
-    mount_tmpfs(&at, c"mode=0555,size=4k,nr_inodes=1")
-        .map_err(refused("tmpfs cannot be mounted"))?;
+    let at = folder_beside(folders)?;
+    let inodes = 1 + folders.iter().map(|folder| folder.components().count()).sum::<usize>();
+    let options = format!("mode=0555,size=4k,nr_inodes={inodes}");
+    let options = std::ffi::CString::new(options).unwrap_or_default();
+    mount_tmpfs(&at, &options).map_err(refused("tmpfs cannot be mounted"))?;
+    folders.iter().try_for_each(|folder| keep(folder, &at)).inspect_err(|_| {
+        // The host's folder is seen again.
+        let _ = unmount(&at, UnmountFlags::DETACH);
+    })?;
     let move_in = || {
         chdir(&at)?;
         // The old root is mounted over the new one; then it goes (pivot_root(2)).
@@ -183,6 +190,14 @@ pub(crate) fn empty_root() -> Result<(), Error> {
         mount_remount("/", MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV, "")
     };
     move_in().map_err(refused("the gateway cannot get an empty root"))
+}
+
+/// Mount a folder of the host, by its name, below `root`.
+fn keep(folder: &Path, root: &Path) -> Result<(), Error> {
+    let to = root.join(folder.strip_prefix("/").unwrap_or(folder));
+    let what = || format!("the folder {} cannot be kept", folder.display());
+    fs::create_dir_all(&to).map_err(refused(&what()))?;
+    mount_bind(folder, &to).map_err(refused(&what()))
 }
 
 #[cfg(test)]

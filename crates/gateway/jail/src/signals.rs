@@ -1,6 +1,6 @@
 //! Signals of a process that waits for another one: which arrived, and a descriptor that says so.
 //!
-//! Called by: `launch.rs`, `init.rs`, `attach.rs`. Signals of the terminal go to the whole process group, hence
+//! Called by: `launch.rs`, `init.rs`, `attach.rs`, `serve.rs`. Signals of the terminal go to the whole process group, hence
 //! to the program, too: the waiting process takes them and does nothing. A signal that is ignored
 //! already stays so, for the program as well (nohup(1)). Source: signal(7).
 
@@ -23,7 +23,6 @@ use crate::error::{Error, refused};
 const OF_THE_TERMINAL: &[i32] = &[SIGINT, SIGQUIT, SIGTSTP];
 /// Passed on to the program.
 const PASSED_ON: &[i32] = &[SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT];
-
 /// They ask a process to end that has no program to pass them on to.
 const ENDS: &[i32] = &[SIGTERM, SIGHUP, SIGINT, SIGQUIT];
 
@@ -37,16 +36,22 @@ pub(crate) struct Signals {
 impl Signals {
     /// Begin to catch signals.
     pub(crate) fn catch() -> Result<Signals, Error> {
-        Signals::register().map_err(refused("signals cannot be caught"))
+        let wanted = [OF_THE_TERMINAL, PASSED_ON].concat();
+        Signals::register(&wanted).map_err(refused("signals cannot be caught"))
     }
 
-    fn register() -> std::io::Result<Signals> {
+    /// Begin to catch the signals of [`Signals::take_end`] alone.
+    pub(crate) fn catch_ends() -> Result<Signals, Error> {
+        Signals::register(ENDS).map_err(refused("signals cannot be caught"))
+    }
+
+    fn register(wanted: &[i32]) -> std::io::Result<Signals> {
         let (bell, rung) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         rung.set_nonblocking(true)?;
         let mut signals = Signals { bell, arrived: Vec::new(), handlers: Vec::new() };
         let ignored = ignored();
-        let wanted = OF_THE_TERMINAL.iter().chain(PASSED_ON).chain(&[SIGCHLD]);
+        let wanted = wanted.iter().chain(&[SIGCHLD]);
         for &signal in wanted.filter(|&&signal| ignored & 1 << (signal - 1) == 0) {
             let flag = Arc::new(AtomicBool::new(false));
             signals.handlers.push(flag::register(signal, Arc::clone(&flag))?);

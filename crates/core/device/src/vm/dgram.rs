@@ -17,7 +17,7 @@ use mbuf::Pool;
 use rustix::event::PollFlags;
 use rustix::event::epoll::EventFlags;
 
-use super::{Interest, LONGEST, Name, VmError, is_ready, limits, refused};
+use super::{Bound, Interest, LONGEST, Name, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
 
 /// The greeting of a machine of Apple's Virtualization framework, and of those that imitate it
@@ -47,8 +47,8 @@ pub struct Dgram {
     room: Vec<u8>,
     full: Option<Full>,
     drops: Drops,
-    /// Removes the path when dropped.
-    _name: Name,
+    /// Removes its path, if that is ours to remove.
+    _name: Option<Name>,
 }
 
 impl Dgram {
@@ -57,8 +57,6 @@ impl Dgram {
     /// # Errors
     /// The socket cannot be made, or another file is there.
     pub fn bind(local: &Path, remote: &Path) -> Result<Dgram, VmError> {
-        let remote = SocketAddr::from_pathname(remote);
-        let remote = remote.map_err(VmError::refused("sending to", local))?;
         Dgram::at(local, Some(remote))
     }
 
@@ -72,9 +70,33 @@ impl Dgram {
         Dgram::at(local, None)
     }
 
-    fn at(local: &Path, remote: Option<SocketAddr>) -> Result<Dgram, VmError> {
-        let (socket, name) = Name::bind("receiving at", local, || UnixDatagram::bind(local))?;
+    fn at(local: &Path, remote: Option<&Path>) -> Result<Dgram, VmError> {
+        let Bound { socket, name } = Bound::datagram(local)?;
+        Dgram::with(socket, Some(name), local, remote)
+    }
+
+    /// As [`Dgram::bind`] with a `remote`, else as [`Dgram::listen`], with a socket that is bound
+    /// to `local`. Its path is not removed.
+    ///
+    /// # Errors
+    /// It cannot be set up.
+    pub fn from_socket(
+        socket: UnixDatagram,
+        local: &Path,
+        remote: Option<&Path>,
+    ) -> Result<Dgram, VmError> {
+        Dgram::with(socket, None, local, remote)
+    }
+
+    fn with(
+        socket: UnixDatagram,
+        name: Option<Name>,
+        local: &Path,
+        remote: Option<&Path>,
+    ) -> Result<Dgram, VmError> {
         let refused = || VmError::refused("setting up", local);
+        let remote = remote.map(SocketAddr::from_pathname).transpose();
+        let remote = remote.map_err(VmError::refused("sending to", local))?;
         socket.set_nonblocking(true).map_err(refused())?;
         let probe = UnixDatagram::unbound().map_err(refused())?;
         let interest = Interest::new().map_err(refused())?;

@@ -18,7 +18,7 @@ use mbuf::Pool;
 use rustix::event::PollFlags;
 use rustix::event::epoll::EventFlags;
 
-use super::{Interest, LONGEST, Name, VmError, is_ready, limits, refused};
+use super::{Bound, Interest, LONGEST, Name, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
 
 /// Bytes of the length in front of a frame.
@@ -33,7 +33,9 @@ const WAITING: usize = 256 << 10;
 /// A virtual machine's network over a stream socket.
 pub struct Stream {
     /// The listening socket, if machines connect to us.
-    listener: Option<(UnixListener, Name)>,
+    listener: Option<UnixListener>,
+    /// Removes its path, if that is ours to remove.
+    _name: Option<Name>,
     socket: Option<UnixStream>,
     /// Waits for a connection at the listener, or for bytes at the connection.
     interest: Interest,
@@ -65,7 +67,15 @@ impl Stream {
     pub fn connect(path: &Path) -> Result<Stream, VmError> {
         let connected = UnixStream::connect(path);
         let socket = connected.map_err(VmError::refused("connecting to", path))?;
-        let mut stream = Stream::new(path, None)?;
+        Stream::from_socket(socket, path)
+    }
+
+    /// Use a connected socket; messages name it by `place`.
+    ///
+    /// # Errors
+    /// It cannot be set up.
+    pub fn from_socket(socket: UnixStream, place: &Path) -> Result<Stream, VmError> {
+        let mut stream = Stream::new(place, None)?;
         stream.use_socket(socket)?;
         Ok(stream)
     }
@@ -76,8 +86,24 @@ impl Stream {
     /// # Errors
     /// The socket cannot be made, or another file is there.
     pub fn listen(path: &Path) -> Result<Stream, VmError> {
-        let listener = Name::bind("listening at", path, || UnixListener::bind(path))?;
-        let mut stream = Stream::new(path, Some(listener))?;
+        let Bound { socket, name } = Bound::listener(path)?;
+        Stream::listening(socket, Some(name), path)
+    }
+
+    /// As [`Stream::listen`], at a socket that listens already. Its path is not removed.
+    ///
+    /// # Errors
+    /// It cannot be set up.
+    pub fn from_listener(listener: UnixListener, path: &Path) -> Result<Stream, VmError> {
+        Stream::listening(listener, None, path)
+    }
+
+    fn listening(
+        listener: UnixListener,
+        name: Option<Name>,
+        path: &Path,
+    ) -> Result<Stream, VmError> {
+        let mut stream = Stream::new(path, Some((listener, name)))?;
         stream.trouble = Some(stream.nobody());
         Ok(stream)
     }
@@ -89,15 +115,17 @@ impl Stream {
         self
     }
 
-    fn new(path: &Path, listener: Option<(UnixListener, Name)>) -> Result<Stream, VmError> {
+    fn new(path: &Path, listener: Option<(UnixListener, Option<Name>)>) -> Result<Stream, VmError> {
         let refused = || VmError::refused("setting up", path);
         let interest = Interest::new().map_err(refused())?;
-        if let Some((listener, _)) = &listener {
+        let (listener, name) = listener.unzip();
+        if let Some(listener) = &listener {
             listener.set_nonblocking(true).map_err(refused())?;
             interest.add(listener, EventFlags::IN).map_err(refused())?;
         }
         Ok(Stream {
             listener,
+            _name: name.flatten(),
             socket: None,
             interest,
             waits_for_room: false,
@@ -119,7 +147,7 @@ impl Stream {
         let refused = || VmError::refused("setting up", &self.path);
         socket.set_nonblocking(true).map_err(refused())?;
         self.interest.add(&socket, EventFlags::IN).map_err(refused())?;
-        if let Some((listener, _)) = &self.listener {
+        if let Some(listener) = &self.listener {
             // Ignore further connections, which would make the descriptor readable all the time.
             self.interest.change(listener, EventFlags::empty()).map_err(refused())?;
         }
@@ -133,7 +161,7 @@ impl Stream {
         if let Some(socket) = self.socket.take() {
             self.interest.remove(&socket);
         }
-        if let Some((listener, _)) = &self.listener {
+        if let Some(listener) = &self.listener {
             // The listener is registered, so this cannot fail.
             let _ = self.interest.change(listener, EventFlags::IN);
         }
@@ -159,7 +187,7 @@ impl Stream {
 
     /// Accept a waiting connection, if there is one.
     fn accept(&mut self) {
-        let Some((listener, _)) = &self.listener else { return };
+        let Some(listener) = &self.listener else { return };
         let trouble = match listener.accept() {
             Ok((socket, _)) => self.use_socket(socket).err(),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
@@ -171,7 +199,7 @@ impl Stream {
         let is_refused = trouble.is_some();
         if is_refused != self.is_refused {
             self.is_refused = is_refused;
-            if let Some((listener, _)) = self.listener.as_ref().filter(|_| self.socket.is_none()) {
+            if let Some(listener) = self.listener.as_ref().filter(|_| self.socket.is_none()) {
                 let wanted = if is_refused { EventFlags::empty() } else { EventFlags::IN };
                 let _ = self.interest.change(listener, wanted);
             }

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 mod life;
 #[cfg(target_os = "linux")]
+mod service;
+#[cfg(target_os = "linux")]
 mod sight;
 #[cfg(target_os = "linux")]
 mod tiny;
@@ -27,8 +29,10 @@ fn main() -> ExitCode {
         return code;
     }
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == world::LAUNCH) {
-        return tiny::launch(arguments.collect());
+    match arguments.next() {
+        Some(first) if first == world::LAUNCH => return tiny::launch(arguments.collect()),
+        Some(first) if first == world::SERVE => return tiny::serve(&arguments.collect::<Vec<_>>()),
+        _ => {}
     }
-    testbed::in_place(&[sight::CASES, life::CASES])
+    testbed::in_place(&[sight::CASES, life::CASES, service::CASES])
 }

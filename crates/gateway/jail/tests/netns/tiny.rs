@@ -1,7 +1,12 @@
 //! A gateway that answers pings at its addresses, and the launcher's command line.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -9,11 +14,14 @@ use base::{Cidr, MacAddr};
 use device::Device;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use stack::{PortConfig, Stack, StackConfig};
-use wirespeed_jail::{Error, GatewayEnds, Inside, Options, User, launch as start};
+use wirespeed_jail::{
+    Error, GatewayEnds, Inside, Launcher, Options, Sees, Served, Serving, User, launch as start,
+};
 
 /// Answer until the program has ended, or its link is gone.
 pub(crate) fn gateway(ends: GatewayEnds) -> ExitCode {
-    let GatewayEnds { link, network, launcher, settings, inside, descriptors } = ends;
+    let GatewayEnds { link, network, launcher, settings, inside, descriptors, notes } = ends;
+    let Some(link) = link else { return service(&launcher, &settings, descriptors, &notes) };
     if settings == "fail" {
         launcher.failed(&"the tiny gateway was asked to fail: ask it not to");
         return ExitCode::FAILURE;
@@ -51,6 +59,53 @@ pub(crate) fn gateway(ends: GatewayEnds) -> ExitCode {
     }
     drop((network, inside, descriptors));
     ExitCode::SUCCESS
+}
+
+/// A gateway without a program: it says what it sees and may do, and waits for its end. `settings`
+/// is the path of a datagram socket.
+fn service(
+    launcher: &Launcher,
+    settings: &str,
+    mut descriptors: Vec<OwnedFd>,
+    notes: &[String],
+) -> ExitCode {
+    let names = |entries: std::fs::ReadDir| entries.flatten().map(|entry| entry.file_name());
+    let root: Vec<_> = std::fs::read_dir("/").into_iter().flat_map(names).collect();
+    let mut report = File::from(descriptors.remove(0));
+    let socket = UnixDatagram::unbound().expect("a socket");
+    if launcher.ready().is_err() {
+        return ExitCode::FAILURE;
+    }
+    let sent = socket.send_to(b"hello", settings).is_ok();
+    let opened = File::open("/").err().and_then(|why| why.raw_os_error());
+    let said = writeln!(report, "root {root:?} sent {sent} opened {opened:?} notes {notes:?}");
+    said.expect("somebody reads");
+    let fd = launcher.as_fd().expect("it can end");
+    while !launcher.has_ended() {
+        let _ = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], None);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Serve: what the gateway sees (`all`, or folders separated by colons), and the path of a datagram
+/// socket.
+pub(crate) fn serve(arguments: &[OsString]) -> ExitCode {
+    let [sees, socket] = arguments else { panic!("{arguments:?}") };
+    let (sees, socket) = (sees.to_str().expect("text"), socket.to_str().expect("text"));
+    let sees = match sees {
+        "all" => Sees::All,
+        folders => Sees::Folders(folders.split(':').map(PathBuf::from).collect()),
+    };
+    let report = std::io::stdout().as_fd().try_clone_to_owned().expect("a descriptor");
+    let begun = Serving::start(&sees)
+        .and_then(|serving| serving.begin(socket.to_owned(), &[report], None));
+    match begun.and_then(Served::wait) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::from(why.exit_code())
+        }
+    }
 }
 
 /// Launch: options, `--`, the command.

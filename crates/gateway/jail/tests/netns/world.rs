@@ -10,6 +10,8 @@ use testbed::{Need, Running, until};
 
 /// The first argument of the launcher.
 pub(crate) const LAUNCH: &str = "--launch";
+/// The first argument of the launcher of a gateway without a program.
+pub(crate) const SERVE: &str = "--serve";
 /// A user who owns nothing.
 const USER: &str = "61999";
 /// For anything that happens soon.
@@ -24,7 +26,7 @@ fn no_namespaces() -> Option<String> {
 }
 
 /// A copy of this program that every user can execute.
-fn program() -> &'static PathBuf {
+pub(crate) fn program() -> &'static PathBuf {
     static COPY: OnceLock<PathBuf> = OnceLock::new();
     COPY.get_or_init(|| {
         let folder = std::env::var_os("WIRESPEED_RUNTIME_DIR").expect("testbed sets it");
@@ -120,7 +122,7 @@ fn name_of(pid: Pid) -> String {
     status(pid, "Name")
 }
 
-fn children(pid: Pid) -> Vec<Pid> {
+pub(crate) fn children(pid: Pid) -> Vec<Pid> {
     let raw = pid.as_raw_nonzero();
     let text = std::fs::read_to_string(format!("/proc/{raw}/task/{raw}/children"));
     let text = text.unwrap_or_default();
