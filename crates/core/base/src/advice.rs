@@ -309,6 +309,11 @@ const DROPS: &[(&[DropReason], &str)] = &[
         "The device is slower than the traffic: use a faster link, or a longer queue (`ip link set \
             NAME txqueuelen N`).",
     ),
+    (
+        &[D::SwitchFlooded],
+        "A machine sends thousands of broadcasts a second, or two ports of the switch lead to the \
+            same network: `wirespeed dump broadcast or multicast` shows which.",
+    ),
     (&[D::TxGapFull], "Programs send faster than the gap allows: lower the gap, or send less."),
     (
         &[D::TxNoPort, D::DeviceLinkDown],

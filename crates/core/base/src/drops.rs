@@ -243,6 +243,8 @@ drop_reasons! {
         "sent frame dropped by a full queue behind the device";
     DeviceCollisions "device_collisions"
         "sent frame given up after sixteen collisions in a row";
+    SwitchFlooded "switch_flooded"
+        "broadcast, multicast or frame to an unknown station beyond the limit of a switch's port";
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 

@@ -103,6 +103,7 @@ pub use alarm::Alarm;
 pub use doorbell::Doorbell;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use peer_groups::peer_groups;
+pub use wrap::copy_of;
 
 /// The most frames of one call; NAPI's weight in Linux is 64 too. From 24 frames on the fixed cost
 /// of a call is small (with 8 frames it is 6 ns a frame more). With 64 frames instead of 32, a

@@ -87,9 +87,9 @@ impl Tally {
     }
 }
 
-/// A copy of the frame in another buffer, with its offload requests and other metadata. `None` if
-/// the pool is exhausted.
-pub(crate) fn copy_of(pool: &mut Pool, frame: &Mbuf) -> Option<Mbuf> {
+/// A copy of a frame in another buffer, with its offload requests and other metadata, which
+/// [`Pool::copy_of`] leaves out. `None` if the pool is exhausted.
+pub fn copy_of(pool: &mut Pool, frame: &Mbuf) -> Option<Mbuf> {
     const KEPT: [u8; 5] =
         [Flags::CSUM_VERIFIED, Flags::CSUM_PARTIAL, Flags::LINK_GROUP, Flags::PUSH, Flags::VLAN];
     let mut copy = pool.copy_of(frame.as_slice())?;

@@ -2,7 +2,8 @@
 //! rate, then delay, loss, late packets, duplicates, bit errors.
 //!
 //! Called by: `sim`; `wirespeed wire` and the lab, by a [`Bridge`] between two devices; programs
-//! whose stack has a device behind a path, by [`Shaped`]. It parses
+//! whose stack has a device behind a path, by [`Shaped`]. `Switch` joins devices without a model, for
+//! a gateway of several machines. It parses
 //! nothing above the link header except the ECN field (`mark.rs`) and what offloads need
 //! (`cut.rs`); `now` is an argument. The model does no I/O: [`Direction::send`] takes a packet,
 //! [`Direction::next_event`] is the time of the next call, [`Direction::receive`] returns arrived
@@ -26,6 +27,9 @@ mod mark;
 pub mod real;
 mod settings;
 mod shaped;
+mod stations;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod switch;
 
 pub use bridge::{Bridge, BridgeDirection, Carried, Mismatch};
 pub use cut::cut;
@@ -33,6 +37,8 @@ pub use direction::{CORRUPTED, Counts, Direction, Lost, Why};
 pub use lateness::Lateness;
 pub use settings::{Aqm, Loss, Outage, Settings};
 pub use shaped::{Shape, Shaped};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use switch::{Switch, SwitchNews};
 
 #[cfg(test)]
 mod tests;

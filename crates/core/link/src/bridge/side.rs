@@ -6,33 +6,31 @@
 //! learned, and to all of them if the destination is a group or unknown, as in a learning bridge
 //! (IEEE 802.1D section 7.7). Frames are not forwarded between devices of the same side.
 
-use base::MacAddr;
 use device::{Burst, Device};
 use mbuf::{Mbuf, Pool};
 use wire::ether;
 
-/// Maximum number of addresses learned per device. Frames to further addresses go to all devices.
-const STATIONS_MAX: usize = 64;
+use crate::stations::Stations;
 
 /// A device, and the packets that wait for it.
 struct End {
     device: Box<dyn Device>,
     arrived: Burst,
-    /// The addresses learned from this device.
-    stations: Vec<MacAddr>,
 }
 
 /// One side of a bridge.
 pub(super) struct Side {
     ends: Vec<End>,
+    stations: Stations,
     /// The device from which the next call of `take_in` receives first.
     first: usize,
 }
 
 impl Side {
     pub(super) fn new(devices: Vec<Box<dyn Device>>) -> Side {
-        let end = |device| End { device, arrived: Burst::new(), stations: Vec::new() };
-        Side { ends: devices.into_iter().map(end).collect(), first: 0 }
+        let stations = Stations::new(devices.len());
+        let end = |device| End { device, arrived: Burst::new() };
+        Side { ends: devices.into_iter().map(end).collect(), stations, first: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -108,7 +106,7 @@ impl Side {
             return Some(0);
         }
         let to = ether::Header::parse(packet.as_slice()).ok()?.dst;
-        self.ends.iter().position(|end| end.stations.contains(&to))
+        self.stations.device_to(to)
     }
 
     /// Send queued packets to the devices; returns the number of packets and bytes that the devices
@@ -126,16 +124,9 @@ impl Side {
 
     /// Record that the sender of a frame is reached by the device `from`, and by no other device.
     fn learn(&mut self, from: usize, frame: &Mbuf) {
-        let Ok(header) = ether::Header::parse(frame.as_slice()) else { return };
-        let station = header.src;
-        let known = &self.ends[from].stations;
-        if station.is_group() || known.contains(&station) || known.len() >= STATIONS_MAX {
-            return;
+        if let Ok(header) = ether::Header::parse(frame.as_slice()) {
+            self.stations.learn(from, header.src);
         }
-        for end in &mut self.ends {
-            end.stations.retain(|&other| other != station);
-        }
-        self.ends[from].stations.push(station);
     }
 }
 

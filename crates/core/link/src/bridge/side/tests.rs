@@ -1,6 +1,6 @@
 //! Two hosts at one side of a bridge and one at the other, in virtual time.
 
-use base::{Duration, Instant, LinkKind};
+use base::{Duration, Instant, LinkKind, MacAddr};
 use device::mem::{self, Mem};
 
 use super::*;
