@@ -90,7 +90,7 @@ pub fn main() -> ExitCode {
         return code;
     }
     #[cfg(target_os = "linux")]
-    if let Some(code) = netns::child() {
+    if let Some(code) = machine::child::child() {
         return code;
     }
     #[cfg(target_os = "linux")]

@@ -6,6 +6,8 @@
 
 mod addresses;
 mod asking;
+pub(crate) mod child;
+pub(crate) mod connection;
 pub(crate) mod ends;
 mod guests;
 pub(crate) mod learning;
@@ -31,7 +33,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ::gateway::{Config, Gateway, NamesConfig};
-use ::link::Shaped;
+use ::link::{Shaped, Switch, SwitchNews};
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
 use host::dns::{ForwarderConfig, Hosts};
@@ -57,8 +59,9 @@ use self::publish::{Publish, Published};
 pub(crate) use self::rules::Texts;
 use self::servers::Servers;
 pub(crate) use self::settings::Given as What;
-pub(crate) use self::settings::{AnswerLine, Auto, Learn, QuestionLine, Settings, asking_name};
-pub(crate) use self::turns::Owner;
+pub(crate) use self::settings::{
+    AnswerLine, Auto, EndsWith, Learn, QuestionLine, Settings, Tool, asking_name,
+};
 use self::watch::Watch;
 use crate::clock::since_1970;
 
@@ -75,6 +78,11 @@ type Engine = outside::HostGateway;
 pub(crate) struct Machine {
     /// The tool's name.
     command: &'static str,
+    /// The switch of several machines, until it has had news.
+    switch: Option<SwitchNews>,
+    ends_with: EndsWith,
+    /// A link was up.
+    was_up: bool,
     began: std::time::Instant,
     stack: Stack,
     /// The links to the guests.
@@ -108,19 +116,21 @@ pub(crate) struct Machine {
 }
 
 /// What a gateway uses.
-pub(crate) struct Given {
-    /// The links to the guests, isolated from each other.
-    pub(crate) links: Vec<Box<dyn Device>>,
+struct Given {
+    /// The link to the program, if there is one.
+    link: Option<Box<dyn Device>>,
     /// What [`Settings::given`] says.
-    pub(crate) descriptors: Vec<OwnedFd>,
+    descriptors: Vec<OwnedFd>,
     /// The sockets in a program's network that lead to [`Settings::to_host`].
-    pub(crate) inside: Vec<OwnedFd>,
+    inside: Vec<OwnedFd>,
     /// Open tables of the sockets in that network, for [`Settings::auto`].
-    pub(crate) tables: Vec<OwnedFd>,
+    tables: Vec<OwnedFd>,
 }
 
 /// What the descriptors of a gateway are for, each in its place.
 struct Taken {
+    /// The links to virtual machines.
+    machines: Vec<Box<dyn Device>>,
     watch: Watch,
     texts: Texts,
     asking: Option<Asking>,
@@ -132,9 +142,10 @@ struct Taken {
 }
 
 impl Taken {
-    fn of(command: &'static str, settings: &Settings, descriptors: Vec<OwnedFd>) -> Result<Taken> {
+    fn of(settings: &Settings, descriptors: Vec<OwnedFd>) -> Result<Taken> {
         let mut taken = Taken {
-            watch: Watch::new(command),
+            machines: Vec::new(),
+            watch: Watch::new(settings.tool.name()),
             texts: Texts::default(),
             asking: None,
             servers: None,
@@ -146,6 +157,9 @@ impl Taken {
         for (what, fd) in settings.given.iter().zip(descriptors) {
             match what {
                 What::Published(port) => taken.published.push((port.clone(), fd)),
+                What::Machine(connection) => {
+                    taken.machines.push(connection.device(fd, settings.mtu())?);
+                }
                 What::Control(path) => taken.watch.serve_at(fd, path),
                 What::Page { token } => taken.watch.page(fd, token.clone())?,
                 What::Policy => taken.texts = serde_json::from_reader(File::from(fd))?,
@@ -176,31 +190,30 @@ impl Machine {
     ///
     /// # Errors
     /// The rules do not fit, or the system refuses something.
-    pub(crate) fn begin(
-        command: &'static str,
-        settings: &Settings,
-        given: Given,
-    ) -> Result<Machine> {
-        let Given { links, descriptors, inside, tables } = given;
+    fn begin(settings: &Settings, given: Given) -> Result<Machine> {
+        let Given { link, descriptors, inside, tables } = given;
         let began = std::time::Instant::now();
         let mut host = Host::new(outside::descriptors()).context("no epoll can be made")?;
         if let Some((text, at)) = &settings.via {
             host.set_via(text.parse()?, *at);
         }
-        let taken = Taken::of(command, settings, descriptors)?;
-        let Taken { mut watch, texts, asking, servers, capture, published, orders, ends } = taken;
+        let taken = Taken::of(settings, descriptors)?;
+        let Taken { machines, mut watch, texts, asking, servers, capture, published, orders, ends } =
+            taken;
         let rules = texts.known_rules()?;
         // Rules may name other servers.
         let follows = rules.dns.servers == [Server::Host];
         let (mut stack, engine) = engine(settings, &rules)?;
         let (mut ports_of_stack, mut networks) = (Vec::new(), Vec::new());
-        for (number, link) in links.into_iter().enumerate() {
-            let device = shaped(link, settings, began)?;
+        let links = link.into_iter().chain(machines).map(|link| shaped(link, settings, began));
+        let links = links.collect::<Result<Vec<_>>>()?;
+        let (links, switch) = switched(settings, links, began)?;
+        for (number, device) in links.into_iter().enumerate() {
             let device = captured(device, capture.as_ref(), &mut watch)?;
             let own = settings.networks.iter().filter(|network| network.link == number);
             let own: Vec<Network> = own.copied().collect();
             let addresses = own_addresses(&own, settings.learn.is_some());
-            let config = PortConfig { mac: MAC, addresses, answer_all: true };
+            let config = PortConfig { mac: MAC, addresses, answer_all: !settings.is_switched };
             let port = stack.add_port(device, config);
             ports_of_stack.push(port);
             networks.push((port, own));
@@ -214,7 +227,10 @@ impl Machine {
         let host_addresses = of_host(&addresses, settings);
         let fence = Fence::new(rules, host_addresses)?;
         let mut machine = Machine {
-            command,
+            command: settings.tool.name(),
+            switch,
+            ends_with: settings.ends_with,
+            was_up: false,
             began,
             stack,
             ports_of_stack,
@@ -344,6 +360,21 @@ fn shaped(
     let Path { settings, seed } = link::parse(text).map_err(|why| anyhow!("{why}"))?;
     let (shaped, _) = Shaped::new(link, settings, seed, Arc::new(move || clock(began)));
     Ok(Box::new(shaped))
+}
+
+/// With `--switch`: all machines at one switch, which is the stack's link, and its news.
+fn switched(
+    settings: &Settings,
+    links: Vec<Box<dyn Device>>,
+    began: std::time::Instant,
+) -> Result<(Vec<Box<dyn Device>>, Option<SwitchNews>)> {
+    if !settings.is_switched {
+        return Ok((links, None));
+    }
+    let clock = Arc::new(move || clock(began));
+    let switch = Switch::new(links, MAC, clock).context("no epoll can be made")?;
+    let news = switch.news();
+    Ok((vec![Box::new(switch)], Some(news)))
 }
 
 fn captured(

@@ -1,12 +1,11 @@
 //! `wirespeed netns -- PROGRAM`: any program in a private network whose only way out is our stack,
 //! as an ordinary user.
 //!
-//! Called by: `lib.rs`. `launch.rs` is the user's process; `gateway.rs` is another one, which has
-//! nothing of the host but its network (crate `jail`) and runs `machine.rs`.
+//! Called by: `lib.rs`. `launch.rs` is the user's process; another one, which has nothing of the
+//! host but its network (crate `jail`), runs `machine.rs`.
 //! docs/gateway.md is the user's guide.
 
 mod args;
-mod gateway;
 mod launch;
 
 use std::process::ExitCode;
@@ -37,9 +36,4 @@ pub(crate) fn run_as(name: &str, args: &Args) -> Result<ExitCode> {
         }
     };
     Ok(ExitCode::from(code))
-}
-
-/// If this process is one that [`main`] started, be that process.
-pub(crate) fn child() -> Option<ExitCode> {
-    jail::child(gateway::run)
 }

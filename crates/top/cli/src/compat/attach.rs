@@ -18,7 +18,7 @@ use wirespeed::MacAddr;
 use crate::machine::ends::When;
 use crate::machine::options::Options;
 use crate::machine::orders::Dialect;
-use crate::machine::{Auto, Learn, What, open};
+use crate::machine::{Auto, EndsWith, Learn, Tool, What, open};
 use crate::output;
 
 /// The network to connect.
@@ -34,7 +34,7 @@ pub(super) struct Network {
 #[derive(Debug)]
 pub(super) struct Plan<'a> {
     /// The drop-in's name.
-    pub(super) tool: &'a str,
+    pub(super) tool: Tool,
     pub(super) options: &'a Options,
     pub(super) interface: String,
     pub(super) mac: Option<MacAddr>,
@@ -114,8 +114,8 @@ pub(super) fn begin(plan: &Plan<'_>, network: Network) -> Result<Attached> {
         opened.push((What::Orders(*dialect), listener(path)?));
     }
     let (what, descriptors) = opened.into_iter().unzip();
-    let mut settings = open::settings(plan.options, what, 1)?;
-    plan.tool.clone_into(&mut settings.tool);
+    let mut settings = open::settings(plan.tool, plan.options, what, 1)?;
+    settings.ends_with = EndsWith::Links;
     settings.auto = plan.auto;
     settings.learn = if plan.is_configured { None } else { plan.learn };
     let inside: Vec<(Inside, SocketAddr)> =
@@ -141,7 +141,7 @@ pub(super) fn begin(plan: &Plan<'_>, network: Network) -> Result<Attached> {
     };
     let mut note = |text: &str| {
         if !plan.is_quiet {
-            output::err(&format!("{}: warning: {text}", plan.tool));
+            output::err(&format!("{}: warning: {text}", plan.tool.name()));
         }
     };
     Ok(attaching.begin(&attach, &mut note)?)

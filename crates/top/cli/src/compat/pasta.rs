@@ -20,7 +20,7 @@ use super::attach::{self, Network, Plan};
 use super::ports::Spec;
 use crate::machine::options::Options;
 use crate::machine::orders::Dialect;
-use crate::machine::{Auto, Learn, open};
+use crate::machine::{Auto, Learn, Tool, open};
 use crate::output;
 
 /// Sockets that are opened here, with this process's privileges; more are the gateway's work.
@@ -110,7 +110,7 @@ fn run(name: &str, args: &Args) -> Result<ExitCode> {
         Spec::None | Spec::Auto => None,
     });
     let plan = Plan {
-        tool: "pasta",
+        tool: Tool::Pasta,
         options: &options,
         interface: options.fixed.interface.clone().unwrap_or_default(),
         mac: args.mac,

@@ -20,7 +20,7 @@ use super::pasta::options;
 use crate::machine::ends::{When, inherited};
 use crate::machine::options::DefaultAction;
 use crate::machine::orders::Dialect;
-use crate::machine::{Auto, Learn, open};
+use crate::machine::{Auto, Learn, Tool, open};
 use crate::{Outcome, output};
 
 /// Be `slirp4netns`.
@@ -74,7 +74,7 @@ fn run(args: &Args) -> Result<u8> {
     }
     let has_v6 = options.fixed.networks.iter().any(|network| network.program.is_ipv6());
     let plan = Plan {
-        tool: "slirp4netns",
+        tool: Tool::Slirp4netns,
         options: &options,
         interface: args.interface.clone(),
         mac: args.mac,

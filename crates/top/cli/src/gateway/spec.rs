@@ -3,15 +3,18 @@
 //! Called by: clap; `gateway.rs`, which opens the links.
 
 use core::fmt;
-use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use wirespeed::device::tap::{Config, Declared, Setup, Tap, TapError};
-use wirespeed::device::vm::{Dgram, Stream};
-use wirespeed::{Device, LinkKind, Mtu};
+use wirespeed::device::tap::{Config, Setup, Tap, TapError};
+use wirespeed::device::vm::Bound;
+use wirespeed::{Device, Mtu};
+
+use crate::machine::connection::Connection;
 
 /// The kinds, as they are written.
 const KINDS: &str = "qemu:PATH, qemu-dgram:LOCAL,REMOTE, passt:PATH, vfkit:PATH, krun:PATH, \
@@ -74,16 +77,30 @@ impl fmt::Display for Spec {
     }
 }
 
+/// An open link of a machine.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    pub(crate) fd: OwnedFd,
+    /// The socket, if its file goes with it.
+    pub(crate) held: Option<Held>,
+}
+
+/// A socket whose file is removed with it.
+pub(crate) enum Held {
+    Listener(#[expect(dead_code, reason = "it is kept for its end")] Bound<UnixListener>),
+    Datagram(#[expect(dead_code, reason = "it is kept for its end")] Bound<UnixDatagram>),
+}
+
 impl Spec {
     /// Open the link for packets of up to `mtu`; a TAP has its own MTU.
     ///
     /// # Errors
     /// The device's error, with what to do.
-    pub(super) fn open(&self, mtu: Mtu) -> Result<Box<dyn Device>> {
-        Ok(match &self.kind {
-            Kind::Stream(path) => Box::new(Stream::listen(path)?.with_mtu(mtu)),
-            Kind::Dgram(local, remote) => Box::new(Dgram::bind(local, remote)?.with_mtu(mtu)),
-            Kind::First(path) => Box::new(Dgram::listen(path)?.with_mtu(mtu)),
+    pub(super) fn open(&self, mtu: Mtu) -> Result<Opened> {
+        match &self.kind {
+            Kind::Stream(path) => listen(path),
+            Kind::Dgram(local, remote) => datagrams(local, Some(remote)),
+            Kind::First(path) => datagrams(path, None),
             Kind::Tap(name) => {
                 let mut tap = Tap::open(&Config { name: Some(name.clone()), ..Config::default() })?;
                 match tap.configure(&Setup { up: true, ..Setup::default() }) {
@@ -91,19 +108,58 @@ impl Spec {
                     Ok(()) | Err(TapError::Down { .. } | TapError::NotHere { .. }) => {}
                     Err(why) => return Err(why.into()),
                 }
-                Box::new(tap)
+                let limits = tap.limits();
+                let fd = tap.as_fd().context("the TAP is gone: make it again")?;
+                let fd = fd.try_clone_to_owned().context("no descriptor is left")?;
+                let uso = limits.offloads.uso_max_bytes > 0;
+                let connection = Connection::Tap { mtu: limits.mtu.bytes(), uso };
+                Ok(Opened { connection, fd, held: None })
             }
             Kind::TapFd(fd) => {
-                // A copy, because the number alone does not say that it is ours to close.
-                let own = Pid::from_raw(std::process::id() as i32).context("no process")?;
-                let copy = pidfd_open(own, PidfdFlags::empty())
-                    .and_then(|own| pidfd_getfd(own, *fd, PidfdGetfdFlags::empty()))
-                    .with_context(|| format!("descriptor {fd} is not open in this process"))?;
-                let declared = Declared { link: LinkKind::Ethernet, mtu, ..Declared::default() };
-                Box::new(Tap::adopt(copy, &declared)?)
+                let connection = Connection::Tap { mtu: mtu.bytes(), uso: false };
+                Ok(Opened { connection, fd: inherited(*fd)?, held: None })
             }
-        })
+        }
     }
+}
+
+/// Listen for a machine.
+///
+/// # Errors
+/// The socket cannot be made, or another file is there.
+pub(crate) fn listen(path: &Path) -> Result<Opened> {
+    let bound = Bound::listener(path)?;
+    let fd = bound.socket().try_clone().context("no descriptor is left")?.into();
+    let connection = Connection::Listener { path: absolute(path)? };
+    Ok(Opened { connection, fd, held: Some(Held::Listener(bound)) })
+}
+
+fn datagrams(local: &Path, remote: Option<&Path>) -> Result<Opened> {
+    let remote = remote.map(absolute).transpose()?;
+    let folder = remote.as_deref().and_then(Path::parent);
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("the folder {} of the machine's socket does not exist: make it", folder.display());
+    }
+    let bound = Bound::datagram(local)?;
+    let fd = bound.socket().try_clone().context("no descriptor is left")?.into();
+    let connection = Connection::Datagram { local: absolute(local)?, remote };
+    Ok(Opened { connection, fd, held: Some(Held::Datagram(bound)) })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("{}: no folder is current", path.display()))
+}
+
+/// A descriptor of this process, as a copy, because the number alone does not say that it is ours
+/// to close.
+///
+/// # Errors
+/// It is not open.
+pub(crate) fn inherited(fd: RawFd) -> Result<OwnedFd> {
+    let own = Pid::from_raw(std::process::id() as i32).context("no process")?;
+    pidfd_open(own, PidfdFlags::empty())
+        .and_then(|own| pidfd_getfd(own, fd, PidfdGetfdFlags::empty()))
+        .with_context(|| format!("descriptor {fd} is not open in this process"))
 }
 
 #[cfg(test)]

@@ -22,20 +22,27 @@ use super::options::{DIRECT, Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
 use super::servers;
-use super::settings::{Auto, Given, Settings, asking_name};
+use super::settings::{Auto, EndsWith, Given, Settings, Tool, asking_name};
 use crate::{Usage, output};
 
 /// The port of name servers (RFC 1035 section 4.2).
 const NAMES: u16 = 53;
 
-/// The settings of a gateway with this many links, whose sockets and files are `given`.
+/// The settings of a tool's gateway with this many links, whose sockets and files are `given`.
 ///
 /// # Errors
 /// A network is too small; the system gives no random numbers.
-pub(crate) fn settings(options: &Options, given: Vec<Given>, links: usize) -> Result<Settings> {
+pub(crate) fn settings(
+    tool: Tool,
+    options: &Options,
+    given: Vec<Given>,
+    links: usize,
+) -> Result<Settings> {
     let networks = networks(options, links)?;
     Ok(Settings {
-        tool: String::new(),
+        tool,
+        ends_with: EndsWith::default(),
+        is_switched: false,
         auto: Auto::default(),
         link: options.link.clone(),
         via: via(options)?,

@@ -8,18 +8,54 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use wirespeed::Cidr;
-
+use super::connection::Connection;
 use super::ends::When;
 use super::networks::Network;
 use super::orders::Dialect;
 use super::publish::Published;
 
+/// The tool that a gateway belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Tool {
+    Netns,
+    Gateway,
+    Passt,
+    Pasta,
+    Slirp4netns,
+}
+
+impl Tool {
+    /// Its name in `wirespeed show` and in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Tool::Netns => "netns",
+            Tool::Gateway => "gateway",
+            Tool::Passt => "passt",
+            Tool::Pasta => "pasta",
+            Tool::Slirp4netns => "slirp4netns",
+        }
+    }
+}
+
+/// What the state of its links means for a gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum EndsWith {
+    /// Nothing: guests come and go.
+    #[default]
+    Nothing,
+    /// It ends when all links are down.
+    Links,
+    /// The same, once one was up.
+    UsedLinks,
+}
+
 /// The settings of a gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
-    /// The tool's name, if it is not `netns`.
-    pub(crate) tool: String,
+    pub(crate) tool: Tool,
+    pub(crate) ends_with: EndsWith,
+    /// All machines are on one link.
+    pub(crate) is_switched: bool,
     /// The private networks, one of each version at most for each link.
     pub(crate) networks: Vec<Network>,
     /// Other addresses of these networks are hosts beyond the gateway, too.
@@ -51,6 +87,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The MTU of the links to guests that configure themselves.
+    pub(super) fn mtu(&self) -> Mtu {
+        let mtu = self.learn.and_then(|learn| Mtu::new(usize::from(learn.mtu)));
+        mtu.unwrap_or(Mtu::ETHERNET)
+    }
+
     /// The addresses that lead nowhere beyond the gateway.
     pub(super) fn near(&self) -> Vec<Cidr> {
         let of = |network: &Network| match self.is_shared {
@@ -102,6 +144,8 @@ pub(crate) enum Given {
     Policy,
     /// A socket of a published port.
     Published(Published),
+    /// The link of a virtual machine.
+    Machine(Connection),
     /// A listening control socket, and where its file is.
     Control(PathBuf),
     /// Where packets are captured.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 
 use ::gateway::{Around, Outside, Ready};
+use ::link::SwitchNews;
 use anyhow::{Context, Result};
 use outside::{Accepted, Wake};
 use policy::HostAddresses;
@@ -18,6 +19,7 @@ use super::Machine;
 use super::ends::End;
 use super::guests::Guests;
 use super::publish::Published;
+use super::settings::EndsWith;
 use crate::clock::since_1970;
 use crate::output;
 
@@ -35,15 +37,13 @@ pub(super) const ORDERS: u32 = 7;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// For whom a gateway runs, and until when.
-pub(crate) struct Owner<'a> {
+pub(super) struct Owner<'a> {
     /// Readable once it has ended; `None` if that never happens.
-    pub(crate) fd: Option<BorrowedFd<'a>>,
+    pub(super) fd: Option<BorrowedFd<'a>>,
     /// Has it ended?
-    pub(crate) has_ended: &'a dyn Fn() -> bool,
-    /// Does the gateway end with its links?
-    pub(crate) ends_with_links: bool,
+    pub(super) has_ended: &'a dyn Fn() -> bool,
     /// How long data may take to leave after the end.
-    pub(crate) last: Duration,
+    pub(super) last: Duration,
 }
 
 impl Machine {
@@ -51,7 +51,7 @@ impl Machine {
     ///
     /// # Errors
     /// The system refuses something without which the gateway cannot go on.
-    pub(crate) fn run(&mut self, owner: &Owner<'_>) -> Result<()> {
+    pub(super) fn run(&mut self, owner: &Owner<'_>) -> Result<()> {
         if let Some(fd) = owner.fd {
             self.host.watch(fd, OWNER, Ready::READABLE).context("epoll refuses the owner")?;
         }
@@ -73,7 +73,7 @@ impl Machine {
         loop {
             let now = self.now();
             self.turn(now)?;
-            if owner.ends_with_links && self.is_cut_off() || last <= now {
+            if self.is_cut_off() || last <= now {
                 return self.end();
             }
             let is_called = std::mem::take(&mut self.owner_calls);
@@ -94,10 +94,18 @@ impl Machine {
         }
     }
 
-    /// The last process in the program's network has ended.
-    fn is_cut_off(&self) -> bool {
-        let is_gone = |&port| self.stack.device(port).is_none_or(is_gone);
-        self.ports_of_stack.iter().all(is_gone)
+    /// All guests have gone, and the gateway with them.
+    fn is_cut_off(&mut self) -> bool {
+        let all = || self.ports_of_stack.iter().map(|&port| self.stack.device(port));
+        match self.ends_with {
+            EndsWith::Nothing => false,
+            EndsWith::Links => all().all(|device| device.is_none_or(is_gone)),
+            EndsWith::UsedLinks => {
+                let is_up = all().flatten().any(Device::link_up);
+                let was_up = std::mem::replace(&mut self.was_up, is_up || self.was_up);
+                was_up && !is_up
+            }
+        }
     }
 
     fn turn(&mut self, now: Instant) -> Result<()> {
@@ -159,6 +167,14 @@ impl Machine {
         self.stack.flush();
         if let Some(notice) = self.host.take_notice() {
             output::err(&format!("wirespeed {}: {notice}", self.command));
+        }
+        if let Some(mac) = self.switch.as_ref().and_then(SwitchNews::twice) {
+            self.switch = None;
+            output::err(&format!(
+                "wirespeed {}: two machines have the hardware address {mac}: give each its own \
+                 (QEMU: -device virtio-net-pci,netdev=n,mac=52:54:00:00:00:02)",
+                self.command
+            ));
         }
         self.log();
         if is_asked {

@@ -13,7 +13,7 @@ use jail::{Inside, User};
 use super::args::Args;
 use crate::machine::learning::Learns;
 use crate::machine::options::Dns;
-use crate::machine::{What, open};
+use crate::machine::{EndsWith, Tool, What, open};
 use crate::output;
 
 /// Run the program, and wait for it; returns its exit status.
@@ -29,7 +29,8 @@ pub(super) fn run(args: &Args) -> Result<u8> {
         opened.push((What::Learn, learns.lines()?));
     }
     let (what, descriptors) = opened.into_iter().unzip();
-    let mut settings = open::settings(given, what, 1)?;
+    let mut settings = open::settings(Tool::Netns, given, what, 1)?;
+    settings.ends_with = EndsWith::Links;
     let inside: Vec<Inside> = args.to_host.iter().flat_map(|&port| inside(port)).collect();
     settings.to_host = inside.iter().map(|inside| inside.at).collect();
     let networks = &settings.networks;

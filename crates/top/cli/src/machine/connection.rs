@@ -1,0 +1,52 @@
+//! How a virtual machine is connected: a socket or a TAP that the user's process opened, as the
+//! gateway's process uses it.
+//!
+//! Called by: the tools for virtual machines, which make the descriptors; `machine.rs`.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use wirespeed::device::tap::{Declared, Tap};
+use wirespeed::device::vm::{Dgram, Stream};
+use wirespeed::{Device, LinkKind, Mtu};
+
+/// What the descriptor of a machine's link is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Connection {
+    /// A listening stream socket.
+    Listener { path: PathBuf },
+    /// A stream socket that a machine is connected to.
+    Connected { place: PathBuf },
+    /// A datagram socket; without `remote` the machine sends first.
+    Datagram { local: PathBuf, remote: Option<PathBuf> },
+    /// A TAP with this MTU.
+    Tap { mtu: usize, uso: bool },
+}
+
+impl Connection {
+    /// The link, for packets of up to `mtu` bytes; a TAP has its own MTU.
+    ///
+    /// # Errors
+    /// The device's error, with what to do.
+    pub(super) fn device(&self, fd: OwnedFd, mtu: Mtu) -> Result<Box<dyn Device>> {
+        Ok(match self {
+            Connection::Listener { path } => {
+                Box::new(Stream::from_listener(fd.into(), path)?.with_mtu(mtu))
+            }
+            Connection::Connected { place } => {
+                Box::new(Stream::from_socket(fd.into(), place)?.with_mtu(mtu))
+            }
+            Connection::Datagram { local, remote } => {
+                let dgram = Dgram::from_socket(fd.into(), local, remote.as_deref())?;
+                Box::new(dgram.with_mtu(mtu))
+            }
+            &Connection::Tap { mtu: own, uso } => {
+                let mtu = Mtu::new(own).unwrap_or(mtu);
+                let link = LinkKind::Ethernet;
+                Box::new(Tap::adopt(fd, &Declared { link, mtu, uso, ..Declared::default() })?)
+            }
+        })
+    }
+}
