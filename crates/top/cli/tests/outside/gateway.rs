@@ -20,14 +20,14 @@ use wirespeed::device::vm::{Dgram, Stream};
 use wirespeed::device::{Burst, Device};
 use wirespeed::{Mtu, Pool};
 
-const BUSYBOX: Need = Need::Program("busybox", "busybox");
+pub(crate) const BUSYBOX: Need = Need::Program("busybox", "busybox");
 
 pub(crate) const CASES: &[Case] = &[
     ("a_machine_at_a_stream_configures_itself", &[BUSYBOX, Need::PING, Need::CURL], stream),
     ("machines_that_send_first_are_served_apart", &[BUSYBOX, Need::PING], apart),
 ];
 
-const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// A host beyond the gateway.
 pub(crate) const SERVER: &str = "198.51.100.1";
 
@@ -53,14 +53,14 @@ impl Drop for Folder {
 }
 
 /// A virtual machine: a kernel, and the wire from its TAP to the gateway's socket.
-struct Machine {
-    host: Namespace,
+pub(crate) struct Machine {
+    pub(crate) host: Namespace,
     ends: Arc<AtomicBool>,
     wire: Option<JoinHandle<()>>,
 }
 
 impl Machine {
-    fn start(connect: &dyn Fn() -> Box<dyn Device + Send>) -> Machine {
+    pub(crate) fn start(connect: &dyn Fn() -> Box<dyn Device + Send>) -> Machine {
         let host = Namespace::new().expect("root may");
         let mut machine = Machine { host, ends: Arc::default(), wire: None };
         machine.join(connect());
@@ -96,7 +96,7 @@ impl Machine {
         self.ends.store(false, Ordering::Relaxed);
     }
 
-    fn runs(&self, program: &str, arguments: &str) -> (bool, String) {
+    pub(crate) fn runs(&self, program: &str, arguments: &str) -> (bool, String) {
         let output = self.host.command(program).args(arguments.split(' ')).output();
         let output = output.expect("the program is there");
         let text = [output.stdout, output.stderr].concat();
@@ -104,7 +104,7 @@ impl Machine {
     }
 
     /// Get an address by DHCP; returns what the server said.
-    fn dhcp(&self, folder: &Folder) -> String {
+    pub(crate) fn dhcp(&self, folder: &Folder) -> String {
         let script = folder.path("dhcp");
         let text = "#!/bin/sh\n[ \"$1\" = bound ] || exit 0\nip link set $interface mtu $mtu\n\
                     ip addr replace $ip/$mask dev $interface\n\
@@ -146,7 +146,7 @@ fn carry(
 
 /// A gateway whose sockets are there, in a host with an address of its own.
 pub(crate) fn gateway(options: &[&str], sockets: &[&Path]) -> Running {
-    assert!(ip("link set lo up") && ip(&format!("addr add {SERVER}/32 dev lo")));
+    assert!(ip("link set lo up") && ip(&format!("addr replace {SERVER}/32 dev lo")));
     let gateway = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
         .arg("gateway")
         .args(options)
@@ -170,7 +170,7 @@ pub(crate) fn serve(listener: TcpListener, body: &'static str) {
     });
 }
 
-fn connect(path: &Path) -> Box<dyn Device + Send> {
+pub(crate) fn connect(path: &Path) -> Box<dyn Device + Send> {
     let mtu = Mtu::new(65_520).expect("an MTU");
     Box::new(Stream::connect(path).expect("it listens").with_mtu(mtu))
 }

@@ -21,6 +21,8 @@ mod gateway;
 #[cfg(target_os = "linux")]
 mod gateway_qemu;
 #[cfg(target_os = "linux")]
+mod gateway_switch;
+#[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]
 mod nfs;
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         fib::CASES,
         gateway::CASES,
         gateway_qemu::CASES,
+        gateway_switch::CASES,
         nfs::CASES,
         ping::CASES,
         rpcbind::CASES,
