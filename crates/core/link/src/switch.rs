@@ -62,9 +62,8 @@ impl Switch {
         clock: Clock,
     ) -> std::io::Result<Switch> {
         let have_descriptors = devices.iter().all(|device| device.as_fd().is_some());
-        let interest = have_descriptors
-            .then(|| epoll::create(epoll::CreateFlags::CLOEXEC))
-            .transpose()?;
+        let interest =
+            have_descriptors.then(|| epoll::create(epoll::CreateFlags::CLOEXEC)).transpose()?;
         let mut ends: Vec<End> = devices.into_iter().map(End::new).collect();
         if let Some(interest) = &interest {
             ends.iter_mut().try_for_each(|end| end.watch(interest))?;

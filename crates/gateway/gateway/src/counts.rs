@@ -57,6 +57,14 @@ counts! {
     budgets_used_up;
     /// Turns of a flow that ended without a buffer; they are tried again.
     no_buffer;
+    /// Connections to the proxy that were taken.
+    clients;
+    /// Those whose first bytes were no request that we know.
+    clients_malformed;
+    /// Those without the name and the password.
+    clients_unauthorized;
+    /// Relays for datagrams that clients of the proxy have asked for.
+    associations;
     /// Sessions of datagrams and echoes that began.
     sessions_opened;
     /// Sessions for which the outside had no socket.
@@ -73,6 +81,8 @@ counts! {
     datagrams_refused;
     /// Datagrams that were dropped because of a limit; the limits' hits say which.
     datagrams_without_room;
+    /// Datagrams of clients of the proxy that are fragments or have no target.
+    datagrams_malformed;
     /// Datagrams that the outside did not send.
     datagrams_not_sent;
     /// Datagrams of the outside from senders that the filter does not let in.

@@ -23,6 +23,7 @@ use crate::flow::{Flow, FlowId, Staged, State, bit};
 use crate::names::{GuestId, Names, UpstreamId};
 use crate::outside::{Ends, Outside, Ready, Token};
 use crate::policy::Policy;
+use crate::proxy::{LegId, Proxies};
 use crate::report::Reports;
 
 /// How long a flow waits that found no buffer.
@@ -58,6 +59,7 @@ pub struct Gateway<T, S> {
     pub(crate) reports: Reports,
     pub(crate) sessions: Sessions<S>,
     pub(crate) names: Option<Box<Names<T, S>>>,
+    pub(crate) proxies: Proxies<T, S>,
 }
 
 impl<T, S> Gateway<T, S> {
@@ -99,6 +101,7 @@ impl<T, S> Gateway<T, S> {
             counts: Counts::default(),
             reports: Reports::default(),
             sessions: Sessions::default(),
+            proxies: Proxies::new(None),
         })
     }
 
@@ -178,6 +181,9 @@ impl<T, S> Gateway<T, S> {
             self.names.iter_mut().for_each(|names| names.ready(id));
             return;
         }
+        if let Some(id) = LegId::of(token) {
+            return self.proxies.ready(id, ready);
+        }
         let mut bits = 0_u32;
         for (what, bit) in [
             (Ready::READABLE, bit::HOST_READABLE),
@@ -222,6 +228,7 @@ impl<T, S> Gateway<T, S> {
         self.send_datagrams(around);
         self.receive_datagrams(around);
         self.serve_names(around);
+        self.serve_clients(around);
         around.outside.flush();
     }
 
@@ -231,6 +238,7 @@ impl<T, S> Gateway<T, S> {
         self.has_requests
             || !self.queue.is_empty()
             || self.sessions.has_work()
+            || self.proxies.has_work()
             || names.is_some_and(|names| names.has_work())
     }
 
@@ -239,7 +247,8 @@ impl<T, S> Gateway<T, S> {
     pub fn next_deadline(&self) -> Instant {
         let first = self.waiting.deadlines.first().map_or(Instant::NEVER, |&(at, _)| at);
         let names = self.names.as_ref().map_or(Instant::NEVER, |names| names.next_deadline());
-        first.min(self.waiting.retry_at).min(self.sessions.next_deadline()).min(names)
+        let datagrams = self.sessions.next_deadline().min(self.proxies.next_deadline());
+        first.min(self.waiting.retry_at).min(datagrams).min(names)
     }
 
     fn expire<O: Outside<Tcp = T, Socket = S>, P: Policy>(

@@ -4,7 +4,7 @@
 //!
 //! Called by: programs with an event loop. Read `gateway.rs` first, then `tcp/`: `begin.rs` (a SYN
 //! becomes a flow), `run.rs` (a turn of a flow), `up.rs` and `down.rs` (bytes), `end.rs`. Datagrams
-//! are in `datagrams/`, questions for names in `names/`.
+//! are in `datagrams/`, questions for names in `names/`, clients of a proxy in `proxy/`.
 //!
 //! A SYN is answered only when the outside is connected, so that a guest sees refusals as they
 //! are. Bytes are read from a side only while the other takes them, so the window that the guest
@@ -21,6 +21,7 @@ mod names;
 mod observe;
 mod outside;
 mod policy;
+mod proxy;
 mod report;
 mod tcp;
 
@@ -35,6 +36,7 @@ pub use outside::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, Stop, Token,
 };
 pub use policy::{AllowAll, Glance, Policy, Verdict};
+pub use proxy::Credentials;
 pub use report::{End, Protocol, Report};
 
 /// Bytes that a flow moves in a turn in each direction, at most.

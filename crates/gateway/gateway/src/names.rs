@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 
 use base::{Budget, Drops, Instant, Limit};
-use host::dns::{Forwarder, ForwarderAction, QueryId, Transport};
+use host::dns::{DomainName, Forwarder, ForwarderAction, Kind, QueryId, Transport, question};
 use slotmap::SlotMap;
 use stack::{ForeignDatagram, IpSettings};
 
@@ -23,6 +23,7 @@ use crate::config::NamesConfig;
 use crate::counts::Counts;
 use crate::outside::Outside;
 use crate::policy::Policy;
+use crate::proxy::{ClientId, Said};
 use guests::Guest;
 pub(crate) use guests::GuestId;
 pub(crate) use upstream::UpstreamId;
@@ -38,6 +39,8 @@ enum Asker {
     Datagram(SocketAddr, SocketAddr),
     /// A connection.
     Connection(GuestId),
+    /// A client of the proxy, and the number of its lookup.
+    Client(ClientId, u32),
 }
 
 /// The resolver of a gateway.
@@ -52,6 +55,8 @@ pub(crate) struct Names<T, S> {
     /// The sockets of each question.
     queries: BTreeMap<QueryId, Query>,
     buffer: Vec<u8>,
+    /// Answers for clients of the proxy.
+    said: Vec<Said>,
 }
 
 impl<T, S> Names<T, S> {
@@ -65,6 +70,7 @@ impl<T, S> Names<T, S> {
             ready: VecDeque::new(),
             queries: BTreeMap::new(),
             buffer: Vec::new(),
+            said: Vec::new(),
         }
     }
 
@@ -101,6 +107,32 @@ impl<T, S> Names<T, S> {
         }
     }
 
+    /// A client of the proxy asks for the addresses of a name; `false` if no answer will come.
+    pub(crate) fn look_up<O, P>(
+        &mut self,
+        client: ClientId,
+        lookup: u32,
+        (name, kind): (&DomainName, Kind),
+        around: &mut Around<'_, O, P>,
+    ) -> bool
+    where
+        P: Policy,
+    {
+        let (asker, by, message) =
+            (Asker::Client(client, lookup), Transport::Tcp, question(name, kind));
+        self.forwarder.question(around.now, asker, by, &message, around.policy)
+    }
+
+    /// A client of the proxy takes no answer any more.
+    pub(crate) fn forget_client(&mut self, id: ClientId) {
+        self.forwarder.abandon(|asker| matches!(asker, Asker::Client(client, _) if *client == id));
+    }
+
+    /// Answers for clients of the proxy.
+    pub(crate) fn take_said(&mut self) -> Vec<Said> {
+        core::mem::take(&mut self.said)
+    }
+
     /// Do what the forwarder wants, until it wants nothing.
     fn act<O, P>(&mut self, around: &mut Around<'_, O, P>, counts: &mut Counts)
     where
@@ -112,6 +144,9 @@ impl<T, S> Names<T, S> {
                 ForwarderAction::Close(id) => self.close_query(id, around),
                 ForwarderAction::Answer(Asker::Connection(id), _, message) => {
                     self.answer_over(id, &message, around.now);
+                }
+                ForwarderAction::Answer(Asker::Client(client, lookup), _, message) => {
+                    self.said.push(Said { client, lookup, message });
                 }
                 ForwarderAction::Answer(Asker::Datagram(guest, asked), _, message) => {
                     let (ip, now) = (IpSettings::default(), around.now);

@@ -98,7 +98,9 @@ impl<T, S> Gateway<T, S> {
         let peers = sessions.flat_map(|s| s.peers.iter().map(|(remote, _)| s.ends(remote)));
         let clients = self.sessions.clients.iter().map(|(ends, _)| (Protocol::Udp, ends));
         let waiting = self.reports.waiting().map(|report| (report.protocol, report.ends));
-        flows.chain(peers).chain(clients).chain(waiting).collect()
+        let proxied = self.proxies.flows();
+        let proxied = proxied.map(|report| (report.protocol, report.ends));
+        flows.chain(peers).chain(clients).chain(proxied).chain(waiting).collect()
     }
 
     /// The next report, oldest first. 8,192 wait at most; [`Gateway::lost_reports`] counts the
@@ -124,6 +126,8 @@ impl<T, S> Gateway<T, S> {
                 self.reports.push(Report { protocol, ends, end, since, bytes_up, bytes_down });
             }
         }
+        let proxied: Vec<Report> = self.proxies.flows().collect();
+        proxied.into_iter().for_each(|report| self.reports.push(report));
         for (ends, client) in self.sessions.clients.iter() {
             let (protocol, since) = (Protocol::Udp, client.since);
             let (bytes_up, bytes_down) = client.bytes;
@@ -143,6 +147,7 @@ impl<T, S> Gateway<T, S> {
         let now = [
             ("flows_now", self.flow_count()),
             ("pending_now", self.pending_count()),
+            ("clients_now", self.client_count()),
             ("sessions_now", sessions),
             ("echoes_now", echoes),
             ("dns_in_flight_now", names.0),

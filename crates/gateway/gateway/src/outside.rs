@@ -215,6 +215,20 @@ pub trait Outside {
     /// permitted.
     fn open(&mut self, token: Token, key: &SessionKey) -> Result<Self::Socket, Failure>;
 
+    /// Open a socket for datagrams of a client, at the address to which this connection of its leads
+    /// and on a port of its own, and say where that is. An outside without clients has none.
+    ///
+    /// # Errors
+    /// [`Failure::Full`], or the outside cannot.
+    fn open_beside(
+        &mut self,
+        token: Token,
+        tcp: &mut Self::Tcp,
+    ) -> Result<(Self::Socket, SocketAddr), Failure> {
+        let _ = (token, tcp);
+        Err(Failure::Unreachable(Unreachable::Prohibited))
+    }
+
     /// Reports about a socket for datagrams that the owner has made bear this token from now on.
     /// Returns whether datagrams to anybody may leave by it, or only answers: it has the wrong
     /// address for others, for instance a loopback one. `None`: nothing would be reported of it.

@@ -162,8 +162,10 @@ fn leave_files(folders: &[OsString]) -> Result<(), Error> {
 
 fn ends(socket: &OwnedFd, notes: Vec<String>) -> Result<GatewayEnds, Error> {
     let received = receive(socket).map_err(refused("the launcher's message is not understood"))?;
-    let Some((ToGateway::Begin { settings, descriptors, has_link, life, tap_mtu, stderr }, mut all)) =
-        received
+    let Some((
+        ToGateway::Begin { settings, descriptors, has_link, life, tap_mtu, stderr },
+        mut all,
+    )) = received
     else {
         return Err(Error::not_started("the launcher ended"));
     };

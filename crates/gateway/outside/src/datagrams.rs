@@ -65,6 +65,19 @@ impl Socket {
         Ok(Socket { fd, token, is_echo, is_v6, sends_with: None, last_to: None })
     }
 
+    /// A socket for datagrams at the address of this end of a connection.
+    pub(crate) fn beside(own: SocketAddr) -> Result<Socket, Errno> {
+        let mut own = own;
+        own.set_ip(own.ip().to_canonical());
+        if own.is_ipv4() {
+            own = SocketAddr::new(own.ip(), 0);
+        }
+        own.set_port(0);
+        let fd = socket(own.is_ipv6(), false)?;
+        rustix::net::bind(&fd, &own)?;
+        Socket::of(fd)
+    }
+
     /// A socket for datagrams that somebody has bound. It has no token yet.
     pub(crate) fn of(fd: OwnedFd) -> Result<Socket, Errno> {
         let own = SocketAddr::try_from(rustix::net::getsockname(&fd)?)?;

@@ -117,6 +117,11 @@ impl Tcp {
         self.token = token;
     }
 
+    /// The address of this end.
+    pub(crate) fn local(&self) -> Result<SocketAddr, Errno> {
+        SocketAddr::try_from(rustix::net::getsockname(&self.fd)?)
+    }
+
     pub(crate) fn into_fd(self) -> OwnedFd {
         let _ = sockopt::set_tcp_nodelay(&self.fd, true);
         let _ = SockRef::from(&self.fd).set_tcp_notsent_lowat(NOT_SENT_BYTES);

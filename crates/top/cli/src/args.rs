@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use crate::output::EXIT;
 #[cfg(target_os = "linux")]
 use crate::{
-    compat, filter, gateway, netns, nfs, nfsd, ping, policy, rpcbind, services, setup, states,
-    telnet, telnetd, up, wire,
+    compat, filter, gateway, netns, nfs, nfsd, ping, policy, proxy, rpcbind, services, setup,
+    states, telnet, telnetd, up, wire,
 };
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 
@@ -60,6 +60,9 @@ pub(crate) enum Tool {
     /// Give virtual machines a private network behind our stack, without root
     #[cfg(target_os = "linux")]
     Gateway(Box<gateway::Args>),
+    /// Run a proxy: SOCKS5 and HTTP on one port, with rules by name, log, other ways out
+    #[cfg(target_os = "linux")]
+    Proxy(Box<proxy::Args>),
     /// Check rules of what a program may reach, answer questions about flows, learn from a log
     #[cfg(target_os = "linux")]
     Policy(policy::Args),

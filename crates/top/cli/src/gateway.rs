@@ -9,22 +9,19 @@ mod args;
 mod spec;
 
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
 use anyhow::Result;
-use jail::{Sees, Served, Serving};
 use rustix::fs::Mode;
 use rustix::process::umask;
 
 pub(crate) use args::Args;
 pub(crate) use spec::{Held, Opened, inherited, listen};
 
-use crate::machine::connection::Connection;
 use crate::machine::learning::Learns;
 use crate::machine::networks::Network;
 use crate::machine::options::{Dns, Options};
-use crate::machine::{Learn, Settings, Tool, What, open};
+use crate::machine::serve::{self, How};
+use crate::machine::{Learn, Tool, What, open};
 use crate::{Outcome, Usage, output};
 
 /// Run it until Ctrl-C.
@@ -56,33 +53,10 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
 
 /// A gateway in its own process, for virtual machines.
 pub(crate) struct Running {
-    served: Served,
+    gateway: serve::Running,
     pub(crate) networks: Vec<Network>,
-    files: Files,
-}
-
-/// The files of sockets, which are removed with this.
-struct Files {
-    _machines: Vec<Held>,
-    _control: ControlSocket,
-}
-
-/// The file of the control socket.
-struct ControlSocket;
-
-impl Drop for ControlSocket {
-    fn drop(&mut self) {
-        open::remove_control_socket();
-    }
-}
-
-/// How a gateway for machines runs.
-pub(crate) struct How<'a> {
-    pub(crate) options: &'a Options,
-    pub(crate) settings: Settings,
-    pub(crate) learns: Option<&'a Learns>,
-    /// It outlives this process, and its messages go there.
-    pub(crate) leaves: Option<OwnedFd>,
+    /// The files of the machines' sockets, which are removed with this.
+    machines: Vec<Held>,
 }
 
 /// Open what a gateway uses, with the user's privileges, and start it.
@@ -90,31 +64,21 @@ pub(crate) struct How<'a> {
 /// # Errors
 /// Something cannot be opened, or the gateway cannot begin.
 pub(crate) fn begin(
-    how: How<'_>,
+    mut how: How<'_>,
     machines: impl FnOnce() -> Result<Vec<Opened>>,
 ) -> Result<Running> {
-    let How { options, mut settings, learns, leaves } = how;
     // The machines' sockets are for this user alone. No other thread makes files yet.
     let before = umask(Mode::from_raw_mode(0o177));
-    let machines = machines();
+    let opened = machines();
     umask(before);
-    let (mut links, mut held) = (Vec::new(), Vec::new());
-    for Opened { connection, fd, held: own } in machines? {
+    let (mut links, mut machines) = (Vec::new(), Vec::new());
+    for Opened { connection, fd, held } in opened? {
         links.push((What::Machine(connection), fd));
-        held.extend(own);
+        machines.extend(held);
     }
-    let serving = Serving::start(&sees(&links))?;
-    let pid = if leaves.is_some() { serving.pid() } else { std::process::id() };
-    let mut given = open::open(options, pid)?;
-    let files = Files { _machines: held, _control: ControlSocket };
-    if let Some(learns) = learns {
-        given.push((What::Learn, learns.lines()?));
-    }
-    let (what, descriptors): (Vec<_>, Vec<_>) = given.into_iter().chain(links).unzip();
-    settings.learn.get_or_insert_with(|| learn(options, &settings.networks));
-    settings.given = what;
-    let served = serving.begin(serde_json::to_string(&settings)?, &descriptors, leaves)?;
-    Ok(Running { served, networks: settings.networks, files })
+    let networks = how.settings.networks.clone();
+    how.settings.learn.get_or_insert_with(|| learn(how.options, &networks));
+    Ok(Running { gateway: serve::begin(how, links)?, networks, machines })
 }
 
 impl Running {
@@ -123,36 +87,19 @@ impl Running {
     /// # Errors
     /// It failed, or something killed it.
     pub(crate) fn wait(self) -> Result<()> {
-        Ok(self.served.wait()?)
+        self.gateway.wait()
     }
 
     /// The number of the gateway's process.
     pub(crate) fn pid(&self) -> u32 {
-        self.served.pid()
+        self.gateway.pid()
     }
 
     /// Leave the gateway, and the files of its sockets.
     pub(crate) fn leave(self) {
-        std::mem::forget(self.files);
-        self.served.leave();
+        std::mem::forget(self.machines);
+        self.gateway.leave();
     }
-}
-
-/// What the gateway's process has to see of the host's files: datagrams are sent to a path.
-fn sees(links: &[(What, OwnedFd)]) -> Sees {
-    let mut folders: Vec<PathBuf> = Vec::new();
-    for (what, _) in links {
-        match what {
-            // The path is the machine's, and not known before it sends.
-            What::Machine(Connection::Datagram { remote: None, .. }) => return Sees::All,
-            What::Machine(Connection::Datagram { remote: Some(remote), .. }) => {
-                let folder = remote.parent().map(PathBuf::from);
-                folders.extend(folder.filter(|folder| !folders.contains(folder)));
-            }
-            _ => {}
-        }
-    }
-    Sees::Folders(folders)
 }
 
 /// What machines learn. They route IPv6 to us if that leads somewhere.

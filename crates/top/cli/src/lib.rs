@@ -44,6 +44,8 @@ mod ping;
 #[cfg(target_os = "linux")]
 mod policy;
 #[cfg(target_os = "linux")]
+mod proxy;
+#[cfg(target_os = "linux")]
 mod rpcbind;
 mod rpcinfo;
 mod running;
@@ -128,6 +130,8 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Netns(args) => netns::main(args),
         #[cfg(target_os = "linux")]
         Tool::Gateway(args) => gateway::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Proxy(args) => proxy::main(args),
         #[cfg(target_os = "linux")]
         Tool::Policy(args) => policy::main(args),
         #[cfg(target_os = "linux")]

@@ -22,6 +22,7 @@ pub(crate) mod orders;
 mod ports;
 pub(crate) mod publish;
 mod rules;
+pub(crate) mod serve;
 mod servers;
 mod settings;
 mod turns;
@@ -32,7 +33,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ::gateway::{Config, Gateway, NamesConfig};
+use ::gateway::{Config, Credentials, Gateway, NamesConfig};
 use ::link::{Shaped, Switch, SwitchNews};
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
@@ -109,6 +110,8 @@ pub(crate) struct Machine {
     /// The program.
     program: Vec<IpAddr>,
     ports: Ports,
+    /// The listeners of a proxy.
+    proxies: Vec<outside::ListenerId>,
     /// The owner may have ended.
     owner_calls: bool,
     /// What each port of the stack waits for.
@@ -137,6 +140,7 @@ struct Taken {
     servers: Option<Servers>,
     capture: Option<File>,
     published: Vec<(Published, OwnedFd)>,
+    proxies: Vec<OwnedFd>,
     orders: Option<Orders>,
     ends: Vec<End>,
 }
@@ -151,6 +155,7 @@ impl Taken {
             servers: None,
             capture: None,
             published: Vec::new(),
+            proxies: Vec::new(),
             orders: None,
             ends: Vec::new(),
         };
@@ -160,6 +165,7 @@ impl Taken {
                 What::Machine(connection) => {
                     taken.machines.push(connection.device(fd, settings.mtu())?);
                 }
+                What::Proxy => taken.proxies.push(fd),
                 What::Control(path) => taken.watch.serve_at(fd, path),
                 What::Page { token } => taken.watch.page(fd, token.clone())?,
                 What::Policy => taken.texts = serde_json::from_reader(File::from(fd))?,
@@ -198,12 +204,15 @@ impl Machine {
             host.set_via(text.parse()?, *at);
         }
         let taken = Taken::of(settings, descriptors)?;
-        let Taken { machines, mut watch, texts, asking, servers, capture, published, orders, ends } =
-            taken;
+        let Taken { machines, mut watch, texts, asking, servers, capture, .. } = taken;
+        let Taken { published, proxies, orders, ends, .. } = taken;
+        let proxies = proxies.into_iter().map(|fd| host.adopt(fd)).collect::<Result<Vec<_>, _>>();
         let rules = texts.known_rules()?;
         // Rules may name other servers.
         let follows = rules.dns.servers == [Server::Host];
-        let (mut stack, engine) = engine(settings, &rules)?;
+        let (mut stack, mut engine) = engine(settings, &rules)?;
+        let credentials = settings.credentials.clone();
+        engine.set_credentials(credentials.map(|(user, password)| Credentials { user, password }));
         let (mut ports_of_stack, mut networks) = (Vec::new(), Vec::new());
         let links = link.into_iter().chain(machines).map(|link| shaped(link, settings, began));
         let links = links.collect::<Result<Vec<_>>>()?;
@@ -250,6 +259,7 @@ impl Machine {
             listening: Listening::new(tables, settings.auto),
             program: known_guests(settings),
             ports: Ports::default(),
+            proxies: proxies.context("the proxy cannot listen")?,
             owner_calls: true,
             awaited: Vec::new(),
         };

@@ -12,6 +12,7 @@ use slotmap::{Key, KeyData, new_key_type};
 
 use super::SessionKey;
 use crate::outside::Token;
+use crate::proxy::PROXY;
 
 new_key_type! {
     /// The number of a session; a removed one's is not used again.
@@ -35,7 +36,7 @@ impl SessionId {
 
     /// The session of a token; `None` if it is something else's.
     pub(crate) fn of(token: Token) -> Option<SessionId> {
-        let is_session = token.0 & (FLOW | NAMES) == 0;
+        let is_session = token.0 & (FLOW | NAMES | PROXY) == 0;
         is_session.then(|| SessionId::from(KeyData::from_ffi(token.0 | FLOW)))
     }
 }

@@ -81,7 +81,9 @@ impl<T, S> Gateway<T, S> {
         around: &mut Around<'_, O, P>,
     ) -> bool {
         let asking = |id: &&FlowId| self.flows.get(**id).is_some_and(|f| f.state == State::Asking);
-        let Some(&id) = self.waiting.by_ends.get(ends).filter(asking) else { return false };
+        let Some(&id) = self.waiting.by_ends.get(ends).filter(asking) else {
+            return self.decide_client(ends, verdict);
+        };
         if verdict == Verdict::Ask {
             return true;
         }

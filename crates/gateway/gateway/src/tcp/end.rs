@@ -67,6 +67,7 @@ impl<T, S> Gateway<T, S> {
         for id in sessions {
             self.end_session(id, End::ShutDown, around);
         }
+        self.end_clients(around);
         if let Some(names) = &mut self.names {
             names.end_all(around);
         }

@@ -70,7 +70,10 @@ fn folders() {
 
 fn all() {
     let (_running, said) = Peer::new("all").serve("all");
-    assert!(said.contains("\"proc\"") && said.contains("sent true opened Some(1) notes []"), "{said}");
+    assert!(
+        said.contains("\"proc\"") && said.contains("sent true opened Some(1) notes []"),
+        "{said}"
+    );
     // A folder that is not there is a note, and no more.
     let (_running, said) = Peer::new("none").serve("/no/such/folder");
     assert!(said.contains("\"proc\"") && said.contains("still sees the host's files"), "{said}");

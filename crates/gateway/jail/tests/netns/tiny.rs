@@ -97,8 +97,8 @@ pub(crate) fn serve(arguments: &[OsString]) -> ExitCode {
         folders => Sees::Folders(folders.split(':').map(PathBuf::from).collect()),
     };
     let report = std::io::stdout().as_fd().try_clone_to_owned().expect("a descriptor");
-    let begun = Serving::start(&sees)
-        .and_then(|serving| serving.begin(socket.to_owned(), &[report], None));
+    let begun =
+        Serving::start(&sees).and_then(|serving| serving.begin(socket.to_owned(), &[report], None));
     match begun.and_then(Served::wait) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

@@ -187,6 +187,21 @@ impl Outside for Host {
         Ok(socket)
     }
 
+    fn open_beside(
+        &mut self,
+        token: Token,
+        tcp: &mut Tcp,
+    ) -> Result<(Socket, SocketAddr), Failure> {
+        self.admit()?;
+        let made = tcp.local().and_then(Socket::beside);
+        let mut socket = made.map_err(|error| failure(self.note(error)))?;
+        self.enlist(token, &socket, EventFlags::IN).map_err(failure)?;
+        self.open += 1;
+        socket.set_token(token);
+        let at = socket.local().ok_or(Failure::Full)?;
+        Ok((socket, at))
+    }
+
     fn adopt(&mut self, token: Token, key: &SessionKey, socket: &mut Socket) -> Option<bool> {
         let own = socket.local()?;
         self.enlist(token, &*socket, EventFlags::IN).ok()?;

@@ -12,6 +12,8 @@ mod datagrams;
 #[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
+mod proxied;
+#[cfg(target_os = "linux")]
 mod published;
 #[cfg(target_os = "linux")]
 mod tcp_flows;
@@ -22,8 +24,14 @@ mod world;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] =
-        &[tcp_flows::CASES, datagrams::CASES, published::CASES, via::CASES, limits::CASES];
+    let cases: &[&[testbed::Case]] = &[
+        tcp_flows::CASES,
+        datagrams::CASES,
+        published::CASES,
+        proxied::CASES,
+        via::CASES,
+        limits::CASES,
+    ];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) host: Host,
     /// Clients of published ports that were accepted go here.
     pub(crate) published_to: Option<SocketAddr>,
+    /// Clients are those of a proxy.
+    pub(crate) is_proxy: bool,
     began: std::time::Instant,
 }
 
@@ -76,7 +78,7 @@ impl World {
         let engine = Gateway::new(&mut inner, config).expect("nobody else listens");
         let host = Host::new(sockets_max).expect("a descriptor");
         let began = std::time::Instant::now();
-        World { guest, inner, engine, host, published_to: None, began }
+        World { guest, inner, engine, host, published_to: None, is_proxy: false, began }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -101,6 +103,11 @@ impl World {
         }
         let World { inner, engine, host, .. } = self;
         let mut around = Around { stack: inner, outside: host, policy: &mut AllowAll, now };
+        while self.is_proxy
+            && let Some(Accepted { tcp, client, .. }) = around.outside.accept()
+        {
+            engine.accept_client(tcp, client, &mut around);
+        }
         while let Some(to) = self.published_to
             && let Some(Accepted { tcp, client, .. }) = around.outside.accept()
         {
@@ -190,6 +197,7 @@ impl World {
     pub(crate) fn is_empty(&self) -> bool {
         self.engine.flow_count() == 0
             && self.engine.session_counts() == (0, 0)
+            && self.engine.client_count() == 0
             && self.host.open_count() == 0
     }
 }

@@ -155,7 +155,7 @@ fn run(args: &Args) -> Result<()> {
         serde_json::from_str(&text).context("pasta has ended, or it is not wirespeed's")
     };
     let is_shown = args.shows || args.orders.is_empty();
-    let mut show = |ask: &mut dyn FnMut(&Order) -> Result<Answer>| match ask(&Order::Show)? {
+    let show = |ask: &mut dyn FnMut(&Order) -> Result<Answer>| match ask(&Order::Show)? {
         Answer::Ports(all) => {
             output::out(&all.iter().map(|l| format!("{l}\n")).collect::<String>())
         }

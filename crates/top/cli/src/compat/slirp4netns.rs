@@ -54,8 +54,8 @@ fn run(args: &Args) -> Result<u8> {
     if args.disable_host_loopback {
         options.fixed.host_addresses = Some(Vec::new());
     } else {
-        options.allow.push("host".to_owned());
-        options.default = Some(DefaultAction::Allow);
+        options.outer.allow.push("host".to_owned());
+        options.outer.default = Some(DefaultAction::Allow);
     }
     // So that all who ask for networks get the same.
     options.fixed.networks = open::networks(&options, 1)?;

@@ -55,6 +55,7 @@ pub(crate) fn settings(
         servers: name_servers(&options.dns),
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: Vec::new(),
+        credentials: None,
         learn: None,
         given,
     })

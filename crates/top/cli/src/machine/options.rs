@@ -3,6 +3,7 @@
 //! Called by: clap, as part of a tool's own options; `open.rs` and `rules.rs`, which act on them.
 
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -22,6 +23,36 @@ pub(crate) struct Options {
     /// A bad network in front of the gateway; see below
     #[arg(long, value_name = "SPEC", value_parser = checked_link)]
     pub(crate) link: Option<String>,
+    /// Publish a port: connections to the host's port H lead to port G behind the gateway
+    #[arg(short = 'p', long = "publish", value_name = "[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]")]
+    pub(crate) publish: Vec<Publish>,
+    /// An address that stands for the host, if it may be reached (--allow host) [default: the
+    /// gateway's, 10.0.2.2]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host_address: Option<IpAddr>,
+    /// The private IPv4 network: the gateway is .2, the resolver .3, the first guest .100
+    #[arg(long, value_name = "NETWORK|off", default_value = "10.0.2.0/24")]
+    pub(crate) net4: Net4,
+    /// The IPv6 network: a random one, a given one, or off
+    #[arg(long, value_name = "ula|NETWORK|off", default_value = "ula")]
+    pub(crate) net6: Net6,
+    /// The MTU of the private network [default: 65520, with --link 1500]
+    #[arg(long, value_name = "BYTES", value_parser = mtu)]
+    mtu: Option<Mtu>,
+    /// Write every packet of the private network to a pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) outer: Outer,
+    /// What drop-ins say in other words.
+    #[arg(skip)]
+    pub(crate) fixed: Fixed,
+}
+
+/// The options about what is beyond a gateway, and who watches: a proxy has them, too. The tools
+/// read them as fields of [`Options`].
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Outer {
     /// Rules that say what may be reached, by name, address and port; see docs/gateway.md
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
@@ -40,40 +71,18 @@ pub(crate) struct Options {
     /// Write the rules that this run needed to a file, when it has ended
     #[arg(long, value_name = "FILE")]
     pub(crate) learn: Option<PathBuf>,
-    /// Publish a port: connections to the host's port H lead to port G behind the gateway
-    #[arg(short = 'p', long = "publish", value_name = "[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]")]
-    pub(crate) publish: Vec<Publish>,
-    /// An address that stands for the host, if it may be reached (--allow host) [default: the
-    /// gateway's, 10.0.2.2]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) host_address: Option<IpAddr>,
-    /// The private IPv4 network: the gateway is .2, the resolver .3, the first guest .100
-    #[arg(long, value_name = "NETWORK|off", default_value = "10.0.2.0/24")]
-    pub(crate) net4: Net4,
-    /// The IPv6 network: a random one, a given one, or off
-    #[arg(long, value_name = "ula|NETWORK|off", default_value = "ula")]
-    pub(crate) net6: Net6,
-    /// The MTU of the private network [default: 65520, with --link 1500]
-    #[arg(long, value_name = "BYTES", value_parser = mtu)]
-    mtu: Option<Mtu>,
     /// The name servers that names are asked of: the host's, or these addresses; off: none
     #[arg(long, value_name = "host|ADDRESS,..|off", default_value = "host")]
     pub(crate) dns: Dns,
     /// Connect through a proxy, which carries TCP only; direct: through none
     #[arg(long, value_name = "socks5|http://[USER:PASSWORD@]HOST:PORT|direct", value_parser = via)]
     pub(crate) via: Option<String>,
-    /// Write every packet of the private network to a pcapng file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) capture: Option<PathBuf>,
     /// Write a line of JSON for every flow that ended or was refused, to a file or to - (stderr)
     #[arg(long, value_name = "FILE|-")]
     pub(crate) log: Option<PathBuf>,
     /// Serve a page that shows what happens, at an address of this machine
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = Http::parse)]
     pub(crate) http: Option<Http>,
-    /// What drop-ins say in other words.
-    #[arg(skip)]
-    pub(crate) fixed: Fixed,
 }
 
 /// What no option of ours says.
@@ -93,7 +102,54 @@ pub(crate) struct Fixed {
     pub(crate) interface: Option<String>,
 }
 
+impl Outer {
+    /// Are there rules?
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.policy.is_some()
+            || !self.allow.is_empty()
+            || !self.deny.is_empty()
+            || self.default.is_some()
+            || self.ask
+    }
+
+    /// Check that the options fit together.
+    ///
+    /// # Errors
+    /// [`Usage`]: what does not, and what to do.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        match self.http {
+            Some(Http::Stack(port)) => Err(Usage(format!(
+                "the page is for this machine: give --http 127.0.0.1:{port} instead of stack:"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Deref for Options {
+    type Target = Outer;
+
+    fn deref(&self) -> &Outer {
+        &self.outer
+    }
+}
+
 impl Options {
+    /// The options of a gateway without a private network: a proxy's.
+    pub(crate) fn without_network(outer: &Outer) -> Options {
+        Options {
+            link: None,
+            publish: Vec::new(),
+            host_address: None,
+            net4: Net4::Off,
+            net6: Net6::Off,
+            mtu: None,
+            capture: None,
+            outer: outer.clone(),
+            fixed: Fixed::default(),
+        }
+    }
+
     /// Check that the options fit together.
     ///
     /// # Errors
@@ -102,27 +158,13 @@ impl Options {
         if self.net4 == Net4::Off && self.net6 == Net6::Off {
             return Err(Usage("--net4 off and --net6 off leave no network: drop one".to_owned()));
         }
-        if let Some(Http::Stack(port)) = self.http {
-            return Err(Usage(format!(
-                "the page is for this machine: give --http 127.0.0.1:{port} instead of stack:"
-            )));
-        }
         if self.net6 != Net6::Off && self.mtu().bytes() < Mtu::MIN_V6.bytes() {
             return Err(Usage(format!(
                 "IPv6 needs an MTU of {}: raise --mtu, or give --net6 off",
                 Mtu::MIN_V6.bytes()
             )));
         }
-        Ok(())
-    }
-
-    /// Are there rules?
-    pub(crate) fn is_fenced(&self) -> bool {
-        self.policy.is_some()
-            || !self.allow.is_empty()
-            || !self.deny.is_empty()
-            || self.default.is_some()
-            || self.ask
+        self.outer.check()
     }
 
     /// The MTU of the program's interface. Long packets cost least, but a link has packets as they

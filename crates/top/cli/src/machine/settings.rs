@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use wirespeed::{Cidr, Mtu};
 
 use super::connection::Connection;
 use super::ends::When;
@@ -22,6 +23,7 @@ pub(crate) enum Tool {
     Passt,
     Pasta,
     Slirp4netns,
+    Proxy,
 }
 
 impl Tool {
@@ -33,6 +35,7 @@ impl Tool {
             Tool::Passt => "passt",
             Tool::Pasta => "pasta",
             Tool::Slirp4netns => "slirp4netns",
+            Tool::Proxy => "proxy",
         }
     }
 }
@@ -80,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) to_host: Vec<SocketAddr>,
     /// Publish what listens in the program's network.
     pub(crate) auto: Auto,
+    /// The name and the password that clients of a proxy need.
+    pub(crate) credentials: Option<(String, String)>,
     /// If guests configure themselves: what they learn.
     pub(crate) learn: Option<Learn>,
     /// What each descriptor is.
@@ -146,6 +151,8 @@ pub(crate) enum Given {
     Published(Published),
     /// The link of a virtual machine.
     Machine(Connection),
+    /// A listening socket of a proxy.
+    Proxy,
     /// A listening control socket, and where its file is.
     Control(PathBuf),
     /// Where packets are captured.

@@ -102,8 +102,8 @@ impl Machine {
             EndsWith::Links => all().all(|device| device.is_none_or(is_gone)),
             EndsWith::UsedLinks => {
                 let is_up = all().flatten().any(Device::link_up);
-                let was_up = std::mem::replace(&mut self.was_up, is_up || self.was_up);
-                was_up && !is_up
+                self.was_up |= is_up;
+                self.was_up && !is_up
             }
         }
     }
@@ -143,6 +143,10 @@ impl Machine {
         let (outside, policy) = (&mut self.host, &mut self.policy);
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
+            if self.proxies.contains(&accepted.listener) {
+                self.engine.accept_client(accepted.tcp, accepted.client, &mut around);
+                continue;
+            }
             let first = self.guests.as_ref().and_then(|guests| guests.first(now));
             let guests = first.as_ref().map_or(&self.program[..], std::slice::from_ref);
             match published_to(self.ports.of(accepted.listener), guests, &accepted) {

@@ -51,8 +51,8 @@ pub(super) fn set(args: &Args, options: &mut Options) -> Result<()> {
     let loopback: Vec<IpAddr> = args.loopback.clone().unwrap_or_else(gateways);
     if !loopback.is_empty() && options.policy.is_none() && !options.is_fenced() {
         // Without a rule the host's loopback address is not reached.
-        options.allow.push("host".to_owned());
-        options.default = Some(crate::machine::options::DefaultAction::Allow);
+        options.outer.allow.push("host".to_owned());
+        options.outer.default = Some(crate::machine::options::DefaultAction::Allow);
     }
     options.fixed.host_addresses = Some(loopback);
     options.fixed.own_address.clone_from(&args.own_address);
