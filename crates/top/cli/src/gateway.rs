@@ -15,7 +15,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 
 pub(crate) use args::Args;
-pub(crate) use spec::{Held, Opened, inherited, listen};
+pub(crate) use spec::{Held, Opened, listen};
 
 use crate::machine::learning::Learns;
 use crate::machine::networks::Network;
@@ -38,7 +38,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let mut settings = open::settings(Tool::Gateway, options, Vec::new(), links)?;
     settings.is_switched = is_switched;
     let learns = options.learn.as_deref().map(Learns::begin).transpose()?;
-    let how = How { options, settings, learns: learns.as_ref(), leaves: None };
+    let how = How { options, settings, learns: learns.as_ref(), more: Vec::new(), leaves: None };
     let running = begin(how, || args.vm.iter().map(|vm| vm.open(options.mtu())).collect())?;
     for (number, vm) in args.vm.iter().enumerate() {
         let link = if is_switched { 0 } else { number };
@@ -71,14 +71,14 @@ pub(crate) fn begin(
     let before = umask(Mode::from_raw_mode(0o177));
     let opened = machines();
     umask(before);
-    let (mut links, mut machines) = (Vec::new(), Vec::new());
+    let mut machines = Vec::new();
     for Opened { connection, fd, held } in opened? {
-        links.push((What::Machine(connection), fd));
+        how.more.push((What::Machine(connection), fd));
         machines.extend(held);
     }
     let networks = how.settings.networks.clone();
     how.settings.learn.get_or_insert_with(|| learn(how.options, &networks));
-    Ok(Running { gateway: serve::begin(how, links)?, networks, machines })
+    Ok(Running { gateway: serve::begin(how)?, networks, machines })
 }
 
 impl Running {

@@ -25,8 +25,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     args.outer.check()?;
     let options = Options::without_network(&args.outer);
     let learns = options.learn.as_deref().map(Learns::begin).transpose()?;
-    let listeners = args.listen.iter().map(|at| Ok((What::Proxy, listener(*at)?)));
-    let listeners = listeners.collect::<Result<Vec<_>>>()?;
+    let more = args.listen.iter().map(|at| Ok((What::Proxy, listener(*at)?)));
+    let more = more.collect::<Result<Vec<_>>>()?;
     let mut settings = open::settings(Tool::Proxy, &options, Vec::new(), 0)?;
     settings.credentials.clone_from(&args.user);
     let is_open = args.user.is_none() && args.listen.iter().any(|at| !at.ip().is_loopback());
@@ -35,8 +35,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             "warning: everybody who reaches this port can use it: give --user NAME:PASSWORD",
         );
     }
-    let how = How { options: &options, settings, learns: learns.as_ref(), leaves: None };
-    serve::begin(how, listeners)?.wait()?;
+    let how = How { options: &options, settings, learns: learns.as_ref(), more, leaves: None };
+    serve::begin(how)?.wait()?;
     learns.map_or(Ok(()), Learns::end)?;
     Ok(Outcome::Done)
 }

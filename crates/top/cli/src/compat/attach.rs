@@ -148,14 +148,14 @@ pub(super) fn begin(plan: &Plan<'_>, network: Network) -> Result<Attached> {
 }
 
 /// Where messages of a process in the background go.
-fn messages(file: Option<&Path>) -> Result<OwnedFd> {
+pub(super) fn messages(file: Option<&Path>) -> Result<OwnedFd> {
     let path = file.unwrap_or(Path::new("/dev/null"));
     let opened = File::options().append(true).create(file.is_some()).open(path);
     Ok(opened.with_context(|| format!("cannot write {}", path.display()))?.into())
 }
 
 /// A socket at a path, in the place of one that nobody listens at.
-fn listener(path: &Path) -> Result<OwnedFd> {
+pub(super) fn listener(path: &Path) -> Result<OwnedFd> {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {

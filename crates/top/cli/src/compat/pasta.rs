@@ -5,8 +5,8 @@
 //! returns when packets pass, because podman reads the interface's addresses then. Exit status as of
 //! pasta: 1 for all errors.
 
-mod addresses;
-mod args;
+pub(super) mod addresses;
+pub(super) mod args;
 mod help;
 
 use std::ffi::OsString;
@@ -135,7 +135,7 @@ fn run(name: &str, args: &Args) -> Result<ExitCode> {
 }
 
 /// The options, with the published ports.
-fn with_ports(args: &Args) -> Result<Options> {
+pub(super) fn with_ports(args: &Args) -> Result<Options> {
     let mut words = args.words.clone();
     let both = [(&args.tcp, false), (&args.udp, true)];
     let forwards: Vec<(String, usize)> = both

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
 use wirespeed::device::vm::Bound;
 use wirespeed::{Device, Mtu};
 
 use crate::machine::connection::Connection;
+use crate::machine::ends::inherited;
 
 /// The kinds, as they are written.
 const KINDS: &str = "qemu:PATH, qemu-dgram:LOCAL,REMOTE, passt:PATH, vfkit:PATH, krun:PATH, \
@@ -117,7 +117,9 @@ impl Spec {
             }
             Kind::TapFd(fd) => {
                 let connection = Connection::Tap { mtu: mtu.bytes(), uso: false };
-                Ok(Opened { connection, fd: inherited(*fd)?, held: None })
+                let fd = inherited(*fd)
+                    .with_context(|| format!("descriptor {fd} is not open in this process"))?;
+                Ok(Opened { connection, fd, held: None })
             }
         }
     }
@@ -148,18 +150,6 @@ fn datagrams(local: &Path, remote: Option<&Path>) -> Result<Opened> {
 
 fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("{}: no folder is current", path.display()))
-}
-
-/// A descriptor of this process, as a copy, because the number alone does not say that it is ours
-/// to close.
-///
-/// # Errors
-/// It is not open.
-pub(crate) fn inherited(fd: RawFd) -> Result<OwnedFd> {
-    let own = Pid::from_raw(std::process::id() as i32).context("no process")?;
-    pidfd_open(own, PidfdFlags::empty())
-        .and_then(|own| pidfd_getfd(own, fd, PidfdGetfdFlags::empty()))
-        .with_context(|| format!("descriptor {fd} is not open in this process"))
 }
 
 #[cfg(test)]

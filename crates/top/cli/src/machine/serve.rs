@@ -21,6 +21,8 @@ pub(crate) struct How<'a> {
     pub(crate) options: &'a Options,
     pub(crate) settings: Settings,
     pub(crate) learns: Option<&'a Learns>,
+    /// Descriptors besides those that all gateways have.
+    pub(crate) more: Vec<(What, OwnedFd)>,
     /// It outlives this process, and its messages go there.
     pub(crate) leaves: Option<OwnedFd>,
 }
@@ -40,21 +42,20 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Open what the options name, with the user's privileges, and start a gateway that uses this and
-/// `sockets`.
+/// Open what the options name, with the user's privileges, and start the gateway.
 ///
 /// # Errors
 /// Something cannot be opened, or the gateway cannot begin.
-pub(crate) fn begin(how: How<'_>, sockets: Vec<(What, OwnedFd)>) -> Result<Running> {
-    let How { options, mut settings, learns, leaves } = how;
-    let serving = Serving::start(&sees(&sockets))?;
+pub(crate) fn begin(how: How<'_>) -> Result<Running> {
+    let How { options, mut settings, learns, more, leaves } = how;
+    let serving = Serving::start(&sees(&more))?;
     let pid = if leaves.is_some() { serving.pid() } else { std::process::id() };
     let mut given = open::open(options, pid)?;
     let control = ControlSocket;
     if let Some(learns) = learns {
         given.push((What::Learn, learns.lines()?));
     }
-    let (what, descriptors): (Vec<_>, Vec<_>) = given.into_iter().chain(sockets).unzip();
+    let (what, descriptors): (Vec<_>, Vec<_>) = given.into_iter().chain(more).unzip();
     settings.given = what;
     let served = serving.begin(serde_json::to_string(&settings)?, &descriptors, leaves)?;
     Ok(Running { served, control })
@@ -82,9 +83,9 @@ impl Running {
 }
 
 /// What the gateway's process has to see of the host's files: datagrams are sent to a path.
-fn sees(sockets: &[(What, OwnedFd)]) -> Sees {
+fn sees(more: &[(What, OwnedFd)]) -> Sees {
     let mut folders: Vec<PathBuf> = Vec::new();
-    for (what, _) in sockets {
+    for (what, _) in more {
         match what {
             // The path is the machine's, and not known before it sends.
             What::Machine(Connection::Datagram { remote: None, .. }) => return Sees::All,

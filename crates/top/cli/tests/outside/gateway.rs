@@ -68,7 +68,7 @@ impl Machine {
     }
 
     /// Join the TAP to this end of a socket; a TAP of before is gone.
-    fn join(&mut self, mut socket: Box<dyn Device + Send>) {
+    pub(crate) fn join(&mut self, mut socket: Box<dyn Device + Send>) {
         self.part();
         let tap = self.host.inside(|| {
             let config = Config { name: Some("eth0".into()), vnet_hdr: false, ..Config::default() };
@@ -90,7 +90,7 @@ impl Machine {
         }));
     }
 
-    fn part(&mut self) {
+    pub(crate) fn part(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         self.wire.take().into_iter().for_each(|wire| wire.join().expect("no panic"));
         self.ends.store(false, Ordering::Relaxed);

@@ -6,21 +6,25 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use testbed::{Case, Need, Running};
+use testbed::{Case, Need, Running, until};
 
-use super::gateway::{Folder, SERVER, gateway, serve};
+use super::gateway::{BUSYBOX, Folder, SERVER, SOON, gateway, serve};
+use super::gateway_passt::{passt, process_of};
 
 const QEMU: Need = Need::Program("qemu-system-x86_64", "qemu-system-x86");
 
-pub(crate) const CASES: &[Case] = &[(
-    "a_machine_of_qemu_configures_itself",
-    &[QEMU, Need::Program("busybox", "busybox"), Need::Other(no_kernel)],
-    machine,
-)];
+const NEEDS: &[Need] = &[QEMU, BUSYBOX, Need::Other(no_kernel)];
+
+pub(crate) const CASES: &[Case] = &[
+    ("a_machine_of_qemu_configures_itself", NEEDS, machine),
+    ("passts_own_line_serves_a_machine_of_qemu", NEEDS, by_passt),
+];
 
 /// Drivers of the card, in the order in which they depend on each other; a kernel may have them
 /// built in.
@@ -119,23 +123,17 @@ fn initramfs(kernel: &Path, to: &Path) -> PathBuf {
     image
 }
 
-fn machine() {
-    let folder = Folder::new("qemu");
+/// Start a machine with this network and wait for its end; returns what it said.
+fn boot(folder: &Folder, netdev: &str) -> String {
     let kernel = self::folder().expect("checked before");
     let image = initramfs(&kernel, &folder.path("image"));
-    let path = folder.path("vm");
-    let vm = format!("qemu:{}", path.display());
-    let gateway = gateway(&["--vm", &vm, "--net6", "fd77::/64"], &[&path]);
-    serve(TcpListener::bind((SERVER, 8_000)).expect("a port"), "outside");
-    let socket = path.display();
-    let netdev = format!("stream,id=n,server=off,addr.type=unix,addr.path={socket}");
     let console = fs::File::create(folder.path("console")).expect("room");
     let qemu = Command::new("qemu-system-x86_64")
         .args(["-accel", "tcg", "-m", "256", "-nographic", "-no-reboot", "-kernel"])
         .arg(first(&kernel.join("boot"), "vmlinuz-").expect("checked before"))
         .arg("-initrd")
         .arg(image)
-        .args(["-append", "console=ttyS0 quiet panic=-1", "-netdev", &netdev])
+        .args(["-append", "console=ttyS0 quiet panic=-1", "-netdev", netdev])
         .args(["-device", "virtio-net-pci,netdev=n"])
         .stdin(Stdio::null())
         .stdout(console)
@@ -144,10 +142,46 @@ fn machine() {
     let ended = Running(qemu.expect("it starts")).wait();
     let said = fs::read_to_string(folder.path("console")).expect("text");
     assert!(ended.success(), "{said}");
+    said
+}
+
+fn machine() {
+    let folder = Folder::new("qemu");
+    let path = folder.path("vm");
+    let vm = format!("qemu:{}", path.display());
+    let gateway = gateway(&["--vm", &vm, "--net6", "fd77::/64"], &[&path]);
+    serve(TcpListener::bind((SERVER, 8_000)).expect("a port"), "outside");
+    let socket = path.display();
+    let said = boot(&folder, &format!("stream,id=n,server=off,addr.type=unix,addr.path={socket}"));
     let lease = "lease 10.0.2.100/24 10.0.2.2 10.0.2.3 65520";
     for expected in [lease, "has-ipv6", "outside"] {
         assert!(said.contains(expected), "no {expected}: {said}");
     }
     let (code, _, err) = gateway.end_by(Signal::INT);
     assert_eq!(code, 0, "{err}");
+}
+
+/// As QEMU 10.1 starts passt itself: one end of a pair for each.
+fn by_passt() {
+    let folder = Folder::new("qemu-passt");
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    for end in [&ours, &theirs] {
+        rustix::io::fcntl_setfd(end, rustix::io::FdFlags::empty()).expect("it is open");
+    }
+    let pid_file = folder.path("pid");
+    let options = "--quiet --mtu 9000 --address 10.9.0.15 --netmask 255.255.255.0 --address \
+                   fd77::15 --gateway 10.9.0.2 --no-map-gw";
+    let (code, said) = passt(&format!("{options} --fd {}", theirs.as_raw_fd()), &pid_file);
+    assert_eq!((code, said.as_str()), (0, ""));
+    drop(theirs);
+    serve(TcpListener::bind((SERVER, 8_000)).expect("a port"), "outside");
+    let netdev = format!("stream,id=n,addr.type=fd,addr.str={}", ours.as_raw_fd());
+    let said = boot(&folder, &netdev);
+    for expected in ["lease 10.9.0.15/24 10.9.0.2 10.9.0.3 9000", "has-ipv6", "outside"] {
+        assert!(said.contains(expected), "no {expected}: {said}");
+    }
+    let pid = process_of(&pid_file);
+    assert!(!pid.is_gone(), "it ends with its socket");
+    drop(ours);
+    assert!(until(SOON, || pid.is_gone()), "it does not end");
 }

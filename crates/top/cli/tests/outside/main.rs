@@ -19,6 +19,8 @@ mod fib;
 #[cfg(target_os = "linux")]
 mod gateway;
 #[cfg(target_os = "linux")]
+mod gateway_passt;
+#[cfg(target_os = "linux")]
 mod gateway_qemu;
 #[cfg(target_os = "linux")]
 mod gateway_switch;
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         explain::CASES,
         fib::CASES,
         gateway::CASES,
+        gateway_passt::CASES,
         gateway_qemu::CASES,
         gateway_switch::CASES,
         nfs::CASES,

@@ -17,7 +17,7 @@ use crate::machine::options::{Net4, Net6, Options};
 ///
 /// # Errors
 /// Addresses do not fit together.
-pub(super) fn set(args: &Args, options: &mut Options) -> Result<()> {
+pub(in crate::compat) fn set(args: &Args, options: &mut Options) -> Result<()> {
     if !args.versions.v4 {
         options.net4 = Net4::Off;
     }

@@ -12,7 +12,7 @@ use super::super::getopt::{Known, Line, Order, parse};
 use super::super::ports::{self, Spec};
 
 /// All options. Those of ours come last.
-pub(super) const KNOWN: &[Known] = &[
+pub(in crate::compat) const KNOWN: &[Known] = &[
     Known::flag(Some('h'), "help"),
     Known::flag(None, "version"),
     Known::flag(Some('d'), "debug"),
@@ -92,7 +92,7 @@ const OURS: &[&str] = &["link", "policy", "allow", "deny", "default", "via", "lo
 
 /// What to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(in crate::compat) enum Target {
     /// The network of a process.
     Pid(u32),
     /// A network namespace that has a path.
@@ -103,59 +103,59 @@ pub(super) enum Target {
 
 /// The command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Args {
-    pub(super) target: Target,
+pub(in crate::compat) struct Args {
+    pub(in crate::compat) target: Target,
     /// The user namespace to enter.
-    pub(super) userns: Option<PathBuf>,
+    pub(in crate::compat) userns: Option<PathBuf>,
     /// Enter none.
-    pub(super) netns_only: bool,
-    pub(super) quits: bool,
-    pub(super) is_configured: bool,
-    pub(super) foreground: bool,
-    pub(super) quiet: bool,
-    pub(super) log_file: Option<PathBuf>,
-    pub(super) pid_file: Option<PathBuf>,
-    pub(super) control: Option<PathBuf>,
-    pub(super) interface: Option<String>,
-    pub(super) mac: Option<MacAddr>,
-    pub(super) versions: Versions,
-    pub(super) addresses: Vec<(IpAddr, Option<u8>)>,
-    pub(super) prefix_len: Option<u8>,
-    pub(super) gateways: Vec<IpAddr>,
-    pub(super) dns_forward: Vec<IpAddr>,
+    pub(in crate::compat) netns_only: bool,
+    pub(in crate::compat) quits: bool,
+    pub(in crate::compat) is_configured: bool,
+    pub(in crate::compat) foreground: bool,
+    pub(in crate::compat) quiet: bool,
+    pub(in crate::compat) log_file: Option<PathBuf>,
+    pub(in crate::compat) pid_file: Option<PathBuf>,
+    pub(in crate::compat) control: Option<PathBuf>,
+    pub(in crate::compat) interface: Option<String>,
+    pub(in crate::compat) mac: Option<MacAddr>,
+    pub(in crate::compat) versions: Versions,
+    pub(in crate::compat) addresses: Vec<(IpAddr, Option<u8>)>,
+    pub(in crate::compat) prefix_len: Option<u8>,
+    pub(in crate::compat) gateways: Vec<IpAddr>,
+    pub(in crate::compat) dns_forward: Vec<IpAddr>,
     /// Addresses that stand for the host's loopback address; `None`: the gateway's.
-    pub(super) loopback: Option<Vec<IpAddr>>,
+    pub(in crate::compat) loopback: Option<Vec<IpAddr>>,
     /// Addresses that stand for the host's address towards others.
-    pub(super) own_address: Vec<IpAddr>,
-    pub(super) serves: Serves,
-    pub(super) tcp: Vec<Spec>,
-    pub(super) udp: Vec<Spec>,
-    pub(super) tcp_ns: Vec<Spec>,
+    pub(in crate::compat) own_address: Vec<IpAddr>,
+    pub(in crate::compat) serves: Serves,
+    pub(in crate::compat) tcp: Vec<Spec>,
+    pub(in crate::compat) udp: Vec<Spec>,
+    pub(in crate::compat) tcp_ns: Vec<Spec>,
     /// Words for the options that all gateways have.
-    pub(super) words: Vec<String>,
+    pub(in crate::compat) words: Vec<String>,
     /// What is not done, for the user.
-    pub(super) notes: Vec<String>,
+    pub(in crate::compat) notes: Vec<String>,
 }
 
 /// IP versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Versions {
-    pub(super) v4: bool,
-    pub(super) v6: bool,
+pub(in crate::compat) struct Versions {
+    pub(in crate::compat) v4: bool,
+    pub(in crate::compat) v6: bool,
 }
 
 /// What an interface without addresses can learn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Serves {
-    pub(super) dhcp4: bool,
-    pub(super) ra: bool,
-    pub(super) dhcp6: bool,
-    pub(super) dns: bool,
+pub(in crate::compat) struct Serves {
+    pub(in crate::compat) dhcp4: bool,
+    pub(in crate::compat) ra: bool,
+    pub(in crate::compat) dhcp6: bool,
+    pub(in crate::compat) dns: bool,
 }
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(in crate::compat) enum Asked {
     Help,
     Version,
     Run(Box<Args>),
@@ -165,7 +165,7 @@ pub(super) enum Asked {
 ///
 /// # Errors
 /// What is wrong: with the options in the words of getopt_long(3).
-pub(super) fn read(words: &[OsString]) -> Result<Asked, String> {
+pub(in crate::compat) fn read(words: &[OsString]) -> Result<Asked, String> {
     let line = parse(KNOWN, Order::First, words)?;
     // The first of the two decides, as every option before them is checked for being known alone.
     for (name, _) in &line.options {
@@ -240,7 +240,8 @@ impl Default for Args {
 }
 
 impl Args {
-    fn option(&mut self, name: &str, value: &str) -> Result<(), String> {
+    /// Take an option.
+    pub(in crate::compat) fn option(&mut self, name: &str, value: &str) -> Result<(), String> {
         let path = || Some(PathBuf::from(value));
         match name {
             "userns" => self.userns = path(),
