@@ -1,7 +1,7 @@
 //! What observers see of a gateway: its flows and sessions one by one, reports of those that have
 //! ended, and its counts by name.
 //!
-//! Called by: who shows, dumps, logs and explains. Nothing here changes what a gateway does.
+//! Called by: programs that show, dump, log and explain. Nothing here changes what a gateway does.
 
 use std::collections::BTreeSet;
 

@@ -140,9 +140,9 @@ fn confine(arguments: &[OsString]) -> Result<Vec<String>, Error> {
         Some((_, folders)) => {
             // The filter of system calls, which comes later, lets it open no file in either case.
             if let Err(why) = leave_files(folders) {
-                let and_so = "the gateway's process still sees the host's files, of which it can \
-                              open none";
-                notes.push(format!("{why}; {and_so}"));
+                notes.push(format!(
+                    "the gateway's process sees the host's files, of which it can open none: {why}"
+                ));
             }
         }
     }

@@ -37,20 +37,21 @@ impl Signals {
     /// Begin to catch signals.
     pub(crate) fn catch() -> Result<Signals, Error> {
         let wanted = [OF_THE_TERMINAL, PASSED_ON].concat();
-        Signals::register(&wanted).map_err(refused("signals cannot be caught"))
+        Signals::register(&wanted, ignored()).map_err(refused("signals cannot be caught"))
     }
 
-    /// Begin to catch the signals of [`Signals::take_end`] alone.
+    /// Begin to catch the signals of [`Signals::take_end`] alone. INT and QUIT end a process that a
+    /// script has started in the background, too, although its shell ignores them for it.
     pub(crate) fn catch_ends() -> Result<Signals, Error> {
-        Signals::register(ENDS).map_err(refused("signals cannot be caught"))
+        let ignored = ignored() & !(1 << (SIGINT - 1) | 1 << (SIGQUIT - 1));
+        Signals::register(ENDS, ignored).map_err(refused("signals cannot be caught"))
     }
 
-    fn register(wanted: &[i32]) -> std::io::Result<Signals> {
+    fn register(wanted: &[i32], ignored: u64) -> std::io::Result<Signals> {
         let (bell, rung) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         rung.set_nonblocking(true)?;
         let mut signals = Signals { bell, arrived: Vec::new(), handlers: Vec::new() };
-        let ignored = ignored();
         let wanted = wanted.iter().chain(&[SIGCHLD]);
         for &signal in wanted.filter(|&&signal| ignored & 1 << (signal - 1) == 0) {
             let flag = Arc::new(AtomicBool::new(false));

@@ -1,7 +1,7 @@
 //! What the host's sockets did not do, counted. The engine counts what it is told; these are the
 //! events that it does not see.
 //!
-//! Called by: the rest of the crate; who shows it reads [`crate::Host::counts`].
+//! Called by: the rest of the crate. A program that shows them reads [`crate::Host::counts`].
 
 /// How often each event happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ pub const RESERVED: usize = 16;
 pub fn descriptors() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
-    // Nobody can refuse this; if somebody does, the old limit stays.
+    // A limit up to the hard one is never refused. If it were, the old limit would stay.
     let limit = match setrlimit(Resource::Nofile, raised) {
         Ok(()) => maximum,
         Err(_) => current,

@@ -1,4 +1,4 @@
-//! Published ports: listeners of the host, whose clients the engine connects to a guest.
+//! Published ports: listeners of the host. The engine connects their clients to a guest.
 //!
 //! Called by: the owner of the event loop, through `host.rs`. `parse.rs` reads how a listener is
 //! written.

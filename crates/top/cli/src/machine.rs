@@ -394,7 +394,8 @@ fn captured(
 ) -> Result<Box<dyn Device>> {
     let Some(file) = file else { return Ok(device) };
     let file = file.try_clone().context("no descriptor is left")?;
-    let (capture, status) = Capture::new(device, file, since_1970)?;
+    let (capture, status) = Capture::new(device, file, since_1970)
+        .map_err(|why| anyhow!("the capture cannot be written: {}", why.cause))?;
     watch.capture(status);
     Ok(Box::new(capture))
 }

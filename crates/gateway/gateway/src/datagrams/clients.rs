@@ -1,5 +1,5 @@
-//! Clients of published ports: who has sent something to one, under which address the guest sees
-//! it, and which one is forgotten when there are too many.
+//! Clients of published ports, which have sent something to one: the address under which the guest
+//! sees each, and the one that is forgotten when there are too many.
 //!
 //! Called by: `published.rs`, `up.rs`, `down.rs`. A client is forgotten when neither side has sent
 //! anything for five minutes. Limit: `gateway_session_peers` for each port.

@@ -1,5 +1,5 @@
-//! A session of datagrams: whom its guest has sent something, how long it lives, and which one goes
-//! first when the table is full.
+//! A session of datagrams: the peers that its guest has sent something to, how long it lives, and
+//! the one that goes first when the table is full.
 //!
 //! Called by: `up.rs`, `down.rs`. RFC 4787 REQ-5 (two minutes at least), REQ-6 (what a guest sends
 //! refreshes), REQ-8 (filtering).
@@ -44,11 +44,11 @@ impl SessionId {
 /// The hosts that may answer a guest: RFC 4787 section 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filtering {
-    /// Those that the guest has sent something, from the same port: address and port-dependent
+    /// Peers that the guest has sent something to, from the same port: address and port-dependent
     /// filtering.
     #[default]
     AddressAndPort,
-    /// Those that the guest has sent something, from any port: address-dependent filtering.
+    /// Peers that the guest has sent something to, from any port: address-dependent filtering.
     Address,
     /// Everybody: endpoint-independent filtering.
     Endpoint,
@@ -82,10 +82,10 @@ impl Class {
     }
 }
 
-/// Somebody whom a guest has sent something.
+/// A peer that a guest has sent something to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// Where the address leads that the guest uses.
+    /// The address to which the guest's one leads.
     pub(crate) to: SocketAddr,
     pub(crate) since: Instant,
     /// Bytes of payload to it and from it.
@@ -98,7 +98,7 @@ impl Peer {
     }
 }
 
-/// Those whom a guest has sent something, by the address that it used.
+/// Peers that a guest has sent something to, by the address that it used.
 #[derive(Debug)]
 pub(crate) enum Peers {
     Few(Vec<(SocketAddr, Peer)>),

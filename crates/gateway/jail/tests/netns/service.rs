@@ -76,7 +76,7 @@ fn all() {
     );
     // A folder that is not there is a note, and no more.
     let (_running, said) = Peer::new("none").serve("/no/such/folder");
-    assert!(said.contains("\"proc\"") && said.contains("still sees the host's files"), "{said}");
+    assert!(said.contains("\"proc\"") && said.contains("sees the host's files"), "{said}");
 }
 
 fn signals() {

@@ -59,6 +59,11 @@ fn split(text: &str) -> Result<(&str, Option<&str>, usize), Wrong> {
             None => Err((host.chars().count() as u32 + 3, "write `[ADDRESS]:PORT`".to_owned())),
         };
     }
+    if let Some((scheme, rest)) = text.split_once("://") {
+        let host = rest.split(['/', ':']).next().unwrap_or(rest);
+        let why = "is a URL, and rules are about names and ports: write";
+        return Err((1, format!("`{scheme}://` {why} `{host}:443`")));
+    }
     if parts::network(text).is_ok() {
         return Ok((text, None, 0));
     }

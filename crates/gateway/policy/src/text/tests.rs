@@ -222,12 +222,19 @@ fn mistakes_of_arguments_name_the_option_and_its_number() {
         Argument::Deny("hst"),
         Argument::Allow("[::1"),
         Argument::Allow("127.0.0.1:80"),
+        Argument::Allow("https://x.org/y"),
     ];
     let source = Source { arguments: &arguments, ..Source::default() };
-    let mistakes = parse(&source, &files).expect_err("five");
+    let mistakes = parse(&source, &files).expect_err("six");
     let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-    let places =
-        ["--allow:2:7: ", "--allow:2:12: ", "--deny:1:1: ", "--allow:3:1: ", "--allow:4:1: "];
+    let places = [
+        "--allow:2:7: ",
+        "--allow:2:12: ",
+        "--deny:1:1: ",
+        "--allow:3:1: ",
+        "--allow:4:1: ",
+        "--allow:5:1: `https://` is a URL, and rules are about names and ports: write `x.org:443`",
+    ];
     assert_eq!(mistakes.len(), places.len(), "{mistakes:?}");
     for (mistake, place) in mistakes.iter().zip(places) {
         assert!(mistake.starts_with(place), "{mistake} {place}");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use policy::learn::Learned;
 
-use super::open::{in_memory, private_file};
+use super::open::{cannot_write, in_memory, private_file};
 
 /// A file of rules to come.
 pub(crate) struct Learns {
@@ -49,6 +49,6 @@ impl Learns {
             learned.line(&line.context("the lines of the log are lost")?);
         }
         let written = self.file.write_all(learned.policy().as_bytes());
-        written.with_context(|| format!("cannot write {}", self.path.display()))
+        written.map_err(|why| cannot_write(&self.path, &why))
     }
 }

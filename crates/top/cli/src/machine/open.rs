@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use live::Live;
 use outside::Via;
 
@@ -215,5 +215,10 @@ pub(super) fn private_file(path: &Path) -> Result<OwnedFd> {
     let mut how = OpenOptions::new();
     how.write(true).create(true).truncate(true).mode(0o600);
     let opened: std::io::Result<File> = how.open(path);
-    Ok(opened.with_context(|| format!("cannot write {}", path.display()))?.into())
+    Ok(opened.map_err(|why| cannot_write(path, &why))?.into())
+}
+
+/// The error for a file that cannot be written, with what to do.
+pub(super) fn cannot_write(path: &Path, why: &std::io::Error) -> anyhow::Error {
+    anyhow!("cannot write {}: {why}{}", path.display(), output::what_to_do(why))
 }

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) options: Options,
     /// The program's 127.0.0.1:PORT and [::1]:PORT lead to the host's own
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) to_host: Vec<u16>,
     /// The program sees itself as root; it gets no rights by that
     #[arg(long)]
