@@ -2,7 +2,9 @@
 //!
 //! Called by: `launch.rs`, `init.rs`, `attach.rs`, `serve.rs`. Signals of the terminal go to the whole process group, hence
 //! to the program, too: the waiting process takes them and does nothing. A signal that is ignored
-//! already stays so, for the program as well (nohup(1)). Source: signal(7).
+//! already stays so, for the program as well (nohup(1)). SIGCHLD must not stay blocked: whoever
+//! starts this process may have blocked it, to read it from a signalfd(2) for instance, and a mask
+//! is inherited. Source: signal(7).
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::signal::{self, SigSet};
 use rustix::process::Signal;
 use signal_hook::consts::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
@@ -59,6 +62,8 @@ impl Signals {
             signals.handlers.push(pipe::register(signal, rung.try_clone()?)?);
             signals.arrived.push((signal, flag));
         }
+        // Without a report of its children's ends this process would wait for ever.
+        SigSet::from_iter([signal::Signal::SIGCHLD]).thread_unblock()?;
         Ok(signals)
     }
 
@@ -103,7 +108,7 @@ fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
-    // Without a report of its children's ends a process waits for ever.
+    // A report of a child's end is never ignored.
     set & !(1 << (SIGCHLD - 1))
 }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 
+use nix::sys::signal::{SigSet, Signal as Number};
 use rustix::process::{Signal, kill_process_group};
 use testbed::{Case, Need, Running, until};
 
@@ -16,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_gateway_that_fails_says_why", NEEDS, failing),
     ("signals_reach_the_program", NEEDS, signals),
     ("ignored_signals_stay_ignored", NEEDS, ignored),
+    ("a_blocked_report_of_ends_blocks_nothing", NEEDS, blocked),
     ("the_terminal_stops_and_continues_all", NEEDS, jobs),
     ("the_gateway_has_nothing", NEEDS, confined),
     ("a_killed_launcher_ends_both", NEEDS, launcher_killed),
@@ -24,6 +26,8 @@ pub(crate) const CASES: &[Case] = &[
     ("what_a_program_leaves_ends_with_its_namespace", NEEDS, leftovers),
     ("keep_waits_for_the_last_process", NEEDS, keep),
     ("no_namespaces_is_one_sentence", WITH_UNSHARE, refused),
+    ("a_read_only_run_is_no_obstacle", WITH_UNSHARE, read_only),
+    ("too_few_descriptors_are_one_sentence", NEEDS, few_descriptors),
 ];
 
 fn statuses() {
@@ -72,6 +76,21 @@ fn ignored() {
     let out = String::from_utf8_lossy(&out.stdout).into_owned();
     let set = u64::from_str_radix(out.trim_start_matches("SigIgn:").trim(), 16).expect("a set");
     assert_eq!(set & 1, 1, "{out}");
+}
+
+/// Whoever starts a launcher may read SIGCHLD from a descriptor, and has it blocked then.
+fn blocked() {
+    let set = SigSet::from_iter([Number::SIGCHLD]);
+    for options in ["", "pid", "keep pid"] {
+        set.thread_block().expect("a signal");
+        let started = command(options, &["sh", "-c", "(sleep 0.1 &); exit 4"]).spawn();
+        set.thread_unblock().expect("a signal");
+        let mut running = Running(started.expect("it starts"));
+        let ends = until(SOON, || running.0.try_wait().expect("a child").is_some());
+        assert!(ends, "{options}: it waits for ever");
+        let (code, _, err) = running.end();
+        assert_eq!((code, err.as_str()), (4, ""), "{options}");
+    }
 }
 
 /// Signals of a terminal, which go to the whole process group.
@@ -166,4 +185,29 @@ fn refused() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(125), "{text}");
     assert!(text.contains("sudo sysctl user.max_user_namespaces") && text.lines().count() == 1);
+}
+
+fn read_only() {
+    let netns = launcher("resolv=10.0.2.3");
+    let script = format!("mount -t tmpfs -o ro none /run && exec {netns} cat /etc/resolv.conf");
+    let output = as_user("unshare").args(["-Urm", "sh", "-c", &script]).output();
+    let output = output.expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text, "nameserver 10.0.2.3\n", "{output:?}");
+}
+
+fn few_descriptors() {
+    let netns = launcher("pid");
+    for limit in [6, 10, 14, 18, 20, 22, 24, 26, 64] {
+        let script = format!("ulimit -n {limit}; exec {netns} true");
+        let output = as_user("sh").args(["-c", &script]).output().expect("it starts");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        match output.status.code() {
+            Some(0) => assert_eq!(text, "", "{limit}"),
+            code => {
+                assert!(limit < 64 && code == Some(125), "{limit}: {code:?} {text}");
+                assert!(text.contains("ulimit -n") && text.lines().count() == 1, "{limit}: {text}");
+            }
+        }
+    }
 }
