@@ -41,6 +41,14 @@ pub(crate) struct Words {
     words: Vec<OsString>,
 }
 
+impl Words {
+    /// Be the drop-in of this name.
+    pub(crate) fn run(&self, name: &str) -> ExitCode {
+        let main = PROGRAMS.iter().find(|(known, _)| *known == name);
+        main.map_or(ExitCode::FAILURE, |(name, main)| main(name, &self.words))
+    }
+}
+
 /// If this process was called as a drop-in, by its file's name or by its first word, be that program.
 pub(crate) fn called() -> Option<ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();

@@ -136,11 +136,15 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Policy(args) => policy::main(args),
         #[cfg(target_os = "linux")]
         Tool::Setup(args) => setup::main(args),
-        // `compat::called` was asked before.
+        // `compat::called` has found these already.
         #[cfg(target_os = "linux")]
-        Tool::Pasta(_) | Tool::Passt(_) | Tool::Pesto(_) | Tool::Slirp4netns(_) => {
-            Ok(Outcome::Done)
-        }
+        Tool::Pasta(words) => Ok(Outcome::As(words.run("pasta"))),
+        #[cfg(target_os = "linux")]
+        Tool::Passt(words) => Ok(Outcome::As(words.run("passt"))),
+        #[cfg(target_os = "linux")]
+        Tool::Pesto(words) => Ok(Outcome::As(words.run("pesto"))),
+        #[cfg(target_os = "linux")]
+        Tool::Slirp4netns(words) => Ok(Outcome::As(words.run("slirp4netns"))),
         Tool::Rpcinfo(args) => rpcinfo::main(args),
         #[cfg(target_os = "linux")]
         Tool::Rpcbind(args) => rpcbind::main(args),

@@ -18,14 +18,20 @@ use crate::interop::router::scene::tail;
 
 const LONG: Duration = Duration::from_secs(120);
 
-/// An image with busybox and its libraries.
+/// An image with busybox and curl, and ip(8) for the tree, each with this machine's libraries.
 const IMAGE: &str = "\
-set -e; cd \"$1\"; mkdir -p image; cd image; mkdir -p bin etc tmp proc sys dev root www
-box=$(command -v busybox); cp \"$box\" bin/busybox
-for lib in $(ldd \"$box\" | grep -oE '/[^ ]+'); do mkdir -p .$(dirname $lib); cp -L $lib .$lib; done
-for name in sh wget ip ping httpd cat ls sleep nslookup echo; do ln -sf busybox bin/$name; done
+set -e; cd \"$1\"; mkdir -p image ip/lib; cd image
+mkdir -p bin etc tmp proc sys dev root www
+for program in busybox curl; do
+  file=$(command -v $program); cp -L $file bin/$program
+  for lib in $(ldd $file | grep -oE '/[^ ]+'); do mkdir -p .$(dirname $lib); cp -L $lib .$lib; done
+done
+for name in sh ip httpd cat sleep nslookup; do ln -sf busybox bin/$name; done
 echo root:x:0:0:root:/root:/bin/sh > etc/passwd; echo hello from the container > www/index.html
 tar -cf ../image.tar .
+cd ../ip; cp -L $(command -v ip) ip
+for lib in $(ldd ip | grep -oE '/[^ ]+'); do cp -L $lib lib/; done
+cp -L $(ldd ip | grep -oE '/[^ ]*ld-linux[^ ]*') loader
 ";
 
 /// The tree, and the machine that it is on.
@@ -89,15 +95,14 @@ pub(super) fn podman(bench: &Workbench) -> Result<()> {
     let text = tree.run(
         "podman import /case/image.tar tiny\n\
          podman run --rm tiny sh -c 'ip address show dev eth0; cat /etc/resolv.conf; \
-         wget -qO- http://web.example/; nslookup web.example'\n\
-         ps -ef 2> /dev/null | grep -c '[p]asta' || true",
+         curl -sS http://web.example/; nslookup web.example'",
     )?;
     has(&text, &["10.0.2.100/24", "nameserver 169.254.1.1", "hello from the server", "8.8.4.80"])?;
     println!("  podman run: address, names, http");
     let text = tree.run(
         "podman import /case/image.tar tiny\n\
-         printf 'FROM tiny\\nRUN wget -qO /page http://web.example/ && cat /page\\n' > Containerfile\n\
-         podman build --isolation=chroot -t built . || podman build -t built .",
+         printf 'FROM tiny\\nRUN curl -sS http://web.example/\\n' > Containerfile\n\
+         podman build -t built .",
     )?;
     has(&text, &["hello from the server"])?;
     println!("  podman build: http");
@@ -115,27 +120,42 @@ pub(super) fn podman(bench: &Workbench) -> Result<()> {
     let text = tree.run(
         "podman import /case/image.tar tiny\n\
          podman network create net1\n\
-         podman run --rm --network net1 tiny wget -qO- http://web.example/",
+         podman run --rm --network net1 tiny curl -sS http://web.example/",
     )?;
     has(&text, &["hello from the server"])?;
     println!("  podman run on a bridge: http");
     Ok(())
 }
 
+/// A server for clients outside, at port 8095 inside.
+const SERVER: &str = "\
+loader=$(ls -d /home/tester/fs/lib*/ld-linux*)
+libs=$(find /home/tester/fs -name '*.so*' -printf '%h:' | tr ':' '\\n' | sort -u | tr '\\n' ':')
+in_image() { name=$1; shift; $loader --library-path $libs /home/tester/fs/bin/$name \"$@\"; }
+ip -br address; cat /etc/resolv.conf; in_image curl -sS http://web.example/
+in_image busybox httpd -p 8095 -h /home/tester/fs/www; echo serving; sleep 300
+";
+
 pub(super) fn rootlesskit(bench: &Workbench) -> Result<()> {
     let tree = Tree::new(bench)?;
-    for (driver, options) in [
-        ("pasta", "--port-driver=implicit"),
-        ("slirp4netns", "--port-driver=none --disable-host-loopback"),
+    std::fs::write(bench.path("server.sh"), SERVER)?;
+    for (name, options, port) in [
+        ("pasta", "--port-driver=implicit", 8095),
+        ("slirp4netns", "--port-driver=slirp4netns -p 0.0.0.0:18090:8095/tcp", 18090),
     ] {
-        let text = tree.run(&format!(
-            "mkdir -p fs && tar -xf /case/image.tar -C fs\n\
-             rootlesskit --net={driver} {options} --copy-up=/etc sh -c \
-             '/home/tester/fs/bin/busybox ip address; cat /etc/resolv.conf; \
-             /home/tester/fs/bin/busybox wget -qO- http://web.example/'"
-        ))?;
-        has(&text, &["tap0", "hello from the server"])?;
-        println!("  rootlesskit --net={driver}: http");
+        let line = format!(
+            "mkdir fs && tar -xf /case/image.tar -C fs\n\
+             exec rootlesskit --net={name} {options} --copy-up=/etc sh /case/server.sh"
+        );
+        let running = tree.start(name, &line)?;
+        let serves = tree.site.wait_for(&format!("{name}.out"), "serving");
+        serves.with_context(|| tail(&tree.site.read(&format!("{name}.err"))).to_owned())?;
+        let text = tree.site.read(&format!("{name}.out"));
+        has(&text, &["tap0", "10.0.2.100/24", "hello from the server"])?;
+        until("the published port answers", LONG, || Ok(tree.page(port).is_ok()))?;
+        has(&tree.page(port)?, &["hello from the container"])?;
+        drop(running);
+        println!("  rootlesskit --net={name} {options}: http, and port {port}");
     }
     Ok(())
 }

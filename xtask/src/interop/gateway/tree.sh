@@ -46,6 +46,11 @@ cgroups = "disabled"
 pids_limit = 0
 CONF
 echo '{"default":[{"type":"insecureAcceptAnything"}]}' > etc/containers/policy.json
+if [ ! -e usr/sbin/ip ]; then
+    printf '%s\n' '#!/bin/sh' 'exec /case/ip/loader --library-path /case/ip/lib /case/ip/ip "$@"' \
+        > usr/sbin/ip
+    chmod 755 usr/sbin/ip
+fi
 chmod 4755 usr/bin/newuidmap usr/bin/newgidmap
 pivot_root . old
 umount -l /old

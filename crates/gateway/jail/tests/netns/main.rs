@@ -8,6 +8,8 @@
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
+mod attach;
+#[cfg(target_os = "linux")]
 mod life;
 #[cfg(target_os = "linux")]
 mod service;
@@ -34,5 +36,5 @@ fn main() -> ExitCode {
         Some(first) if first == world::SERVE => return tiny::serve(&arguments.collect::<Vec<_>>()),
         _ => {}
     }
-    testbed::in_place(&[sight::CASES, life::CASES, service::CASES])
+    testbed::in_place(&[sight::CASES, life::CASES, service::CASES, attach::CASES])
 }

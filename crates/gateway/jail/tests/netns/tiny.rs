@@ -11,11 +11,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use base::{Cidr, MacAddr};
-use device::Device;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use stack::{PortConfig, Stack, StackConfig};
 use wirespeed_jail::{
-    Error, GatewayEnds, Inside, Launcher, Options, Sees, Served, Serving, User, launch as start,
+    Attach, Attaching, Error, GatewayEnds, Inside, Launcher, Options, Sees, Served, Serving, User,
+    launch as start,
 };
 
 /// Answer until the program has ended, or its link is gone.
@@ -33,7 +33,7 @@ pub(crate) fn gateway(ends: GatewayEnds) -> ExitCode {
     let mut stack = Stack::new(StackConfig::new([45, 77]));
     let mac = MacAddr([2, 0, 0, 0, 0, 2]);
     let config = PortConfig { mac, addresses: addresses.to_vec(), answer_all: false };
-    stack.add_port(Box::new(link), config);
+    stack.add_port(link, config);
     if launcher.ready().is_err() {
         return ExitCode::FAILURE;
     }
@@ -108,6 +108,34 @@ pub(crate) fn serve(arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// Connect the network of a process, print the gateway's number, and leave it.
+fn attach(options: Options, pid: &str) -> ExitCode {
+    let file = |name: &str| File::open(format!("/proc/{pid}/ns/{name}")).expect("it runs").into();
+    let leaves = File::options().write(true).open("/dev/null").expect("it is there");
+    let what = Attach {
+        network: file("net"),
+        user: Some(file("user")),
+        options,
+        mac: Some(MacAddr([2, 0, 0, 0, 0, 9])),
+        may_be_tap: true,
+        is_configured: true,
+        has_tables: true,
+        leaves: Some(leaves.into()),
+    };
+    let begun = Attaching::start();
+    match begun.and_then(|begun| begun.begin(&what, &mut |note| eprintln!("note: {note}"))) {
+        Ok(attached) => {
+            println!("{}", attached.pid());
+            attached.leave();
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Launch: options, `--`, the command.
 pub(crate) fn launch(arguments: Vec<OsString>) -> ExitCode {
     let mut parts = arguments.splitn(2, |argument| argument == "--");
@@ -130,6 +158,7 @@ pub(crate) fn launch(arguments: Vec<OsString>) -> ExitCode {
             }
             ("settings", text) => options.settings = text.to_owned(),
             ("interface", name) => options.interface = name.to_owned(),
+            ("attach", pid) => return attach(options, pid),
             other => panic!("{other:?}"),
         }
     }

@@ -78,7 +78,8 @@ pub fn parse(
     let mut rules = from_file.unwrap_or_else(|| {
         let allows = source.arguments.iter().any(|one| matches!(one, Argument::Allow(_)));
         let default = if allows { Action::Deny } else { Action::Allow };
-        let dns = Dns { refuses_rebinding: allows, ..Dns::default() };
+        let refuses_rebinding = allows && source.default != Some(Action::Allow);
+        let dns = Dns { refuses_rebinding, ..Dns::default() };
         Rules { default, dns, ..Rules::default() }
     });
     rules.default = source.default.unwrap_or(rules.default);

@@ -215,6 +215,17 @@ fn arguments_are_rules_before_those_of_the_file() {
 }
 
 #[test]
+fn rebinding_is_not_refused_if_the_default_allows() {
+    let refuses = |arguments: &[Argument<'_>], default| {
+        let rules = parse(&Source { file: None, arguments, default }, &files);
+        rules.expect("no mistakes").dns.refuses_rebinding
+    };
+    assert!(refuses(&[Argument::Allow("host")], None));
+    assert!(!refuses(&[Argument::Allow("host")], Some(Action::Allow)));
+    assert!(!refuses(&[], None));
+}
+
+#[test]
 fn mistakes_of_arguments_name_the_option_and_its_number() {
     let arguments = [
         Argument::Allow("x.org"),

@@ -81,7 +81,8 @@ impl Network {
         let end = match process_of(path) {
             _ if !quits => None,
             Some(pid) => Some(process(pid)?),
-            None => Some(crate::machine::ends::deleted(path)?),
+            // Without it the gateway ends when nobody is left in the network.
+            None => crate::machine::ends::deleted(path).ok(),
         };
         Ok(Network { network, user: user.map(file).transpose()?, ends: end.into_iter().collect() })
     }

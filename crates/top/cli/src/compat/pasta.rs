@@ -12,7 +12,7 @@ mod help;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::Parser;
 
 use self::args::{Args, Asked, Target};
@@ -105,10 +105,6 @@ fn run(name: &str, args: &Args) -> Result<ExitCode> {
         dhcp6: args.serves.dhcp6,
     };
     let is_auto = |specs: &[Spec]| specs.contains(&Spec::Auto);
-    let ports = args.tcp_ns.iter().filter_map(|spec| match spec {
-        Spec::Ports(all) => Some(all),
-        Spec::None | Spec::Auto => None,
-    });
     let plan = Plan {
         tool: Tool::Pasta,
         options: &options,
@@ -117,7 +113,7 @@ fn run(name: &str, args: &Args) -> Result<ExitCode> {
         may_be_tap: true,
         is_configured: args.is_configured,
         learn: (learn.dhcp4 || learn.ra).then_some(learn),
-        to_host: ports.flatten().flat_map(|forward| forward.pairs()).collect(),
+        to_host: to_host(args),
         auto: Auto { tcp: is_auto(&args.tcp), udp: is_auto(&args.udp) },
         orders: args.control.clone().map(|path| (Dialect::Lines, path)),
         leaves: (!args.foreground).then(|| args.log_file.clone()),
@@ -132,6 +128,15 @@ fn run(name: &str, args: &Args) -> Result<ExitCode> {
     }
     attached.leave();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ports inside that lead to ports of the host's loopback address.
+fn to_host(args: &Args) -> Vec<(u16, u16)> {
+    let ports = args.tcp_ns.iter().filter_map(|spec| match spec {
+        Spec::Ports(all) => Some(all),
+        Spec::None | Spec::Auto => None,
+    });
+    ports.flatten().flat_map(|forward| forward.pairs()).collect()
 }
 
 /// The options, with the published ports.
@@ -167,6 +172,11 @@ fn spawn(name: &str, args: &Args, options: Options, command: &[OsString]) -> Res
     }
     let shell = || std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
     let command = if command.is_empty() { vec![shell()] } else { command.to_vec() };
-    let netns = crate::netns::Args::for_command(options, command);
+    let to_host = to_host(args);
+    if let Some((port, to)) = to_host.iter().find(|(port, to)| port != to) {
+        bail!("-T {port}:{to}: a command's ports lead to the same ports of the host: -T {to}");
+    }
+    let to_host = to_host.into_iter().map(|(port, _)| port).collect();
+    let netns = crate::netns::Args::for_command(options, to_host, command);
     crate::netns::run_as(name, &netns)
 }

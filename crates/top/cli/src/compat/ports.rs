@@ -110,6 +110,7 @@ fn too_many(text: &str) -> String {
 fn place(text: &str) -> Result<(String, &str), String> {
     let Some((before, list)) = text.split_once('/') else { return Ok((String::new(), text)) };
     let (address, interface) = match before.split_once('%') {
+        Some((_, "")) => return Err(format!("'{before}': a name has to follow the %")),
         Some((address, interface)) => (address, format!("%{interface}")),
         None => (before, String::new()),
     };
@@ -208,6 +209,7 @@ mod tests {
             ("80-70", "before the first"),
             ("80-81:80", "as many ports"),
             ("localhost/80", "no address"),
+            ("10.0.0.1%/80", "a name"),
             ("80:host/80", "address of a guest"),
             ("1-65535", "4096 ports"),
             ("65535:65536", "no port"),

@@ -3,6 +3,7 @@
 //!
 //! Called by: `turns.rs`. `lines.rs` has the clients. Limit: [`ORDER_BYTES_MAX`] of an order.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
@@ -146,9 +147,15 @@ impl Machine {
 
     fn says(&self, port: &Port) -> String {
         let protocol = if port.what.udp { "udp" } else { "tcp" };
-        let guest = port.what.guest.or_else(|| Some(self.of_guest(port.at.ip(), 0)?.ip()));
-        let guest = guest.map_or("the guest".to_owned(), |guest| guest.to_string());
+        let guest = self.guest(port).map_or("the guest".to_owned(), |guest| guest.to_string());
         format!("{protocol} {} -> {guest} port {}", port.at, port.what.to)
+    }
+
+    /// The guest that a port leads to: for clients of IPv4, if it is for both versions.
+    fn guest(&self, port: &Port) -> Option<IpAddr> {
+        let is_both = port.at.ip().is_unspecified() && !port.what.udp;
+        let like = if is_both { Ipv4Addr::UNSPECIFIED.into() } else { port.at.ip() };
+        port.what.guest.or_else(|| Some(self.of_guest(like, 0)?.ip()))
     }
 
     fn serve_slirp(&mut self, client: &mut Client) -> Result<(), Gone> {
@@ -197,7 +204,7 @@ impl Machine {
     }
 
     fn entry(&self, port: &Port) -> Value {
-        let guest = port.what.guest.or_else(|| Some(self.of_guest(port.at.ip(), 0)?.ip()));
+        let guest = self.guest(port);
         json!({
             "id": port.id,
             "proto": if port.what.udp { "udp" } else { "tcp" },

@@ -51,9 +51,9 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// A command whose user is root inside, and nothing else.
-    pub(crate) fn for_command(options: Options, command: Vec<OsString>) -> Args {
-        let (to_host, hide) = (Vec::new(), Vec::new());
+    /// A command whose user is root inside, with these ports of the host.
+    pub(crate) fn for_command(options: Options, to_host: Vec<u16>, command: Vec<OsString>) -> Args {
+        let hide = Vec::new();
         Args { options, to_host, root: true, pid: false, hide, keep: false, command }
     }
 }
