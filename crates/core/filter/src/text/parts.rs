@@ -4,8 +4,6 @@
 //! Called by: crate `policy`, whose rules have names besides. Every error is a sentence that says
 //! what to write instead, for a [`Fault`].
 
-use core::net::IpAddr;
-
 use base::Cidr;
 
 use super::lexer::Token;
@@ -23,13 +21,7 @@ fn word(text: &str) -> Token<'_> {
 /// # Errors
 /// It is none.
 pub fn network(text: &str) -> Result<Cidr, String> {
-    let network = sets::network(text)?;
-    let is_plain = text.parse::<Cidr>().is_ok_and(|cidr| cidr == network);
-    if is_plain || text.parse::<IpAddr>().is_ok() {
-        Ok(network)
-    } else {
-        Err(format!("`{text}` has host bits: write {network}"))
-    }
+    sets::plain_network(text)
 }
 
 /// `443`, `https`, `1024-2048`: the first and the last port.

@@ -64,6 +64,17 @@ pub(super) fn network(text: &str) -> Result<Cidr, String> {
     Ok(cidr.network())
 }
 
+/// An address, or a network without host bits.
+pub(super) fn plain_network(text: &str) -> Result<Cidr, String> {
+    let network = network(text)?;
+    let is_plain = text.parse::<Cidr>().is_ok_and(|cidr| cidr == network);
+    if is_plain || text.parse::<IpAddr>().is_ok() {
+        Ok(network)
+    } else {
+        Err(format!("`{text}` has host bits: write {network}"))
+    }
+}
+
 /// Networks of a set while it is read.
 struct Reading<'a> {
     file: &'a dyn Fn(&str) -> Result<String, String>,

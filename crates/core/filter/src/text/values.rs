@@ -10,7 +10,7 @@ use wire::protocol::{ICMP, ICMPV6};
 use super::lexer::{Cursor, Token, statements};
 use super::mistake::{Fault, Location, Log};
 use super::sets::Sets;
-use super::{names, parts, sets};
+use super::{names, sets};
 use crate::rules::{Flags, Service, has_ports};
 
 /// What readers of rules know and report to.
@@ -160,7 +160,7 @@ fn host(context: &mut Context<'_>, word: Token<'_>) -> Result<Host, Fault> {
         return context.sets.find(name).map(Host::Set).map_err(|what| word.fault(what));
     }
     if sets::network(word.text).is_ok() {
-        let network = parts::network(word.text);
+        let network = sets::plain_network(word.text);
         return network.map(Host::Network).map_err(|what| word.fault(what));
     }
     if context.sets.knows(word.text) {
