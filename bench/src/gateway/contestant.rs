@@ -1,5 +1,5 @@
 //! A gateway that runs, with a client behind it: ours, pasta, slirp4netns, or none, where the
-//! client is in the host's namespace itself. Called by the rows. Gateways run as an ordinary user,
+//! client is in the host's namespace itself; or ours or passt, with the client in a machine. Called by the rows. Gateways run as an ordinary user,
 //! as people run them.
 //!
 //! A gateway ends when its client ends, and the client when its standard input does: with this
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use super::machine;
 use super::policies;
 use super::processes;
 use super::server::SERVER;
@@ -25,6 +26,8 @@ use crate::build;
 
 /// How long a client may take for an answer. pasta's uploads may stand still for seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the client may take to begin: a machine starts first.
+const BEGIN: Duration = Duration::from_secs(60);
 /// How long a gateway may take to end.
 const END: Duration = Duration::from_secs(4);
 
@@ -43,6 +46,10 @@ pub(super) enum Kind {
     Pasta,
     /// slirp4netns.
     Slirp,
+    /// `wirespeed gateway` with a machine of QEMU, in which the client is.
+    OursAtQemu,
+    /// passt in its place.
+    Passt,
     /// Nothing: the kernel of the host.
     Direct,
 }
@@ -57,6 +64,8 @@ impl Kind {
             Kind::Ruled => "ours with rules",
             Kind::Pasta => "pasta",
             Kind::Slirp => "slirp4netns",
+            Kind::OursAtQemu => "ours at QEMU",
+            Kind::Passt => "passt",
             Kind::Direct => "direct",
         }
     }
@@ -70,7 +79,7 @@ pub(super) struct Contestant<'a> {
     answers: Receiver<String>,
     /// What the gateway says beside its work.
     errors: PathBuf,
-    /// slirp4netns is started after its client.
+    /// slirp4netns, which is started after its client; what serves a machine, before it.
     beside: Option<Running>,
     /// The processes of the gateway.
     pub(super) helpers: Vec<i32>,
@@ -109,9 +118,24 @@ impl<'a> Contestant<'a> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let errors = world.scratch.0.join(format!("errors-{number}"));
         File::create(&errors).context("making a file for errors")?;
-        let (client, answers) = spawn(world, &command_line(world, kind)?, &errors)?;
+        let socket = world.scratch.0.join(format!("run/vm-{number}"));
+        let beside = match kind {
+            Kind::OursAtQemu | Kind::Passt => {
+                let command = words(&machine::gateway(world, kind, &socket)?);
+                Some(spawn(world, &command, &errors)?.0)
+            }
+            _ => None,
+        };
+        let command = match beside {
+            Some(_) => {
+                wait_for(&socket)?;
+                words(&machine::client(world, &socket)?)
+            }
+            None => command_line(world, kind)?,
+        };
+        let (client, answers) = spawn(world, &command, &errors)?;
         let mut started =
-            Contestant { kind, world, client, answers, errors, beside: None, helpers: vec![] };
+            Contestant { kind, world, client, answers, errors, beside, helpers: vec![] };
         match started.begin() {
             Ok(()) => Ok(started),
             Err(why) => Err(started.explained(why)).context("it does not start"),
@@ -128,7 +152,7 @@ impl<'a> Contestant<'a> {
     }
 
     fn begin(&mut self) -> Result<()> {
-        ensure!(self.answer()? == "ready", "the client does not begin");
+        ensure!(self.answer(BEGIN)? == "ready", "the client does not begin");
         if self.kind == Kind::Slirp {
             let mut command = self.world.peers().map(super::peers::Peers::slirp)?;
             let (id, options) = (self.client.child.id(), ["--configure", "--mtu=65520"]);
@@ -144,7 +168,7 @@ impl<'a> Contestant<'a> {
         }
         self.helpers = match (&self.kind, &self.beside) {
             (Kind::Direct, _) => Vec::new(),
-            (_, Some(slirp)) => processes::tree(slirp.child.id(), &self.world.bench)?,
+            (_, Some(beside)) => processes::tree(beside.child.id(), &self.world.bench)?,
             (_, None) => processes::tree(self.client.child.id(), &self.world.bench)?,
         };
         Ok(())
@@ -176,18 +200,28 @@ impl<'a> Contestant<'a> {
         let told = self.client.input.as_mut().map(|input| writeln!(input, "{command}"));
         // If it is gone, its last words say why.
         let _ = told.context("the client has no input")?;
-        let answer = self.answer();
+        let answer = self.answer(PATIENCE);
         answer
             .with_context(|| format!("{}: `{command}`", self.kind.name()))
             .map_err(|why| self.explained(why))
     }
 
-    fn answer(&self) -> Result<String> {
-        self.answers.recv_timeout(PATIENCE).map_err(|why| match why {
-            RecvTimeoutError::Timeout => anyhow!("no answer in {} s", PATIENCE.as_secs()),
+    fn answer(&self, within: Duration) -> Result<String> {
+        self.answers.recv_timeout(within).map_err(|why| match why {
+            RecvTimeoutError::Timeout => anyhow!("no answer in {} s", within.as_secs()),
             RecvTimeoutError::Disconnected => anyhow!("it ended"),
         })
     }
+}
+
+/// Waits for the socket of what serves a machine.
+fn wait_for(socket: &Path) -> Result<()> {
+    let begun = Instant::now();
+    while !socket.exists() {
+        ensure!(begun.elapsed() < END, "there is no {}", socket.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// Starts a program in the host's namespace as the ordinary user. Lines that it prints come by the
@@ -252,7 +286,7 @@ fn command_line(world: &World, kind: Kind) -> Result<Vec<OsString>> {
             command
         }
         Kind::Slirp => ["unshare", "--user", "--map-root-user", "--net"].map(str::to_owned).into(),
-        Kind::Direct => Vec::new(),
+        Kind::Direct | Kind::OursAtQemu | Kind::Passt => Vec::new(),
     };
     command.extend([world.bench.display().to_string(), "load".into()]);
     Ok(words(&command))

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::contestant::{Contestant, Kind, user_command, words};
 use super::processes::{pss_bytes, wakeups};
@@ -171,21 +171,4 @@ pub(super) fn goodput(b: &Bench) -> Result<Figure> {
     }
     let samples = lesser.context("nothing was measured")?;
     Ok(Figure { value: median(&samples), samples, note: notes.join(", ") })
-}
-
-/// A row of an option that the program does not have yet.
-fn not_built(b: &Bench, arguments: &[&str], word: &str) -> Result<Figure> {
-    let world = world(b)?;
-    let output = std::process::Command::new(&world.wirespeed).args(arguments).output();
-    let output = output.context("starting wirespeed")?;
-    let help = String::from_utf8_lossy(&output.stdout).into_owned();
-    let what = format!("`wirespeed {}`", arguments[0]);
-    if output.status.success() && help.contains(word) {
-        bail!("not measured yet: {what} has {word}, and this bench does not use it");
-    }
-    bail!("not built yet: {what} has no {word}")
-}
-
-pub(super) fn qemu(b: &Bench) -> Result<Figure> {
-    not_built(b, &["gateway", "--help"], "--vm")
 }

@@ -70,6 +70,11 @@ impl Peers {
         self.program(self.pasta, "pasta")
     }
 
+    /// The beginning of passt's command line: pasta's program, by another name.
+    pub(super) fn passt(&self) -> Vec<String> {
+        self.program(self.pasta, "passt")
+    }
+
     /// The beginning of slirp4netns's command line.
     pub(super) fn slirp(&self) -> Vec<String> {
         self.program(SLIRP, SLIRP)

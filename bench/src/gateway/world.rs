@@ -6,10 +6,11 @@
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use super::machine::Image;
 use super::peers::Peers;
 use super::policies;
 use super::server::{self, Counted, SERVER, datagrams_received};
@@ -31,6 +32,8 @@ pub struct World {
     pub(super) wirespeed: PathBuf,
     pub(super) bench: PathBuf,
     peers: Result<Peers, String>,
+    /// What machines start from, which is made once.
+    image: OnceLock<Result<Image, String>>,
     /// The cores of all: the threads of a row are pinned to one.
     cores: Vec<usize>,
 }
@@ -57,7 +60,8 @@ impl World {
         let peers = peers.map_err(|why| format!("{why:#}"));
         let cores = cores.both();
         let (host, server, counted) = on_thread(&cores, network)?;
-        Ok(World { host, server, counted, scratch, wirespeed, bench, peers, cores })
+        let image = OnceLock::new();
+        Ok(World { host, server, counted, scratch, wirespeed, bench, peers, image, cores })
     }
 
     /// pasta and slirp4netns.
@@ -66,6 +70,17 @@ impl World {
     /// Why there are none.
     pub(super) fn peers(&self) -> Result<&Peers> {
         self.peers.as_ref().map_err(|why| anyhow!("{why}"))
+    }
+
+    /// What a machine starts from.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn image(&self) -> Result<&Image> {
+        let made = self.image.get_or_init(|| {
+            Image::new(&self.bench, &self.scratch.0).map_err(|why| format!("{why:#}"))
+        });
+        made.as_ref().map_err(|why| anyhow!("{why}"))
     }
 
     /// Runs `work` in the namespace of the gateways.

@@ -1,5 +1,5 @@
 //! Support for tests against this machine's kernel: network namespaces, checks for what a case
-//! needs, processes that end with their case, a headless browser, and a `main` for test programs
+//! needs, processes that end with their case, virtual machines, a headless browser, and a `main` for test programs
 //! without a harness, because libtest cannot skip a case at run time.
 //!
 //! Called by: tests of other crates, as a dev-dependency; no library or program depends on it. It
@@ -22,6 +22,8 @@
 mod browser;
 mod cases;
 #[cfg(target_os = "linux")]
+mod machine;
+#[cfg(target_os = "linux")]
 mod namespace;
 mod needs;
 #[cfg(target_os = "linux")]
@@ -30,6 +32,8 @@ mod process;
 #[cfg(target_os = "linux")]
 pub use browser::Browser;
 pub use cases::{Case, in_namespaces, in_place, run};
+#[cfg(target_os = "linux")]
+pub use machine::GuestKernel;
 #[cfg(target_os = "linux")]
 pub use namespace::{Namespace, ip};
 pub use needs::Need;
