@@ -12,6 +12,7 @@ mod podman;
 mod programs;
 mod scene;
 mod table;
+mod ways;
 
 use super::ip::{PING, TCPDUMP};
 use super::iperf::IPERF3;
@@ -19,6 +20,9 @@ use super::outside::{CURL, IP, NGINX};
 use super::router::{PYTHON3, SS, TRACEROUTE};
 use super::{Case, Need};
 
+const BORINGTUN: Need = Need::Program { program: "boringtun-cli", package: "boringtun-cli" };
+const MICROSOCKS: Need = Need::Program { program: "microsocks", package: "microsocks" };
+const SOCAT: Need = Need::Program { program: "socat", package: "socat" };
 const APT_GET: Need = Need::Program { program: "apt-get", package: "apt" };
 const BUSYBOX: Need = Need::Program { program: "busybox", package: "busybox" };
 const DIG: Need = Need::Program { program: "dig", package: "bind9-dnsutils" };
@@ -59,6 +63,21 @@ pub(super) const CASES: &[Case] = &[
         name: "published nginx logs the client's address; --to-host, --host-address",
         needs: needs![CURL],
         run: others::ports,
+    },
+    Case {
+        name: "--via socks5: curl, ssh, names, datagrams",
+        needs: needs![CURL, DIG, MICROSOCKS, PING, SOCAT, SSH, SSHD, GIT],
+        run: ways::socks,
+    },
+    Case {
+        name: "wirespeed proxy: curl, ssh, rules",
+        needs: needs![CURL, SOCAT, SSH, SSHD, GIT],
+        run: ways::proxy,
+    },
+    Case {
+        name: "--via wg, wirespeed wg: curl, ssh, ping, dig",
+        needs: needs![BORINGTUN, CURL, DIG, PING, SSH, SSHD, GIT],
+        run: ways::wireguard,
     },
     Case {
         name: "exit statuses, Ctrl-C, --keep, --pid, --hide",

@@ -56,7 +56,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
         "gateway",
         &[
             ("gateway", Only(&["base", "mbuf", "tcp", "stack", "host"])),
-            ("outside", Only(&["base", "stack", "host", "gateway"])),
+            ("outside", Only(&["base", "tcp", "device", "stack", "host", "gateway"])),
             ("policy", Only(&["base", "wire", "filter", "stack", "host", "gateway"])),
             ("jail", Only(&["base", "device"])),
         ],

@@ -11,6 +11,7 @@
 //! sees is the room that the outside has.
 
 mod around;
+pub mod beyond;
 mod bucket;
 mod config;
 mod counts;
@@ -36,7 +37,7 @@ pub use outside::{
     Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, Stop, Token,
 };
 pub use policy::{AllowAll, Glance, Policy, Verdict};
-pub use proxy::Credentials;
+pub use proxy::{Credentials, datagram_from, datagram_header};
 pub use report::{End, Protocol, Report};
 
 /// Bytes that a flow moves in a turn in each direction, at most.

@@ -39,8 +39,8 @@ enum Asker {
     Datagram(SocketAddr, SocketAddr),
     /// A connection.
     Connection(GuestId),
-    /// A client of the proxy, and the number of its lookup.
-    Client(ClientId, u32),
+    /// A client of the proxy, the number of its lookup, and for which addresses it asks.
+    Client(ClientId, u32, Kind),
 }
 
 /// The resolver of a gateway.
@@ -112,20 +112,19 @@ impl<T, S> Names<T, S> {
         &mut self,
         client: ClientId,
         lookup: u32,
-        (name, kind): (&DomainName, Kind),
+        (name, kind, by): (&DomainName, Kind, Transport),
         around: &mut Around<'_, O, P>,
     ) -> bool
     where
         P: Policy,
     {
-        let (asker, by, message) =
-            (Asker::Client(client, lookup), Transport::Tcp, question(name, kind));
+        let (asker, message) = (Asker::Client(client, lookup, kind), question(name, kind));
         self.forwarder.question(around.now, asker, by, &message, around.policy)
     }
 
     /// A client of the proxy takes no answer any more.
     pub(crate) fn forget_client(&mut self, id: ClientId) {
-        self.forwarder.abandon(|asker| matches!(asker, Asker::Client(client, _) if *client == id));
+        self.forwarder.abandon(|asker| matches!(asker, Asker::Client(client, ..) if *client == id));
     }
 
     /// Answers for clients of the proxy.
@@ -145,8 +144,8 @@ impl<T, S> Names<T, S> {
                 ForwarderAction::Answer(Asker::Connection(id), _, message) => {
                     self.answer_over(id, &message, around.now);
                 }
-                ForwarderAction::Answer(Asker::Client(client, lookup), _, message) => {
-                    self.said.push(Said { client, lookup, message });
+                ForwarderAction::Answer(Asker::Client(client, lookup, kind), by, message) => {
+                    self.said.push(Said { client, lookup, kind, by, message });
                 }
                 ForwarderAction::Answer(Asker::Datagram(guest, asked), _, message) => {
                     let (ip, now) = (IpSettings::default(), around.now);

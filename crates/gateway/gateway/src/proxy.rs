@@ -28,7 +28,7 @@ use crate::policy::{Policy, Verdict};
 use crate::report::{End, Report};
 use client::{Client, State};
 pub(crate) use lookup::Said;
-pub use protocol::Credentials;
+pub use protocol::{Credentials, datagram_from, header as datagram_header};
 
 new_key_type! {
     /// The number of a client; a removed one's is not used again.
@@ -179,7 +179,7 @@ impl<T, S> Gateway<T, S> {
         around: &mut Around<'_, O, P>,
     ) {
         let said = self.names.as_mut().map(|names| names.take_said());
-        said.into_iter().flatten().for_each(|said| self.heard(said));
+        said.into_iter().flatten().for_each(|said| self.heard(said, around));
         while let Some(&(at, id)) = self.proxies.deadlines.first()
             && at <= around.now
         {

@@ -87,6 +87,11 @@ impl Socket {
         Ok(Socket { fd, token, is_echo: false, is_v6, sends_with: None, last_to: None })
     }
 
+    /// Receive each datagram by a call of its own.
+    pub(crate) fn take_one_by_one(&self) {
+        let _ = setsockopt(&self.fd, option::UdpGroSegment, &false);
+    }
+
     /// The address and port to which it is bound.
     pub fn local(&self) -> Option<SocketAddr> {
         SocketAddr::try_from(rustix::net::getsockname(&self.fd).ok()?).ok()

@@ -1,4 +1,4 @@
-//! The engine over sockets of the host, compiled with this crate.
+//! The engine over the ways out, compiled with this crate.
 //!
 //! Called by: programs whose own crate is not optimised. A generic function is compiled in the
 //! crate that calls it, at that crate's level: unoptimised, our own code was 21 % of a download's
@@ -9,12 +9,10 @@ use gateway::{Around, Ends, Gateway, Glance, Policy, Ready, Token, Verdict};
 use host::dns::{self, Answered, Asked};
 use stack::Event;
 
-use crate::datagrams::Socket;
-use crate::host::Host;
-use crate::tcp::Tcp;
+use crate::ways::{WaySocket, WayTcp, Ways};
 
-/// An engine whose outside is [`Host`].
-pub type HostGateway = Gateway<Tcp, Socket>;
+/// An engine whose outside is [`Ways`].
+pub type HostGateway = Gateway<WayTcp, WaySocket>;
 
 /// Any policy, by reference.
 pub struct AnyPolicy<'a>(pub &'a mut dyn Policy);
@@ -69,13 +67,13 @@ pub fn ready(engine: &mut HostGateway, token: Token, ready: Ready) {
 
 /// [`Gateway::turn`].
 #[inline(never)]
-pub fn turn(engine: &mut HostGateway, around: &mut Around<'_, Host, impl Policy>) {
+pub fn turn(engine: &mut HostGateway, around: &mut Around<'_, Ways, impl Policy>) {
     let mut policy = AnyPolicy(around.policy);
     let (stack, outside, now) = (&mut *around.stack, &mut *around.outside, around.now);
     turn_of_any(engine, &mut Around { stack, outside, policy: &mut policy, now });
 }
 
 #[inline(never)]
-fn turn_of_any(engine: &mut HostGateway, around: &mut Around<'_, Host, AnyPolicy<'_>>) {
+fn turn_of_any(engine: &mut HostGateway, around: &mut Around<'_, Ways, AnyPolicy<'_>>) {
     engine.turn(around);
 }

@@ -53,6 +53,8 @@ pub struct Host {
     gather: Gather,
     control: Vec<u8>,
     pub(crate) via: Option<(Via, SocketAddr)>,
+    /// The resolver's questions go the way of guests.
+    pub(crate) asks_through: bool,
     notices: Notices,
     counts: Counts,
 }
@@ -108,6 +110,7 @@ impl Host {
             gather: Gather::default(),
             control: vec![0; crate::datagrams::CONTROL_BYTES],
             via: None,
+            asks_through: false,
             notices: Notices::default(),
             counts: Counts::default(),
         })
@@ -217,11 +220,22 @@ impl Host {
         self.notices.due.pop_front()
     }
 
+    /// Give the user a sentence, unless it was given.
+    pub(crate) fn notify(&mut self, notice: &'static str) {
+        self.notices.give(notice);
+    }
+
     /// Connections of guests go through a proxy from now on, which is at `at` ([`Via::resolve`]).
     /// Datagrams and echoes are refused as prohibited then. Questions for names and connections to
     /// loopback addresses of the host need no proxy.
     pub fn set_via(&mut self, via: Via, at: SocketAddr) {
         self.via = Some((via, at));
+    }
+
+    /// Do the resolver's questions go the way of guests, too? A proxy carries them over TCP
+    /// (`host::dns::ForwarderConfig::tcp_only`).
+    pub fn ask_through(&mut self, through: bool) {
+        self.asks_through = through;
     }
 }
 

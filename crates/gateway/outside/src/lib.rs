@@ -4,7 +4,7 @@
 //!
 //! Called by: programs with an event loop. Read `host.rs` first; `tcp.rs` has connections,
 //! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports, `via.rs`
-//! proxies; `relay.rs` joins connections of two network namespaces past the engine. Decision 0140
+//! proxies, `tunnel.rs` WireGuard; `ways.rs` joins all ways out; `relay.rs` joins connections of two network namespaces past the engine. Decision 0140
 //! has the reasons.
 //!
 //! # A loop
@@ -73,7 +73,9 @@ mod limits;
 mod listen;
 mod relay;
 mod tcp;
+mod tunnel;
 mod via;
+mod ways;
 
 pub use self::host::{Host, Wake};
 pub use counts::Counts;
@@ -83,4 +85,6 @@ pub use limits::{RESERVED, descriptors};
 pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};
 pub use relay::{Relay, RelayCounts};
 pub use tcp::Tcp;
+pub use tunnel::{Tunnel, TunnelConfig, TunnelParseError};
 pub use via::{Via, ViaParseError};
+pub use ways::{Way, WaySocket, WayTcp, Ways};

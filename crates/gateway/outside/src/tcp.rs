@@ -152,7 +152,7 @@ impl Tcp {
     }
 
     /// Send and receive what the handshake with a proxy wants, and not a byte of what follows it.
-    fn shake_hands(&mut self, handshake: &mut Handshake) -> Result<Outcome, Refused> {
+    pub(crate) fn shake_hands(&mut self, handshake: &mut Handshake) -> Result<Outcome, Refused> {
         let mut into = [0; PEEK_BYTES];
         loop {
             let unsent = handshake.unsent();

@@ -1,10 +1,11 @@
 //! Proxies beyond the host: SOCKS5 and HTTP CONNECT.
 //!
 //! Called by: programs, for their options; `host.rs`, which connects to the proxy in the place of
-//! the destination. `handshake.rs` has what is said then. RFC 1928, RFC 1929, RFC 9110 section
+//! the destination. `handshake.rs` has what is said then, `relay.rs` datagrams. RFC 1928, RFC 1929, RFC 9110 section
 //! 9.3.6.
 
 mod handshake;
+mod relay;
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -16,11 +17,12 @@ use gateway::Failure;
 use stack::Unreachable;
 
 pub(crate) use handshake::Handshake;
+pub(crate) use relay::{RELAYS, Relayed, Relays, Turn};
 
 /// What the user has to know.
 const NO_PROXY: &str = "the proxy of --via does not answer, or ends connections without an answer: \
                         check its address and port";
-const NO_UDP: &str = "UDP and ping are refused, because --via carries TCP only";
+const NO_UDP: &str = "UDP or ping is refused, because the proxy of --via carries TCP only";
 
 /// A refusal: what the engine hears of it, and the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +179,16 @@ impl Via {
     pub fn resolve(&self) -> io::Result<SocketAddr> {
         let mut all = (self.host.as_str(), self.port).to_socket_addrs()?;
         all.next().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Can the proxy carry datagrams?
+    pub(crate) fn has_datagrams(&self) -> bool {
+        self.kind == Kind::Socks5
+    }
+
+    /// What is to be said to this proxy, so that it relays datagrams.
+    pub(crate) fn association(&self) -> Handshake {
+        Handshake::new(self, SocketAddr::from(([0, 0, 0, 0], 0))).of_association()
     }
 
     /// What is to be said to this proxy, so that it connects to an address.

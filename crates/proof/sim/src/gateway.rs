@@ -4,19 +4,14 @@
 //! Called by: `world/topology`, which joins the hosts; `applications.rs` and `events/`, in the
 //! steps of the two hosts. Both share a clock.
 
-mod beyond;
-mod sockets;
-
 use base::Instant;
-use gateway::{AllowAll, Around, Config, Gateway, Ready};
+use gateway::{AllowAll, Around, Config, Gateway};
 use stack::{Event, ListenerHandle, Route, TcpHandle};
-use tcp::Events;
 
 use crate::app::{Endpoint, Phase};
 use crate::violation::Violation;
 use crate::world::{World, address};
-pub use beyond::{Beyond, Tokens};
-pub use sockets::Socket;
+pub use ::gateway::beyond::{Beyond, Socket, Tokens};
 
 /// A gateway and its two hosts.
 pub(crate) struct Machine {
@@ -85,23 +80,12 @@ impl World {
             machine.engine.event(event);
         } else if host == machine.outer {
             match event {
-                Event::Tcp(handle, what) => {
-                    if let Some(&token) = machine.tokens.tcp.get(&handle) {
-                        machine.engine.ready(token, ready(what));
-                    }
-                }
-                Event::Udp(own) => {
-                    if let Some(&token) = machine.tokens.udp.get(&own) {
-                        machine.engine.ready(token, Ready::READABLE);
-                    }
-                }
-                Event::Ping(own) => {
-                    if let Some(&token) = machine.tokens.ping.get(&own) {
-                        machine.engine.ready(token, Ready::READABLE);
-                    }
-                }
                 Event::Accept(listener) => self.accept_published(listener, local),
-                _ => {}
+                event => {
+                    if let Some((token, ready)) = machine.tokens.ready(&event) {
+                        machine.engine.ready(token, ready);
+                    }
+                }
             }
         }
     }
@@ -201,20 +185,4 @@ impl World {
         );
         Err(Violation::new("leaks", what))
     }
-}
-
-/// What an event of a connection of the outside is to the engine.
-pub(crate) fn ready(what: Events) -> Ready {
-    let mut ready = Ready::default();
-    for (event, bit) in [
-        (Events::READABLE | Events::PEER_CLOSED, Ready::READABLE),
-        (Events::WRITABLE | Events::CONNECTED, Ready::WRITABLE),
-        (Events::URGENT, Ready::URGENT),
-        (Events::CLOSED, Ready::ERROR),
-    ] {
-        if what.has(event) {
-            ready = ready.and(bit);
-        }
-    }
-    ready
 }

@@ -8,7 +8,7 @@ use crate::output::EXIT;
 #[cfg(target_os = "linux")]
 use crate::{
     compat, filter, gateway, netns, nfs, nfsd, ping, policy, proxy, rpcbind, services, setup,
-    states, telnet, telnetd, up, wire,
+    states, telnet, telnetd, up, wg, wire,
 };
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 
@@ -63,6 +63,9 @@ pub(crate) enum Tool {
     /// Run a proxy: SOCKS5 and HTTP on one port, with rules by name, log, other ways out
     #[cfg(target_os = "linux")]
     Proxy(Box<proxy::Args>),
+    /// Give a program, or a proxy, a WireGuard tunnel as its way out, without root
+    #[cfg(target_os = "linux")]
+    Wg(Box<wg::Args>),
     /// Check rules of what a program may reach, answer questions about flows, learn from a log
     #[cfg(target_os = "linux")]
     Policy(policy::Args),

@@ -72,6 +72,8 @@ mod units;
 #[cfg(target_os = "linux")]
 mod up;
 #[cfg(target_os = "linux")]
+mod wg;
+#[cfg(target_os = "linux")]
 mod wire;
 
 use std::process::ExitCode;
@@ -132,6 +134,8 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Gateway(args) => gateway::main(args),
         #[cfg(target_os = "linux")]
         Tool::Proxy(args) => proxy::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Wg(args) => wg::main(args),
         #[cfg(target_os = "linux")]
         Tool::Policy(args) => policy::main(args),
         #[cfg(target_os = "linux")]

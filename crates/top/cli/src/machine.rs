@@ -27,6 +27,7 @@ mod servers;
 mod settings;
 mod turns;
 mod watch;
+mod way;
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -38,7 +39,7 @@ use ::link::{Shaped, Switch, SwitchNews};
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
 use host::dns::{ForwarderConfig, Hosts};
-use outside::{Host, Relay};
+use outside::{Host, Relay, Tunnel, TunnelConfig, Ways};
 use policy::rules::Server;
 use policy::{Fence, HostAddresses, Rules};
 use wirespeed::{
@@ -91,7 +92,7 @@ pub(crate) struct Machine {
     /// The networks of the guests.
     networks: Vec<Cidr>,
     engine: Engine,
-    host: Host,
+    host: Ways,
     relay: Relay,
     /// Servers of guests that configure themselves.
     guests: Option<Guests>,
@@ -182,6 +183,27 @@ impl Taken {
     }
 }
 
+/// The ways out.
+fn ways(host: Host, settings: &Settings, rules: &Rules) -> Result<Ways> {
+    let mut ways = Ways::from(host);
+    if let Some(known) = &settings.tunnel {
+        let config = TunnelConfig::parse(&known.text)?;
+        let mut seed = [0; 16];
+        getrandom::fill(&mut seed).context("the system gives no random seed")?;
+        let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+        let tunnel = Tunnel::open(&config, &known.endpoints, [half(0), half(8)])
+            .context("the tunnel of --via cannot be opened: is its ListenPort free?")?;
+        ways.set_tunnel(tunnel).context("epoll refuses the tunnel")?;
+    }
+    ways.ask_through(asks_through(settings, rules));
+    Ok(ways)
+}
+
+/// Do questions for names go by the way of `--via`? Those to servers that the user has named do.
+fn asks_through(settings: &Settings, rules: &Rules) -> bool {
+    settings.asks_through || rules.dns.servers != [Server::Host]
+}
+
 /// The relay of the sockets in a program's network.
 fn relay(inside: Vec<OwnedFd>, settings: &Settings) -> Result<Relay> {
     let mut relay = Relay::new().context("no epoll can be made")?;
@@ -209,7 +231,7 @@ impl Machine {
         let proxies = proxies.into_iter().map(|fd| host.adopt(fd)).collect::<Result<Vec<_>, _>>();
         let rules = texts.known_rules()?;
         // Rules may name other servers.
-        let follows = rules.dns.servers == [Server::Host];
+        let follows = rules.dns.servers == [Server::Host] && !settings.asks_through;
         let (mut stack, mut engine) = engine(settings, &rules)?;
         let credentials = settings.credentials.clone();
         engine.set_credentials(credentials.map(|(user, password)| Credentials { user, password }));
@@ -234,6 +256,7 @@ impl Machine {
         let relay = relay(inside, settings)?;
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
+        let host = ways(host, settings, &rules)?;
         let fence = Fence::new(rules, host_addresses)?;
         let mut machine = Machine {
             command: settings.tool.name(),
@@ -327,7 +350,10 @@ fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesC
     for &address in &settings.host_addresses {
         hosts.add(HOST_NAME, address)?;
     }
-    Ok(NamesConfig { forwarder: ForwarderConfig::new(servers), hosts, secret })
+    // A proxy carries no datagrams.
+    let tcp_only = settings.via.is_some() && asks_through(settings, rules);
+    let forwarder = ForwarderConfig { tcp_only, ..ForwarderConfig::new(servers) };
+    Ok(NamesConfig { forwarder, hosts, secret })
 }
 
 /// The addresses that are known for the program, or for the first guest of each link: a guest that

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use anyhow::{Context, Result};
 use outside::{Bound, Listen};
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, address};
 
 use crate::machine::learning::Learns;
 use crate::machine::options::Options;

@@ -1,5 +1,7 @@
 //! Real programs behind the gateway, without a fence: transfers by name, logins, names, pings.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, ensure};
 
 use super::scene::Site;
@@ -50,13 +52,12 @@ const SSHD: &str = "\
 Port 22\nHostKey FOLDER/host_key\nAuthorizedKeysFile FOLDER/home/authorized_keys\nStrictModes no\n\
 UsePAM no\nPidFile none\nAllowTcpForwarding yes\nGatewayPorts yes\nSubsystem sftp internal-sftp\n";
 
-/// git and ssh, with a repository and a login at the server.
-pub(super) fn git(bench: &Workbench) -> Result<()> {
+/// A repository and a login at the server; returns the file in the repository.
+pub(super) fn logins(site: &mut Site<'_>) -> Result<PathBuf> {
+    let bench = site.bench;
     let file = bench.file("file", FILE)?;
-    let mut site = Site::new(bench)?;
     let (code, text) = site.on_host(PREPARE_GIT)?;
     ensure!(code == 0, "no repository: {text}");
-    std::os::unix::fs::symlink(bench.path("home/repo.git"), bench.path("www/repo.git"))?;
     let folder = shown(&bench.path("etc"))?.trim_end_matches("/etc").to_owned();
     std::fs::write(bench.path("sshd.conf"), SSHD.replace("FOLDER", &folder))?;
     site.on_server(&format!("ssh-keygen -q -t ed25519 -N '' -f {folder}/host_key"))?;
@@ -66,6 +67,14 @@ pub(super) fn git(bench: &Workbench) -> Result<()> {
     );
     site.serve("sshd", &format!("sh -c '{sshd}'"))?;
     site.server_listens(22)?;
+    Ok(file)
+}
+
+/// git and ssh, with a repository and a login at the server.
+pub(super) fn git(bench: &Workbench) -> Result<()> {
+    let mut site = Site::new(bench)?;
+    let file = logins(&mut site)?;
+    std::os::unix::fs::symlink(bench.path("home/repo.git"), bench.path("www/repo.git"))?;
     let same = format!("cmp {} ", shown(&file)?);
     let repository = "ssh.example:repo.git";
     for (what, line) in [

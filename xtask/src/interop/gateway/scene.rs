@@ -214,6 +214,14 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
+    /// Start a program on the router, as root, until the end of the case.
+    pub(super) fn serve_at_router(&mut self, name: &str, words: &[&str]) -> Result<()> {
+        let mut command = self.router.command(words[0]);
+        let running = self.router.start(name, command.args(&words[1..]))?;
+        self.running.push(running);
+        Ok(())
+    }
+
     /// Start a program on the host as the user, until the end of the case.
     pub(super) fn keep(&mut self, name: &str, line: &str) -> Result<()> {
         let running = self.start(name, line)?;

@@ -6,7 +6,7 @@
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-use host::dns::{DomainName, Kind, said};
+use host::dns::{DomainName, Kind, Transport, said};
 
 use super::ClientId;
 use super::client::State;
@@ -19,6 +19,9 @@ pub(crate) struct Said {
     pub(crate) client: ClientId,
     /// The number of the lookup.
     pub(crate) lookup: u32,
+    pub(crate) kind: Kind,
+    /// How it was asked.
+    pub(crate) by: Transport,
     pub(crate) message: Vec<u8>,
 }
 
@@ -35,11 +38,16 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    fn hear(&mut self, message: &[u8]) {
-        let said = said(message, &self.name);
+    /// Take an answer; `false` if it was cut.
+    fn hear(&mut self, answer: &Said) -> bool {
+        let said = said(&answer.message, &self.name);
+        if said.is_truncated && answer.by == Transport::Udp {
+            return false;
+        }
         self.waits = self.waits.saturating_sub(1);
         self.is_refused |= said.is_refused;
         self.found.extend(said.addresses.into_iter().map(|ip| ip.to_canonical()));
+        true
     }
 
     /// Its addresses, in the order in which they are tried: IPv6 and IPv4 by turns (RFC 8305
@@ -68,24 +76,27 @@ impl<T, S> Gateway<T, S> {
     ) -> Option<Lookup> {
         let names = self.names.as_mut()?;
         let kinds = [Kind::Aaaa, Kind::A];
-        let asked = kinds.map(|kind| names.look_up(client, number, (&name, kind), around));
+        let asked =
+            kinds.map(|kind| names.look_up(client, number, (&name, kind, Transport::Udp), around));
         let waits = asked.iter().filter(|is_asked| **is_asked).count() as u8;
         Some(Lookup { number, name, waits, is_refused: false, found: Vec::new() })
     }
 
     /// An answer has come.
-    pub(super) fn heard(&mut self, said: Said) {
+    pub(super) fn heard<O, P: Policy>(&mut self, said: Said, around: &mut Around<'_, O, P>) {
         let Some(Some(client)) = self.proxies.clients.get_mut(said.client) else { return };
-        match &mut client.state {
-            State::Resolving(lookup, _) if lookup.number == said.lookup => {
-                lookup.hear(&said.message);
-            }
-            State::Associated(association) => {
-                if let Some(lookup) = association.lookup(said.lookup) {
-                    lookup.hear(&said.message);
-                }
-            }
-            _ => return,
+        let lookup = match &mut client.state {
+            State::Resolving(lookup, _) => Some(lookup).filter(|own| own.number == said.lookup),
+            State::Associated(association) => association.lookup(said.lookup),
+            _ => None,
+        };
+        let Some(lookup) = lookup else { return };
+        if !lookup.hear(&said) {
+            let what = (&lookup.name, said.kind, Transport::Tcp);
+            let names = self.names.as_mut();
+            let is_asked =
+                names.is_some_and(|names| names.look_up(said.client, said.lookup, what, around));
+            lookup.waits -= u8::from(!is_asked);
         }
         self.proxies.wake(said.client);
     }

@@ -180,7 +180,8 @@ fn is_prohibited(why: No) -> bool {
     matches!(why, No::Rules | No::Failed(Failure::Unreachable(Unreachable::Prohibited)))
 }
 
-pub(super) use socks::{datagram, header};
+pub(super) use socks::datagram;
+pub use socks::{datagram_from, header};
 
 #[cfg(test)]
 mod tests;

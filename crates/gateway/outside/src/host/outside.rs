@@ -17,7 +17,7 @@ use crate::datagrams::{self, Socket};
 use crate::errors::failure;
 use crate::listen::Accepted;
 use crate::tcp::{self, Tcp};
-use crate::via::{NO_DATAGRAMS, Refused, no_proxy};
+use crate::via::{NO_DATAGRAMS, Refused, Relayed, no_proxy};
 
 impl Host {
     /// The next client that has connected to a listener of [`Host::listen`], for
@@ -48,8 +48,46 @@ impl Host {
         Ok(socket)
     }
 
+    /// A socket for datagrams that a proxy relays, and its session; `None` if it carries none.
+    pub(crate) fn begin_relay(
+        &mut self,
+        token: Token,
+        key: &SessionKey,
+    ) -> Option<Result<Relayed, Failure>> {
+        let (via, at) = self.via.clone().filter(|(via, _)| via.has_datagrams())?;
+        if !matches!(key, SessionKey::Udp(_)) {
+            return None;
+        }
+        // The socket sends to the proxy alone.
+        let any = match at {
+            SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+            SocketAddr::V6(_) => SocketAddr::from(([0_u16; 8], 0)),
+        };
+        let begin = |host: &mut Host| {
+            host.admit()?;
+            let socket = Socket::open(token, &SessionKey::Udp(any));
+            let socket = socket.map_err(|error| failure(host.note(error)))?;
+            let relayed = Relayed::begin(&via, at, socket);
+            let relayed = relayed.map_err(|error| failure(host.note(error)))?;
+            host.enlist(token, &relayed.socket, EventFlags::IN).map_err(failure)?;
+            host.open += 1;
+            Ok(relayed)
+        };
+        Some(begin(self))
+    }
+
+    /// Datagrams of a relay, with the host's buffer for control messages.
+    pub(crate) fn receive_relayed(
+        &mut self,
+        relayed: &mut Relayed,
+        into: &mut [u8],
+        buffer: &mut [u8],
+    ) -> Option<Incoming> {
+        relayed.receive(into, buffer, &mut self.control)
+    }
+
     /// Note what the user has to know of a refusal.
-    fn refused(&mut self, refused: Refused) -> Failure {
+    pub(crate) fn refused(&mut self, refused: Refused) -> Failure {
         refused.notice.into_iter().for_each(|notice| self.notices.give(notice));
         refused.failure
     }
@@ -95,7 +133,8 @@ impl Outside for Host {
     fn tcp_connect(&mut self, token: Token, ends: &Ends, to: SocketAddr) -> Result<Tcp, Failure> {
         self.admit()?;
         // The gateway's own questions and this host are reached without a proxy.
-        let is_direct = ends.guest.ip().is_unspecified() || to.ip().to_canonical().is_loopback();
+        let is_own = ends.guest.ip().is_unspecified() && !self.asks_through;
+        let is_direct = is_own || to.ip().to_canonical().is_loopback();
         let via = self.via.as_ref().filter(|_| !is_direct);
         let tcp = match via {
             None => tcp::connect(token, to).map_err(|e| tcp::connect_failure(self.note(e), to))?,
@@ -168,7 +207,7 @@ impl Outside for Host {
     }
 
     fn open(&mut self, token: Token, key: &SessionKey) -> Result<Socket, Failure> {
-        if self.via.is_some() && !matches!(key, SessionKey::Names(_)) {
+        if self.via.is_some() && (self.asks_through || !matches!(key, SessionKey::Names(_))) {
             return Err(self.refused(NO_DATAGRAMS));
         }
         self.admit()?;

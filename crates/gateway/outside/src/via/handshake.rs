@@ -7,7 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gateway::Failure;
+use gateway::{Failure, datagram_from};
 use stack::Unreachable;
 
 use super::{Credentials, Kind, Refused, Via, no_proxy};
@@ -19,6 +19,7 @@ const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
 const CONNECT: u8 = 1;
+const ASSOCIATE: u8 = 3;
 
 /// What the user has to know.
 const CREDENTIALS: &str = "the proxy of --via does not accept the user name and the password, or \
@@ -41,6 +42,9 @@ enum Step {
 pub(crate) struct Handshake {
     step: Step,
     to: SocketAddr,
+    command: u8,
+    /// The address in the reply.
+    bound: Option<SocketAddr>,
     credentials: Option<Credentials>,
     unsent: Vec<u8>,
     /// The beginning of the answer that is awaited.
@@ -58,7 +62,18 @@ impl Handshake {
             Kind::Socks5 => (Step::Method, vec![VERSION, 1, NO_AUTHENTICATION]),
             Kind::Http => (Step::Status, request(to, credentials.as_ref())),
         };
-        Handshake { step, to, credentials, unsent, received: Vec::new() }
+        let (command, bound, received) = (CONNECT, None, Vec::new());
+        Handshake { step, to, command, bound, credentials, unsent, received }
+    }
+
+    /// Ask for a relay of datagrams instead, of SOCKS5 alone.
+    pub(super) fn of_association(self) -> Handshake {
+        Handshake { command: ASSOCIATE, ..self }
+    }
+
+    /// Where the proxy says that datagrams go.
+    pub(crate) fn bound(&self) -> Option<SocketAddr> {
+        self.bound
     }
 
     /// What is to be sent.
@@ -125,7 +140,10 @@ impl Handshake {
             (Step::Method, &[VERSION, _]) => return Err(not_accepted()),
             (Step::Password, &[_, 0]) => self.connect(),
             (Step::Password, _) => return Err(not_accepted()),
-            (Step::Reply, &[VERSION, 0, _, 1 | 3 | 4, ..]) => self.step = Step::Over,
+            (Step::Reply, &[VERSION, 0, _, 1 | 3 | 4, ..]) => {
+                self.bound = datagram_from(answer).map(|(bound, _)| bound);
+                self.step = Step::Over;
+            }
             (Step::Reply, &[VERSION, code]) => return Err(reply(code).into()),
             (Step::Status, line) => {
                 status(line)?;
@@ -139,7 +157,7 @@ impl Handshake {
 
     fn connect(&mut self) {
         self.step = Step::Reply;
-        self.unsent = vec![VERSION, CONNECT, 0];
+        self.unsent = vec![VERSION, self.command, 0];
         match self.to.ip() {
             IpAddr::V4(ip) => {
                 self.unsent.push(1);

@@ -18,6 +18,8 @@ mod published;
 #[cfg(target_os = "linux")]
 mod tcp_flows;
 #[cfg(target_os = "linux")]
+mod tunnel;
+#[cfg(target_os = "linux")]
 mod via;
 #[cfg(target_os = "linux")]
 mod world;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         published::CASES,
         proxied::CASES,
         via::CASES,
+        tunnel::CASES,
         limits::CASES,
     ];
     #[cfg(not(target_os = "linux"))]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub(crate) const CASES: &[testbed::Case] = &[
     ("through HTTP of tinyproxy", &[TINYPROXY], http),
     ("a proxy that is not there, and one that speaks something else", &[], no_proxy),
     ("datagrams and echoes do not pass a proxy, and one sentence says so", &[], datagrams),
+    ("datagrams through SOCKS5 that relays them", &[], associated),
+    ("datagrams through SOCKS5 that does not", &[MICROSOCKS], unassociated),
 ];
 
 /// A process that ends with its case.
@@ -79,7 +81,7 @@ fn talk(world: &mut World) {
 }
 
 /// Connect from the guest, and return why that fails.
-fn refused(world: &mut World, to: SocketAddr) -> Failure {
+pub(crate) fn refused(world: &mut World, to: SocketAddr) -> Failure {
     while world.engine.next_report().is_some() {}
     let client = world.connect(to);
     let end = world.end();
@@ -109,7 +111,8 @@ fn socks() {
     let guest = at(GUEST, 0);
     let ends = Ends { guest, remote: to };
     let direct = world.host.tcp_connect(Token(2), &ends, to).expect("it listens");
-    let own = rustix::net::getpeername(&direct).expect("it is connected");
+    let own = rustix::net::getpeername(direct.host().expect("it is the host's"))
+        .expect("it is connected");
     assert_eq!(own.and_then(|own| SocketAddr::try_from(own).ok()), Some(to));
     world.host.tcp_abort(direct);
 }
@@ -175,7 +178,13 @@ fn no_proxy() {
 fn datagrams() {
     set_up();
     let mut world = World::new();
-    via(&mut world, "socks5://127.0.0.1:1080");
+    via(&mut world, "http://127.0.0.1:1080");
+    refuses_datagrams(&mut world);
+    assert!(world.is_empty());
+}
+
+/// A datagram of the guest is refused, and a sentence says so.
+fn refuses_datagrams(world: &mut World) {
     let own = world.guest.udp_bind(at("0.0.0.0", 5_555), base::Owner::program()).expect("free");
     let now = world.now();
     world.guest.udp_send(own, at(SERVER, 9), b"hello", now).expect("a route");
@@ -185,6 +194,84 @@ fn datagrams() {
         error.is_some()
     });
     assert_eq!(error, Some((at(SERVER, 9), Unreachable::Prohibited)));
-    assert!(world.host.take_notice().is_some_and(|notice| notice.contains("TCP only")));
-    assert!(world.is_empty());
+    let notice = world.host.take_notice().expect("the user has to know");
+    assert!(notice.contains("TCP only"), "{notice}");
+    world.guest.udp_close(own);
+}
+
+/// microsocks knows no UDP ASSOCIATE: what the guest sends is refused, later at once.
+fn unassociated() {
+    set_up();
+    let _proxy = proxy("microsocks", &["-i", "127.0.0.1", "-p", "1080"], 1080);
+    let mut world = World::new();
+    via(&mut world, "socks5://127.0.0.1:1080");
+    refuses_datagrams(&mut world);
+    let own = world.guest.udp_bind(at("0.0.0.0", 5_556), base::Owner::program()).expect("free");
+    let now = world.now();
+    world.guest.udp_send(own, at(SERVER, 9), b"hello", now).expect("a route");
+    world.until(|w| w.guest.udp_take_error(own).is_some());
+}
+
+/// A proxy that relays the datagrams of one client to one server.
+fn relay() -> std::thread::JoinHandle<()> {
+    let listener = TcpListener::bind(at("127.0.0.1", 1080)).expect("a free port");
+    std::thread::spawn(move || {
+        let (mut control, _) = listener.accept().expect("somebody comes");
+        let socket = UdpSocket::bind(at("127.0.0.1", 0)).expect("a free port");
+        let mut bytes = [0; 2_048];
+        control.read_exact(&mut bytes[..3]).expect("a greeting");
+        control.write_all(&[5, 0]).expect("it is open");
+        control.read_exact(&mut bytes[..10]).expect("a request");
+        assert_eq!(bytes[..10], [5, 3, 0, 1, 0, 0, 0, 0, 0, 0]);
+        let port = socket.local_addr().expect("it is bound").port().to_be_bytes();
+        // Its address is the proxy's.
+        let reply = [5, 0, 0, 1, 0, 0, 0, 0, port[0], port[1]];
+        control.write_all(&reply).expect("it is open");
+        for _ in 0..2 {
+            let (count, client) = socket.recv_from(&mut bytes).expect("a datagram");
+            let head = bytes[..10].to_vec();
+            let ip: [u8; 4] = head[4..8].try_into().expect("four bytes");
+            let server = SocketAddr::from((ip, u16::from_be_bytes([head[8], head[9]])));
+            let outer = UdpSocket::bind(at(SERVER, 0)).expect("a free port");
+            outer.send_to(&bytes[10..count], server).expect("a route");
+            let (count, _) = outer.recv_from(&mut bytes).expect("an answer");
+            let answer = [&head[..], &bytes[..count]].concat();
+            socket.send_to(&answer, client).expect("it is there");
+        }
+        assert_eq!(control.read(&mut bytes).unwrap_or(0), 0, "the session has ended");
+    })
+}
+
+fn associated() {
+    set_up();
+    let relay = relay();
+    let mut world = World::new();
+    via(&mut world, "socks5://127.0.0.1:1080");
+    let server = UdpSocket::bind(at(SERVER, 0)).expect("a free port");
+    let to = server.local_addr().expect("it is bound");
+    server.set_nonblocking(true).expect("a socket");
+    let own = world.guest.udp_bind(at("0.0.0.0", 5_555), base::Owner::program()).expect("free");
+    // The first waits for the proxy.
+    for text in [&b"first"[..], b"second"] {
+        let now = world.now();
+        world.guest.udp_send(own, to, text, now).expect("a route");
+        let (mut bytes, mut got) = ([0; 16], None);
+        world.until(|_| {
+            got = server.recv_from(&mut bytes).ok();
+            got.is_some()
+        });
+        let (count, from) = got.expect("it has come");
+        assert_eq!(&bytes[..count], text);
+        server.send_to(text, from).expect("it is open");
+        world.until(|w| w.guest.udp_readable(own));
+        let answer = world.guest.udp_receive(own).expect("it is readable");
+        assert_eq!((answer.from, answer.payload.as_slice()), (to, text));
+        world.guest.give_back(answer.payload);
+    }
+    assert_eq!(world.host.take_notice(), None);
+    let World { inner, engine, host, .. } = &mut world;
+    let now = base::Instant::from_nanos(u64::MAX / 2);
+    let policy = &mut gateway::AllowAll;
+    engine.shut_down(&mut gateway::Around { stack: inner, outside: host, policy, now });
+    relay.join().expect("it ends with the session");
 }

@@ -11,7 +11,7 @@ use device::mem;
 use gateway::{AllowAll, Around, Config, Gateway};
 use stack::{ConnectError, Foreign, PortConfig, Route, Stack, StackConfig, TcpHandle};
 use testbed::ip;
-use wirespeed_outside::{Accepted, Host, Socket, Tcp, Wake};
+use wirespeed_outside::{Accepted, Host, HostGateway, Wake, Way, Ways};
 
 /// The guest's addresses and the servers', which are the namespace's own.
 pub(crate) const GUEST: &str = "10.0.2.100";
@@ -24,8 +24,8 @@ const SOON: Duration = Duration::from_secs(10);
 pub(crate) struct World {
     pub(crate) guest: Stack,
     pub(crate) inner: Stack,
-    pub(crate) engine: Gateway<Tcp, Socket>,
-    pub(crate) host: Host,
+    pub(crate) engine: HostGateway,
+    pub(crate) host: Ways,
     /// Clients of published ports that were accepted go here.
     pub(crate) published_to: Option<SocketAddr>,
     /// Clients are those of a proxy.
@@ -76,7 +76,7 @@ impl World {
             guest.add_route(Route::new(all.parse().expect("a network"), None, 0));
         }
         let engine = Gateway::new(&mut inner, config).expect("nobody else listens");
-        let host = Host::new(sockets_max).expect("a descriptor");
+        let host = Ways::from(Host::new(sockets_max).expect("a descriptor"));
         let began = std::time::Instant::now();
         World { guest, inner, engine, host, published_to: None, is_proxy: false, began }
     }
@@ -106,12 +106,12 @@ impl World {
         while self.is_proxy
             && let Some(Accepted { tcp, client, .. }) = around.outside.accept()
         {
-            engine.accept_client(tcp, client, &mut around);
+            engine.accept_client(Way::Host(tcp), client, &mut around);
         }
         while let Some(to) = self.published_to
             && let Some(Accepted { tcp, client, .. }) = around.outside.accept()
         {
-            engine.accept_published(tcp, client, to, &mut around);
+            engine.accept_published(Way::Host(tcp), client, to, &mut around);
         }
         engine.turn(&mut around);
         inner.flush();

@@ -75,13 +75,15 @@ pub struct ForwarderConfig {
     pub last_timeout: Duration,
     /// Rounds through all servers; 0 counts as 1.
     pub rounds: u32,
+    /// Ask servers over TCP alone, whose way carries no datagrams.
+    pub tcp_only: bool,
 }
 
 impl ForwarderConfig {
     /// A second for each of these servers, then four more for each.
     pub fn new(servers: Vec<SocketAddr>) -> ForwarderConfig {
         let (timeout, last_timeout) = (Duration::from_secs(1), Duration::from_secs(4));
-        ForwarderConfig { servers, timeout, last_timeout, rounds: 2 }
+        ForwarderConfig { servers, timeout, last_timeout, rounds: 2, tcp_only: false }
     }
 }
 

@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use live::Live;
-use outside::Via;
 
 use super::networks::Network;
-use super::options::{DIRECT, Dns, Net4, Net6, Options};
+use super::options::{Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
 use super::servers;
 use super::settings::{Auto, EndsWith, Given, Settings, Tool, asking_name};
+use super::way;
 use crate::{Usage, output};
 
 /// The port of name servers (RFC 1035 section 4.2).
@@ -39,20 +39,24 @@ pub(crate) fn settings(
     links: usize,
 ) -> Result<Settings> {
     let networks = networks(options, links)?;
+    let way = way::find(options.via.as_deref())?;
+    let beyond = beyond(options, &way);
     Ok(Settings {
         tool,
         ends_with: EndsWith::default(),
         is_switched: false,
         auto: Auto::default(),
         link: options.link.clone(),
-        via: via(options)?,
+        via: way.proxy,
+        tunnel: way.tunnel,
+        asks_through: beyond.is_some(),
         host_addresses: host_addresses(options, &networks),
         networks,
         is_shared: options.fixed.is_shared,
         own_address: options.fixed.own_address.clone(),
         publish: options.fixed.publish.clone(),
         has_names: options.dns != Dns::Off,
-        servers: name_servers(&options.dns),
+        servers: beyond.unwrap_or_else(|| name_servers(&options.dns)),
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: Vec::new(),
         credentials: None,
@@ -85,15 +89,6 @@ pub(crate) fn networks(options: &Options, links: usize) -> Result<Vec<Network>> 
     Ok(all)
 }
 
-/// The proxy, and its address, which a gateway without files cannot look up.
-fn via(options: &Options) -> Result<Option<(String, SocketAddr)>> {
-    let named = options.via.as_ref().filter(|text| *text != DIRECT);
-    let Some(text) = named else { return Ok(None) };
-    let via: Via = text.parse()?;
-    let at = via.resolve().with_context(|| "the proxy of --via is not known: give its address")?;
-    Ok(Some((text.clone(), at)))
-}
-
 /// The addresses that stand for the host: the given one, or the gateway's.
 fn host_addresses(options: &Options, networks: &[Network]) -> Vec<IpAddr> {
     match (&options.fixed.host_addresses, options.host_address) {
@@ -122,6 +117,18 @@ fn host_has_ipv6() -> bool {
             && fields.get(1) == Some(&"00");
         is_default && fields.last() != Some(&"lo")
     })
+}
+
+/// The name servers that are asked by the way of `--via`: those that the user named, or else those
+/// that a tunnel's file has. The host's own servers are asked by the host.
+fn beyond(options: &Options, way: &way::Way) -> Option<Vec<SocketAddr>> {
+    let has_way = way.tunnel.is_some() || way.proxy.is_some();
+    let servers = match &options.dns {
+        Dns::Of(servers) if has_way => servers,
+        Dns::Host if !way.servers.is_empty() => &way.servers,
+        Dns::Off | Dns::Host | Dns::Of(_) => return None,
+    };
+    Some(servers.iter().map(|&ip| SocketAddr::new(ip, NAMES)).collect())
 }
 
 /// The name servers behind the resolver.

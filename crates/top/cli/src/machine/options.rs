@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use live::Http;
-use outside::Via;
 use serde::{Deserialize, Serialize};
 use wirespeed::{Cidr, Mtu};
 
 use super::link;
 use super::networks::Network;
 use super::publish::Publish;
+use super::way;
 use crate::Usage;
 
 /// The options. The guest is a program or a virtual machine.
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) host_address: Option<IpAddr>,
     /// The private IPv4 network: the gateway is .2, the resolver .3, the first guest .100
-    #[arg(long, value_name = "NETWORK|off", default_value = "10.0.2.0/24")]
+    #[arg(long, value_name = "NETWORK|off", default_value = NET4)]
     pub(crate) net4: Net4,
     /// The IPv6 network: a random one, a given one, or off
     #[arg(long, value_name = "ula|NETWORK|off", default_value = "ula")]
@@ -74,8 +74,10 @@ pub(crate) struct Outer {
     /// The name servers that names are asked of: the host's, or these addresses; off: none
     #[arg(long, value_name = "host|ADDRESS,..|off", default_value = "host")]
     pub(crate) dns: Dns,
-    /// Connect through a proxy, which carries TCP only; direct: through none
-    #[arg(long, value_name = "socks5|http://[USER:PASSWORD@]HOST:PORT|direct", value_parser = via)]
+    /// The way out: a proxy, which carries TCP only; a WireGuard tunnel, by its configuration of
+    /// wg-quick; direct: the host's own
+    #[arg(long, value_name = "socks5|http://[USER:PASSWORD@]HOST:PORT|wg:FILE|direct",
+          value_parser = way::check)]
     pub(crate) via: Option<String>,
     /// Write a line of JSON for every flow that ended or was refused, to a file or to - (stderr)
     #[arg(long, value_name = "FILE|-")]
@@ -135,6 +137,15 @@ impl Deref for Options {
 }
 
 impl Options {
+    /// The options of a gateway whose private network is the usual one.
+    ///
+    /// # Errors
+    /// None: the usual network is one.
+    pub(crate) fn with_network(outer: Outer) -> Result<Options, String> {
+        let net4 = NET4.parse()?;
+        Ok(Options { net4, net6: Net6::Ula, ..Options::without_network(&outer) })
+    }
+
     /// The options of a gateway without a private network: a proxy's.
     pub(crate) fn without_network(outer: &Outer) -> Options {
         Options {
@@ -185,8 +196,8 @@ pub(crate) enum DefaultAction {
     Ask,
 }
 
-/// `--via` for no proxy.
-pub(super) const DIRECT: &str = "direct";
+/// The usual private network.
+const NET4: &str = "10.0.2.0/24";
 
 /// The most that both a frame and a segment without link header can have.
 const MTU_MAX: Mtu = Mtu::new(65_520).unwrap();
@@ -267,13 +278,6 @@ impl FromStr for Dns {
 fn mtu(text: &str) -> Result<Mtu, String> {
     let mtu = text.parse().ok().and_then(Mtu::new).filter(|&mtu| mtu <= MTU_MAX);
     mtu.ok_or_else(|| format!("'{text}' is no MTU: write 576 to 65520, such as 1500"))
-}
-
-fn via(text: &str) -> Result<String, String> {
-    match text {
-        DIRECT => Ok(text.to_owned()),
-        _ => text.parse::<Via>().map(|_| text.to_owned()).map_err(|why| why.to_string()),
-    }
 }
 
 fn checked_link(text: &str) -> Result<String, String> {

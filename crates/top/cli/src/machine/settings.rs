@@ -71,6 +71,10 @@ pub(crate) struct Settings {
     pub(crate) link: Option<String>,
     /// The text of `--via`, and where that proxy is.
     pub(crate) via: Option<(String, SocketAddr)>,
+    /// The tunnel of `--via wg:FILE`.
+    pub(crate) tunnel: Option<TunnelText>,
+    /// Do questions for names go by the way of `--via`?
+    pub(crate) asks_through: bool,
     /// Addresses that stand for the host.
     pub(crate) host_addresses: Vec<IpAddr>,
     /// Is there a resolver?
@@ -124,6 +128,20 @@ impl Auto {
     /// Is there one?
     pub(crate) fn is_some(self) -> bool {
         self.tcp || self.udp
+    }
+}
+
+/// A tunnel's file, which a gateway without files cannot read, and where its peers are.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct TunnelText {
+    pub(crate) text: String,
+    pub(crate) endpoints: Vec<Option<SocketAddr>>,
+}
+
+impl core::fmt::Debug for TunnelText {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // No log has keys.
+        write!(f, "a tunnel to {:?}", self.endpoints)
     }
 }
 

@@ -9,7 +9,7 @@ use std::task::Waker;
 use ::gateway::{Around, Outside, Ready};
 use ::link::SwitchNews;
 use anyhow::{Context, Result};
-use outside::{Accepted, Wake};
+use outside::{Accepted, Wake, Way};
 use policy::HostAddresses;
 use policy::log::{Line, rfc3339};
 use wirespeed::device::packet::PacketError;
@@ -144,18 +144,20 @@ impl Machine {
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
             if self.proxies.contains(&accepted.listener) {
-                self.engine.accept_client(accepted.tcp, accepted.client, &mut around);
+                let tcp = Way::Host(accepted.tcp);
+                self.engine.accept_client(tcp, accepted.client, &mut around);
                 continue;
             }
             let first = self.guests.as_ref().and_then(|guests| guests.first(now));
             let guests = first.as_ref().map_or(&self.program[..], std::slice::from_ref);
             match published_to(self.ports.of(accepted.listener), guests, &accepted) {
                 Some(to) => {
-                    self.engine.accept_published(accepted.tcp, accepted.client, to, &mut around);
+                    let tcp = Way::Host(accepted.tcp);
+                    self.engine.accept_published(tcp, accepted.client, to, &mut around);
                 }
                 None => {
                     self.watch.line(&not_admitted(accepted.client));
-                    around.outside.tcp_abort(accepted.tcp);
+                    around.outside.tcp_abort(Way::Host(accepted.tcp));
                 }
             }
         }

@@ -56,4 +56,10 @@ impl Args {
         let hide = Vec::new();
         Args { options, to_host, root: true, pid: false, hide, keep: false, command }
     }
+
+    /// A program behind a gateway with these options.
+    pub(crate) fn of(options: Options, command: Vec<OsString>) -> Args {
+        let (to_host, hide) = (Vec::new(), Vec::new());
+        Args { options, to_host, root: false, pid: false, hide, keep: false, command }
+    }
 }

@@ -33,7 +33,15 @@ pub(crate) struct Args {
     pub(super) outer: Outer,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+impl Args {
+    /// A proxy at this address, without a password.
+    pub(crate) fn of(listen: SocketAddr, outer: Outer) -> Args {
+        Args { listen: vec![listen], user: None, outer }
+    }
+}
+
+/// An address with a port; a port alone is one of 127.0.0.1.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     port.or_else(|_| text.parse()).map_err(|_| {
         format!("'{text}' is no address with a port: write 127.0.0.1:1080, [::1]:1080 or 1080")

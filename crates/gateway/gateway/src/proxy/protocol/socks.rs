@@ -169,8 +169,17 @@ pub(in super::super) fn datagram(bytes: &[u8]) -> Option<(Target, usize)> {
     target.filter(|_| fragment == 0).map(|target| (target, 3 + length))
 }
 
-/// What stands in front of a datagram that a client gets.
-pub(in super::super) fn header(from: SocketAddr) -> Vec<u8> {
+/// The address in front of a datagram by SOCKS5, or in a reply, and where what follows it begins;
+/// `None` for a name, for a fragment, and for what is malformed.
+pub fn datagram_from(bytes: &[u8]) -> Option<(SocketAddr, usize)> {
+    match datagram(bytes)? {
+        (Target::Address(from), at) => Some((from, at)),
+        (Target::Name(..), _) => None,
+    }
+}
+
+/// What stands in front of a datagram by SOCKS5: for whom it is, or from whom (RFC 1928 section 7).
+pub fn header(from: SocketAddr) -> Vec<u8> {
     let mut bytes = vec![0, 0, 0];
     push_address(&mut bytes, from);
     bytes

@@ -8,14 +8,13 @@ use std::collections::VecDeque;
 
 use base::{Duration, Instant, LinkKind, Owner};
 use device::mem;
-use gateway::{Around, Config, Ends, Gateway, Glance, Policy, Ready, Verdict};
+use gateway::{Around, Config, Ends, Gateway, Glance, Policy, Verdict};
 use host::dns;
 use stack::{
-    Event, Foreign, ListenConfig, ListenerHandle, PortConfig, Route, Stack, StackConfig, TcpHandle,
+    Foreign, ListenConfig, ListenerHandle, PortConfig, Route, Stack, StackConfig, TcpHandle,
     UdpHandle,
 };
 
-use crate::gateway::ready;
 use crate::{Beyond, Socket, Tokens};
 
 pub(super) const GUEST: &str = "10.0.2.100";
@@ -188,14 +187,8 @@ impl<P: Policy> Bench<P> {
                 self.engine.event(event);
             }
             while let Some(event) = self.outer.next_event() {
-                let (token, what) = match event {
-                    Event::Tcp(own, what) => (self.tokens.tcp.get(&own), ready(what)),
-                    Event::Udp(own) => (self.tokens.udp.get(&own), Ready::READABLE),
-                    Event::Ping(own) => (self.tokens.ping.get(&own), Ready::READABLE),
-                    _ => (None, Ready::default()),
-                };
-                if let Some(&token) = token {
-                    self.engine.ready(token, what);
+                if let Some((token, ready)) = self.tokens.ready(&event) {
+                    self.engine.ready(token, ready);
                 }
             }
             while self.guest.next_event().is_some() || self.server.next_event().is_some() {}

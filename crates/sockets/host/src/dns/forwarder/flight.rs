@@ -109,8 +109,13 @@ impl<C> Flight<C> {
         self.asked = [false; SERVERS_MAX];
         self.failed = [false; SERVERS_MAX];
         self.refusal = None;
-        self.upstream = self.by;
+        self.upstream = self.first(cx);
         if cx.servers.is_empty() { Progress::Failed } else { self.ask(cx, now) }
+    }
+
+    /// How a server is asked first.
+    fn first(&self, cx: &Context<'_>) -> Transport {
+        if cx.config.tcp_only { Transport::Tcp } else { self.by }
     }
 
     fn ask(&mut self, cx: &mut Context<'_>, now: Instant) -> Progress {
@@ -140,7 +145,7 @@ impl<C> Flight<C> {
 
     /// Go on to the next server that has not failed.
     fn ask_next(&mut self, cx: &mut Context<'_>, now: Instant) -> Progress {
-        self.upstream = if self.wrong > WRONG_MAX { Transport::Tcp } else { self.by };
+        self.upstream = if self.wrong > WRONG_MAX { Transport::Tcp } else { self.first(cx) };
         let count = cx.servers.len();
         for _ in 0..count * cx.config.rounds.max(1) as usize {
             self.at += 1;

@@ -16,7 +16,7 @@ const NAME_BYTES: usize = 255;
 
 const RESPONSE: u8 = 0x80;
 const OPCODE: u8 = 0x78;
-const TRUNCATED: u8 = 0x02;
+pub(super) const TRUNCATED: u8 = 0x02;
 const RECURSION_DESIRED: u8 = 0x01;
 const RECURSION_AVAILABLE: u8 = 0x80;
 const CHECKING_DISABLED: u8 = 0x10;

@@ -1,19 +1,22 @@
-//! The outside of a gateway as another stack in virtual time.
+//! The outside of a gateway as another stack: behind a tunnel, or in virtual time.
 //!
-//! Called by: the gateway's engine. Also shows embedders how an outside is made of a stack.
+//! Called by: the gateway's engine. `sockets.rs` has datagrams and echoes.
+
+mod sockets;
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 
 use base::{DropReason, Instant, Owner};
-use gateway::{
-    Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Received, SessionKey, Stop, Token,
-};
-use stack::{CallError, ConnectError, PingHandle, Stack, TcpHandle, UdpHandle, Unreachable};
-use tcp::{Error, State};
+use stack::{CallError, ConnectError, Event, PingHandle, Stack, TcpHandle, UdpHandle, Unreachable};
+use tcp::{Error, Events, State};
 
-use super::sockets::{self, Socket};
+use crate::datagrams::SessionKey;
+use crate::outside::{
+    Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, Stop, Token,
+};
+pub use sockets::Socket;
 
 /// A stack as the outside of a gateway.
 pub struct Beyond<'a> {
@@ -48,6 +51,32 @@ impl Tokens {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// What an event of the stack is to the engine; `None` if it is about something else.
+    pub fn ready(&self, event: &Event) -> Option<(Token, Ready)> {
+        match event {
+            Event::Tcp(own, what) => Some((*self.tcp.get(own)?, ready(*what))),
+            Event::Udp(own) => Some((*self.udp.get(own)?, Ready::READABLE)),
+            Event::Ping(own) => Some((*self.ping.get(own)?, Ready::READABLE)),
+            _ => None,
+        }
+    }
+}
+
+/// What an event of a connection is to the engine.
+fn ready(what: Events) -> Ready {
+    let mut ready = Ready::default();
+    for (event, bit) in [
+        (Events::READABLE | Events::PEER_CLOSED, Ready::READABLE),
+        (Events::WRITABLE | Events::CONNECTED, Ready::WRITABLE),
+        (Events::URGENT, Ready::URGENT),
+        (Events::CLOSED, Ready::ERROR),
+    ] {
+        if what.has(event) {
+            ready = ready.and(bit);
+        }
+    }
+    ready
 }
 
 fn failure(error: Error) -> Failure {

@@ -6,8 +6,12 @@ use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
 
 use base::{DropReason, Instant, IpVersion, Owner};
-use gateway::{Failure, Incoming, Outgoing, Problem, SessionKey};
-use stack::{Echo, ErrorKind, PingHandle, Stack, UdpError, UdpHandle, Unreachable};
+use stack::{
+    Echo, PingHandle, Stack, UdpError, UdpErrorReport, UdpHandle, UdpOptions, Unreachable,
+};
+
+use crate::datagrams::SessionKey;
+use crate::outside::{Failure, Incoming, Outgoing, Problem};
 
 /// The TTL that guests see.
 const TTL: u8 = 63;
@@ -17,6 +21,8 @@ pub struct Socket {
     pub(super) handle: Handle,
     /// Echoes that were taken while errors were looked for.
     echoes: VecDeque<Echo>,
+    /// Errors that were taken together.
+    errors: VecDeque<UdpErrorReport>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +34,13 @@ pub(super) enum Handle {
 impl From<UdpHandle> for Socket {
     /// A socket of a published port.
     fn from(own: UdpHandle) -> Socket {
-        Socket { handle: Handle::Udp(own), echoes: VecDeque::new() }
+        Socket::of(Handle::Udp(own))
+    }
+}
+
+impl Socket {
+    fn of(handle: Handle) -> Socket {
+        Socket { handle, echoes: VecDeque::new(), errors: VecDeque::new() }
     }
 }
 
@@ -69,7 +81,14 @@ pub(super) fn open(stack: &mut Stack, key: &SessionKey) -> Result<Socket, Failur
             bound.map(Handle::Udp)
         }
     };
-    Ok(Socket { handle: handle.map_err(failure)?, echoes: VecDeque::new() })
+    let handle = handle.map_err(failure)?;
+    if let Handle::Udp(own) = handle {
+        // Errors with their senders, as traceroute shows them.
+        let options =
+            UdpOptions { error_queue: true, ..stack.udp_options(own).unwrap_or_default() };
+        let _ = stack.udp_set_options(own, options);
+    }
+    Ok(Socket::of(handle))
 }
 
 pub(super) fn send(
@@ -78,6 +97,11 @@ pub(super) fn send(
     what: &Outgoing<'_>,
     now: Instant,
 ) -> Result<(), Failure> {
+    if let Handle::Udp(own) = socket.handle
+        && let Some(ip) = stack.udp_ip_mut(own)
+    {
+        (ip.ttl, ip.tos) = (what.ttl, what.tos);
+    }
     match socket.handle {
         Handle::Ping(own) => {
             let sent = stack.ping_send(own, what.to.ip(), what.seq, what.payload, now);
@@ -112,9 +136,12 @@ pub(super) fn receive(stack: &mut Stack, socket: &mut Socket, into: &mut [u8]) -
 pub(super) fn take_error(stack: &mut Stack, socket: &mut Socket) -> Option<Problem> {
     match socket.handle {
         Handle::Udp(own) => {
-            let (to, why) = stack.udp_take_error(own)?;
-            let error = ErrorKind::Unreachable(why);
-            Some(Problem { to, seq: 0, error, offender: to.ip(), payload_len: 0 })
+            if socket.errors.is_empty() {
+                socket.errors.extend(stack.udp_take_errors(own));
+            }
+            let UdpErrorReport { kind, from, remote, payload_len, .. } =
+                socket.errors.pop_front()?;
+            Some(Problem { to: remote, seq: 0, error: kind, offender: from, payload_len })
         }
         Handle::Ping(own) => {
             while let Some(echo) = stack.ping_receive(own) {

@@ -1,0 +1,416 @@
+//! The ways out of a gateway: sockets of the host, directly or through a proxy, and a tunnel.
+//!
+//! Called by: programs with an event loop, in the place of a [`Host`] alone. With a tunnel all that
+//! guests send goes through it, except to loopback addresses, which are this host's; the resolver's
+//! questions do if [`Host::ask_through`] says so.
+
+use core::net::SocketAddr;
+use core::ops::{Deref, DerefMut};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+
+use base::Instant;
+use gateway::beyond;
+use gateway::{
+    Ends, Failure, Incoming, Outcome, Outgoing, Outside, Problem, Ready, Received, SessionKey,
+    Stop, Token,
+};
+use stack::{TcpHandle, Unreachable};
+
+use crate::datagrams::Socket;
+use crate::host::{Host, Wake};
+use crate::tcp::Tcp;
+use crate::tunnel::Tunnel;
+use crate::via::{NO_DATAGRAMS, RELAYS, Relays, Turn};
+
+/// The number with which sockets of a tunnel are watched: owners have smaller ones.
+const TUNNEL: u32 = (1 << 31) - 1;
+
+/// Something of the host, of a tunnel, or of a proxy's relay.
+#[derive(Debug)]
+pub enum Way<H, T> {
+    /// The host's.
+    Host(H),
+    /// The tunnel's.
+    Tunnel(T),
+    /// A session whose datagrams a proxy relays, by its number.
+    Relayed(usize),
+}
+
+impl<H, T> Way<H, T> {
+    /// The host's.
+    pub fn host(&self) -> Option<&H> {
+        match self {
+            Way::Host(own) => Some(own),
+            Way::Tunnel(_) | Way::Relayed(_) => None,
+        }
+    }
+}
+
+/// A connection by one of the ways.
+pub type WayTcp = Way<Tcp, TcpHandle>;
+/// A socket for datagrams or echoes by one of the ways.
+pub type WaySocket = Way<Socket, beyond::Socket>;
+
+/// The ways out. Methods of [`Host`] are there, too.
+pub struct Ways {
+    host: Host,
+    tunnel: Option<Box<Tunnel>>,
+    relays: Relays,
+    /// Reports of relays.
+    wakes: VecDeque<(Token, Ready)>,
+    /// The tunnel was polled in this turn.
+    is_polled: bool,
+}
+
+impl Deref for Ways {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+impl DerefMut for Ways {
+    fn deref_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+}
+
+impl From<Host> for Ways {
+    /// The host's sockets alone.
+    fn from(host: Host) -> Ways {
+        let (relays, wakes) = (Relays::default(), VecDeque::new());
+        Ways { host, tunnel: None, relays, wakes, is_polled: false }
+    }
+}
+
+impl Ways {
+    /// What guests send goes through a tunnel from now on.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn set_tunnel(&mut self, tunnel: Tunnel) -> io::Result<()> {
+        tunnel.sockets().try_for_each(|fd| self.host.watch(fd, TUNNEL, Ready::READABLE))?;
+        self.tunnel = Some(Box::new(tunnel));
+        Ok(())
+    }
+
+    /// As [`Host::wait`].
+    ///
+    /// # Errors
+    /// As [`Host::wait`].
+    pub fn wait(&mut self, now: Instant, until: Instant) -> io::Result<()> {
+        self.is_polled = false;
+        let left = self.tunnel.as_ref().and_then(|tunnel| tunnel.left());
+        let until = left.map_or(until, |left| until.min(now + left));
+        self.host.wait(now, until)
+    }
+
+    /// As [`Host::next_wake`].
+    pub fn next_wake(&mut self) -> Option<Wake> {
+        loop {
+            match self.host.next_wake() {
+                // What it has is taken below.
+                Some(Wake::Own(TUNNEL, _)) => {}
+                Some(Wake::Own(number, ready)) if number >= RELAYS => {
+                    self.relay_ready((number - RELAYS) as usize, ready);
+                }
+                Some(wake) => return Some(wake),
+                None => break,
+            }
+        }
+        if let Some((token, ready)) = self.wakes.pop_front() {
+            return Some(Wake::Outside(token, ready));
+        }
+        let tunnel = self.tunnel.as_mut()?;
+        if !core::mem::replace(&mut self.is_polled, true) {
+            tunnel.receive();
+        }
+        tunnel.next_wake().map(|(token, ready)| Wake::Outside(token, ready))
+    }
+
+    /// As [`Host::take_notice`].
+    pub fn take_notice(&mut self) -> Option<&'static str> {
+        if let Some(notice) = self.tunnel.as_mut().and_then(|tunnel| tunnel.take_notice()) {
+            self.host.notify(notice);
+        }
+        self.host.take_notice()
+    }
+
+    /// The control connection of a relay is ready.
+    fn relay_ready(&mut self, number: usize, ready: Ready) {
+        let Some(relayed) = self.relays.all.get_mut(number) else { return };
+        let what = match relayed.turn(ready) {
+            Turn::Waits { writes: true } => Ready::READABLE.and(Ready::WRITABLE),
+            Turn::Waits { writes: false } => Ready::READABLE,
+            Turn::Wakes(token, ready, refused) => {
+                self.wakes.push_back((token, ready));
+                match refused {
+                    None => Ready::READABLE,
+                    Some(refused) => {
+                        self.relays.are_refused |= refused == NO_DATAGRAMS;
+                        self.host.refused(refused);
+                        // It is not waited for any more.
+                        let _ = self.host.unwatch(relayed.control());
+                        return;
+                    }
+                }
+            }
+        };
+        // A failure leaves it waiting for what it waited for.
+        let _ = self.host.watch(relayed.control(), RELAYS + number as u32, what);
+        let waiting = relayed.take_waiting();
+        let host = &mut self.host;
+        for (to, payload) in waiting {
+            let what = Outgoing { to, ttl: 64, tos: 0, seq: 0, segment_size: 0, payload: &payload };
+            // The guest's program repeats what is lost.
+            let _ = relayed.send(&what, |socket, what| host.send(socket, what));
+        }
+        self.host.flush();
+    }
+
+    /// A session whose datagrams the proxy relays; `None` if it relays none.
+    fn open_relayed(
+        &mut self,
+        token: Token,
+        key: &SessionKey,
+    ) -> Option<Result<WaySocket, Failure>> {
+        if self.relays.are_refused {
+            return None;
+        }
+        let relayed = match self.host.begin_relay(token, key)? {
+            Ok(relayed) => relayed,
+            Err(why) => return Some(Err(why)),
+        };
+        let number = self.relays.all.insert(relayed);
+        let both = Ready::READABLE.and(Ready::WRITABLE);
+        let fd = self.relays.all[number].control();
+        if self.host.watch(fd, RELAYS + number as u32, both).is_err() {
+            self.close(Way::Relayed(number));
+            return Some(Err(Failure::Full));
+        }
+        Some(Ok(Way::Relayed(number)))
+    }
+
+    /// The tunnel, if this leads through it; `is_own`: it is a question of the resolver.
+    fn through(&mut self, is_own: bool) -> Option<&mut Tunnel> {
+        let is_through = !is_own || self.host.asks_through;
+        self.tunnel.as_deref_mut().filter(|_| is_through)
+    }
+}
+
+/// A tunnel's thing is there only with the tunnel.
+const GONE: Failure = Failure::Reset;
+
+impl Outside for Ways {
+    type Tcp = WayTcp;
+    type Socket = WaySocket;
+
+    fn tcp_connect(
+        &mut self,
+        token: Token,
+        ends: &Ends,
+        to: SocketAddr,
+    ) -> Result<WayTcp, Failure> {
+        let is_local = to.ip().to_canonical().is_loopback();
+        let tunnel = self.through(ends.guest.ip().is_unspecified());
+        let Some(tunnel) = tunnel.filter(|_| !is_local) else {
+            return self.host.tcp_connect(token, ends, to).map(Way::Host);
+        };
+        tunnel.admit(to.ip())?;
+        let handle = tunnel.beyond().tcp_connect(token, ends, to)?;
+        tunnel.connects(handle, token, to.ip());
+        Ok(Way::Tunnel(handle))
+    }
+
+    fn tcp_outcome(&mut self, tcp: &mut WayTcp) -> Result<Outcome, Failure> {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_outcome(tcp),
+            (Way::Tunnel(tcp), Some(tunnel)) => match tunnel.beyond().tcp_outcome(tcp) {
+                Ok(Outcome::Pending) if tunnel.is_given_up(*tcp) => {
+                    Err(Failure::Unreachable(Unreachable::Host))
+                }
+                Ok(Outcome::Pending) => Ok(Outcome::Pending),
+                decided => {
+                    tunnel.connected(*tcp);
+                    decided
+                }
+            },
+            (Way::Tunnel(_) | Way::Relayed(_), _) => Err(GONE),
+        }
+    }
+
+    fn tcp_adopt(&mut self, token: Token, tcp: &mut WayTcp) {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_adopt(token, tcp),
+            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_adopt(token, tcp),
+            (Way::Tunnel(_) | Way::Relayed(_), _) => {}
+        }
+    }
+
+    fn tcp_send(&mut self, tcp: &mut WayTcp, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_send(tcp, parts),
+            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_send(tcp, parts),
+            (Way::Tunnel(_) | Way::Relayed(_), _) => Err(Stop::Failed(GONE)),
+        }
+    }
+
+    fn tcp_send_urgent(&mut self, tcp: &mut WayTcp, byte: u8) -> Result<(), Stop> {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_send_urgent(tcp, byte),
+            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_send_urgent(tcp, byte),
+            (Way::Tunnel(_) | Way::Relayed(_), _) => Err(Stop::Failed(GONE)),
+        }
+    }
+
+    fn tcp_receive(
+        &mut self,
+        tcp: &mut WayTcp,
+        parts: &mut [IoSliceMut<'_>],
+    ) -> Result<Received, Stop> {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_receive(tcp, parts),
+            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_receive(tcp, parts),
+            (Way::Tunnel(_) | Way::Relayed(_), _) => Err(Stop::Failed(GONE)),
+        }
+    }
+
+    fn tcp_at_mark(&mut self, tcp: &mut WayTcp) -> Option<bool> {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_at_mark(tcp),
+            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_at_mark(tcp),
+            (Way::Tunnel(_) | Way::Relayed(_), _) => None,
+        }
+    }
+
+    fn tcp_shutdown(&mut self, tcp: &mut WayTcp) {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_shutdown(tcp),
+            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_shutdown(tcp),
+            (Way::Tunnel(_) | Way::Relayed(_), _) => {}
+        }
+    }
+
+    fn tcp_close(&mut self, tcp: WayTcp) {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_close(tcp),
+            (Way::Tunnel(tcp), Some(tunnel)) => {
+                tunnel.connected(tcp);
+                tunnel.beyond().tcp_close(tcp);
+            }
+            (Way::Tunnel(_) | Way::Relayed(_), _) => {}
+        }
+    }
+
+    fn tcp_abort(&mut self, tcp: WayTcp) {
+        match (tcp, &mut self.tunnel) {
+            (Way::Host(tcp), _) => self.host.tcp_abort(tcp),
+            (Way::Tunnel(tcp), Some(tunnel)) => {
+                tunnel.connected(tcp);
+                tunnel.beyond().tcp_abort(tcp);
+            }
+            (Way::Tunnel(_) | Way::Relayed(_), _) => {}
+        }
+    }
+
+    fn open(&mut self, token: Token, key: &SessionKey) -> Result<WaySocket, Failure> {
+        match self.through(matches!(key, SessionKey::Names(_))) {
+            Some(tunnel) => tunnel.beyond().open(token, key).map(Way::Tunnel),
+            None => match self.open_relayed(token, key) {
+                Some(opened) => opened,
+                None => self.host.open(token, key).map(Way::Host),
+            },
+        }
+    }
+
+    fn open_beside(
+        &mut self,
+        token: Token,
+        tcp: &mut WayTcp,
+    ) -> Result<(WaySocket, SocketAddr), Failure> {
+        match tcp {
+            Way::Host(tcp) => {
+                self.host.open_beside(token, tcp).map(|(socket, at)| (Way::Host(socket), at))
+            }
+            Way::Tunnel(_) | Way::Relayed(_) => Err(Failure::Unreachable(Unreachable::Prohibited)),
+        }
+    }
+
+    fn adopt(&mut self, token: Token, key: &SessionKey, socket: &mut WaySocket) -> Option<bool> {
+        match socket {
+            // What a guest sends to others goes through the tunnel.
+            Way::Host(socket) => {
+                let is_for_all = Outside::adopt(&mut self.host, token, key, socket)?;
+                Some(is_for_all && self.tunnel.is_none())
+            }
+            Way::Tunnel(_) | Way::Relayed(_) => None,
+        }
+    }
+
+    fn send(&mut self, socket: &mut WaySocket, what: &Outgoing<'_>) -> Result<(), Failure> {
+        let is_local = what.to.ip().to_canonical().is_loopback();
+        match (socket, &mut self.tunnel) {
+            (Way::Host(socket), _) => self.host.send(socket, what),
+            (Way::Tunnel(_) | Way::Relayed(_), _) if is_local => {
+                Err(Failure::Unreachable(Unreachable::Prohibited))
+            }
+            (Way::Tunnel(socket), Some(tunnel)) => {
+                tunnel.admit(what.to.ip())?;
+                tunnel.beyond().send(socket, what)
+            }
+            (Way::Relayed(number), _) => {
+                let host = &mut self.host;
+                let relayed = self.relays.all.get_mut(*number).ok_or(GONE)?;
+                relayed.send(what, |socket, what| host.send(socket, what))
+            }
+            (Way::Tunnel(_), None) => Err(GONE),
+        }
+    }
+
+    fn receive(&mut self, socket: &mut WaySocket, into: &mut [u8]) -> Option<Incoming> {
+        match (socket, &mut self.tunnel) {
+            (Way::Host(socket), _) => self.host.receive(socket, into),
+            (Way::Tunnel(socket), Some(tunnel)) => tunnel.beyond().receive(socket, into),
+            (Way::Relayed(number), _) => {
+                let mut buffer = self.relays.buffer();
+                let relayed = self.relays.all.get_mut(*number);
+                let got = relayed.and_then(|r| self.host.receive_relayed(r, into, &mut buffer));
+                self.relays.keep(buffer);
+                got
+            }
+            (Way::Tunnel(_), None) => None,
+        }
+    }
+
+    fn take_error(&mut self, socket: &mut WaySocket) -> Option<Problem> {
+        match (socket, &mut self.tunnel) {
+            (Way::Host(socket), _) => self.host.take_error(socket),
+            (Way::Tunnel(socket), Some(tunnel)) => tunnel.beyond().take_error(socket),
+            (Way::Relayed(number), _) => self.relays.all.get_mut(*number)?.take_error(),
+            (Way::Tunnel(_), None) => None,
+        }
+    }
+
+    fn close(&mut self, socket: WaySocket) {
+        match (socket, &mut self.tunnel) {
+            (Way::Host(socket), _) => self.host.close(socket),
+            (Way::Tunnel(socket), Some(tunnel)) => tunnel.beyond().close(socket),
+            (Way::Relayed(number), _) => {
+                if let Some(relayed) = self.relays.all.try_remove(number) {
+                    let _ = self.host.unwatch(relayed.control());
+                    self.host.close(relayed.end());
+                }
+            }
+            (Way::Tunnel(_), None) => {}
+        }
+    }
+
+    fn flush(&mut self) {
+        self.host.flush();
+        if let Some(tunnel) = &mut self.tunnel {
+            tunnel.flush();
+        }
+    }
+}
