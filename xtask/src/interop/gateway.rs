@@ -1,6 +1,6 @@
-//! Suites `gateway`, `gateway-programs`, `gateway-fence` and `gateway-containers`: `wirespeed netns` with the programs
-//! that people run, as an ordinary user; each of its three processes killed at random moments; a
-//! hundred attempts to get out of a fence.
+//! Suites `gateway`, `gateway-programs`, `gateway-fence` and `gateway-containers`: `wirespeed
+//! netns` with the programs that people run, as an ordinary user; each of its three processes
+//! killed at random moments; a hundred attempts to get out of a fence.
 //!
 //! docs/gateway.md. Everything runs in namespaces without a link to the machine's network.
 
@@ -90,7 +90,7 @@ pub(super) const CASES: &[Case] = &[
         run: containers::podman_lines,
     },
     Case {
-        name: "pasta and slirp4netns as rootlesskit and Docker call them: ports that follow, the API",
+        name: "pasta and slirp4netns as rootlesskit calls them: ports that follow, the API",
         needs: needs![CURL, UNSHARE, NSENTER],
         run: containers::other_lines,
     },

@@ -37,7 +37,8 @@ pub struct Attach {
     pub may_be_tap: bool,
     /// Give it the addresses and routes. Without this it is up, and has none.
     pub is_configured: bool,
-    /// Give the gateway /proc/net/tcp, tcp6, udp and udp6 of the network, behind the sockets inside.
+    /// Give the gateway /proc/net/tcp, tcp6, udp and udp6 of the network, behind the sockets
+    /// inside.
     pub has_tables: bool,
     /// The gateway outlives this process, and reports to this descriptor once it is ready.
     pub leaves: Option<OwnedFd>,

@@ -82,9 +82,8 @@ pub use launch::launch;
 pub use options::{Inside, Options, User};
 pub use serve::{Sees, Served, Serving};
 
-/// If this process is one that [`launch`], [`Attaching`] or [`Serving`] started, be that process, and
-/// return its exit code.
-/// `gateway` runs in the gateway's process, when its link is there.
+/// If this process is one that [`launch`], [`Attaching`] or [`Serving`] started, be that process,
+/// and return its exit code. `gateway` runs in the gateway's process, when its link is there.
 ///
 /// Call it first in `main`, while the process has one thread and no open files.
 pub fn child(gateway: impl FnOnce(GatewayEnds) -> ExitCode) -> Option<ExitCode> {

@@ -1,10 +1,10 @@
 //! The program's network: a veth pair whose far end is in a namespace that the program cannot see,
 //! with a packet socket on it; addresses, routes and settings of the near end.
 //!
-//! Called by: `program.rs` and `inside.rs`, while they have capabilities over the namespaces. The far end has no
-//! address. The gateway has a hardware address of its own, so that the kernel drops the program's
-//! frames there as frames for another host after the packet socket has them. Sources: veth(4),
-//! rtnetlink(7), packet(7), Linux `Documentation/networking/ip-sysctl.rst`.
+//! Called by: `program.rs` and `inside.rs`, while they have capabilities over the namespaces. The
+//! far end has no address. The gateway has a hardware address of its own, so that the kernel drops
+//! the program's frames there as frames for another host after the packet socket has them. Sources:
+//! veth(4), rtnetlink(7), packet(7), Linux `Documentation/networking/ip-sysctl.rst`.
 
 use std::fs::File;
 use std::net::{IpAddr, TcpListener, UdpSocket};
@@ -143,8 +143,8 @@ fn bring_up(netlink: &mut Netlink, index: u32) -> Result<(), Error> {
     netlink.ask(up(index)).map_err(refused("the interface cannot be brought up"))
 }
 
-/// The same in a namespace that is another program's: the loopback interface and ours alone. Without
-/// `is_configured`, our interface is only up: the namespace's own programs configure it.
+/// The same in a namespace that is another program's: the loopback interface and ours alone.
+/// Without `is_configured`, our interface is only up: the namespace's own programs configure it.
 pub(crate) fn configure_joined(
     setup: &Setup,
     is_configured: bool,

@@ -1,9 +1,9 @@
 //! Messages between the launcher and its two children: a SOCK_SEQPACKET pair each, JSON, and
 //! descriptors (SCM_RIGHTS, unix(7)).
 //!
-//! Called by: `launch.rs`, `attach.rs`, `serve.rs`, `program.rs`, `inside.rs`, `init.rs`, `gateway.rs`. A child has its end as standard
-//! input, because no other descriptor can be taken over without `unsafe`; the program's own
-//! standard input comes with [`ToProgram::Go`].
+//! Called by: `launch.rs`, `attach.rs`, `serve.rs`, `program.rs`, `inside.rs`, `init.rs`,
+//! `gateway.rs`. A child has its end as standard input, because no other descriptor can be taken
+//! over without `unsafe`; the program's own standard input comes with [`ToProgram::Go`].
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -1,10 +1,10 @@
 //! Signals of a process that waits for another one: which arrived, and a descriptor that says so.
 //!
-//! Called by: `launch.rs`, `init.rs`, `attach.rs`, `serve.rs`. Signals of the terminal go to the whole process group, hence
-//! to the program, too: the waiting process takes them and does nothing. A signal that is ignored
-//! already stays so, for the program as well (nohup(1)). SIGCHLD must not stay blocked: whoever
-//! starts this process may have blocked it, to read it from a signalfd(2) for instance, and a mask
-//! is inherited. Source: signal(7).
+//! Called by: `launch.rs`, `init.rs`, `attach.rs`, `serve.rs`. Signals of the terminal go to the
+//! whole process group, hence to the program, too: the waiting process takes them and does nothing.
+//! A signal that is ignored already stays so, for the program as well (nohup(1)). SIGCHLD must not
+//! stay blocked: whoever starts this process may have blocked it, to read it from a signalfd(2) for
+//! instance, and a mask is inherited. Source: signal(7).
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,10 +1,10 @@
-//! The drop-ins: programs that others start by name, with those programs' own command lines: `pasta`,
-//! `passt`, `pesto`, `slirp4netns`.
+//! The drop-ins: programs that others start by name, with those programs' own command lines:
+//! `pasta`, `passt`, `pesto`, `slirp4netns`.
 //!
-//! Called by: `lib.rs`, before its own command line is parsed, because these programs follow getopt(3)
-//! and have exit codes and messages that their callers parse. `wirespeed pasta ARGS` is the same as a
-//! link named `pasta` to this program. `getopt.rs` parses all of them; each program has a file.
-//! docs/gateway.md is the user's guide.
+//! Called by: `lib.rs`, before its own command line is parsed, because these programs follow
+//! getopt(3) and have exit codes and messages that their callers parse. `wirespeed pasta ARGS` is
+//! the same as a link named `pasta` to this program. `getopt.rs` parses all of them; each program
+//! has a file. docs/gateway.md is the user's guide.
 
 mod attach;
 mod getopt;
@@ -18,7 +18,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A drop-in's function: gets the name by which it was called, for messages, and the words after it.
+/// A drop-in's function: gets the name by which it was called, for messages, and the words after
+/// it.
 type Main = fn(&str, &[OsString]) -> ExitCode;
 
 /// All of them, by the names of their files.
@@ -49,7 +50,8 @@ impl Words {
     }
 }
 
-/// If this process was called as a drop-in, by its file's name or by its first word, be that program.
+/// If this process was called as a drop-in, by its file's name or by its first word, be that
+/// program.
 pub(crate) fn called() -> Option<ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let (name, main, rest) = of(&words)?;

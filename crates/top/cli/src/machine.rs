@@ -16,16 +16,19 @@ mod link;
 mod listening;
 mod near;
 pub(crate) mod networks;
+mod obeying;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod orders;
 mod ports;
 pub(crate) mod publish;
+mod publishing;
 mod rules;
 pub(crate) mod serve;
 mod servers;
 mod settings;
 mod turns;
+mod wakes;
 mod watch;
 mod way;
 
@@ -62,7 +65,7 @@ pub(crate) use self::rules::Texts;
 use self::servers::Servers;
 pub(crate) use self::settings::Given as What;
 pub(crate) use self::settings::{
-    AnswerLine, Auto, EndsWith, Learn, QuestionLine, Settings, Tool, asking_name,
+    AnswerLine, Auto, Dialect, EndsWith, Learn, QuestionLine, Settings, Tool, asking_name,
 };
 use self::watch::Watch;
 use crate::clock::since_1970;

@@ -1,5 +1,5 @@
-//! `wirespeed setup`: prints the lines of configuration with which podman, Docker or libvirt start the
-//! drop-ins in the place of the original programs, and makes a folder of links to this program.
+//! `wirespeed setup`: prints the lines of configuration with which podman, Docker or libvirt start
+//! the drop-ins in the place of the original programs, and makes a folder of links to this program.
 //!
 //! Called by: `lib.rs`. Only `links` changes anything.
 
@@ -17,10 +17,10 @@ use crate::{Outcome, output};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wirespeed setup links ~/.local/libexec/wirespeed          links named pasta, passt, pesto, slirp4netns
+  wirespeed setup links ~/.local/libexec/wirespeed          links named pasta, passt and so on
   wirespeed setup podman --dir ~/.local/libexec/wirespeed   the lines for containers.conf
 
-The package has the links in /usr/libexec/wirespeed.")]
+For all users: sudo wirespeed setup links /usr/libexec/wirespeed")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,

@@ -185,8 +185,8 @@ fn slirp(site: &Site<'_>) -> Result<()> {
     let ask = |request: &str| {
         good(site.on_host(&format!("/usr/bin/python3 $F/api.py $F/home/api '{request}'"))?)
     };
-    let add = r#"{"execute":"add_hostfwd","arguments":{"proto":"tcp","host_port":18082,"guest_port":80}}"#;
-    let added = ask(add)?;
+    let port = r#"{"proto":"tcp","host_port":18082,"guest_port":80}"#;
+    let added = ask(&format!(r#"{{"execute":"add_hostfwd","arguments":{port}}}"#))?;
     ensure!(added.contains(r#""id":1"#), "add_hostfwd: {added}");
     from_router(site, "http://10.77.0.2:18082/")?;
     site.wait_for("forwarded.err", "10.77.0.1 - ")?;

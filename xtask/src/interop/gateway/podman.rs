@@ -43,7 +43,7 @@ struct Tree<'a> {
 impl<'a> Tree<'a> {
     fn new(bench: &'a Workbench) -> Result<Tree<'a>> {
         let path = std::env::var("WIRESPEED_TREE").context(
-            "WIRESPEED_TREE has to name a Debian tree with podman: see xtask/src/interop/gateway/podman.rs",
+            "WIRESPEED_TREE has to name a Debian tree: see xtask/src/interop/gateway/podman.rs",
         )?;
         let site = Site::new(bench)?;
         let folder = bench.path("");

@@ -1,13 +1,12 @@
 //! A gateway for a network namespace that is there: from the options of a drop-in to a process that
 //! runs.
 //!
-//! Called by: `pasta.rs` and `slirp4netns.rs`. The gateway itself is the one of netns (crate `jail`,
-//! `machine.rs`).
+//! Called by: `pasta.rs` and `slirp4netns.rs`. The gateway itself is the one of netns (crate
+//! `jail`, `machine.rs`).
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -17,8 +16,7 @@ use wirespeed::MacAddr;
 
 use crate::machine::ends::When;
 use crate::machine::options::Options;
-use crate::machine::orders::Dialect;
-use crate::machine::{Auto, EndsWith, Learn, Tool, What, open};
+use crate::machine::{Auto, Dialect, EndsWith, Learn, Tool, What, open};
 use crate::output;
 
 /// The network to connect.
@@ -46,8 +44,8 @@ pub(super) struct Plan<'a> {
     pub(super) to_host: Vec<(u16, u16)>,
     /// Publish what listens inside.
     pub(super) auto: Auto,
-    /// Where orders come.
-    pub(super) orders: Option<(Dialect, PathBuf)>,
+    /// Where requests of slirp4netns's API come.
+    pub(super) api: Option<PathBuf>,
     /// The gateway outlives this process; its messages go there, or nowhere.
     pub(super) leaves: Option<Option<PathBuf>>,
     pub(super) is_quiet: bool,
@@ -111,8 +109,8 @@ pub(super) fn begin(plan: &Plan<'_>, network: Network) -> Result<Attached> {
     let attaching = Attaching::start()?;
     let mut opened = open::open(plan.options, attaching.pid())?;
     opened.extend(network.ends.into_iter().map(|(when, fd)| (What::End(when), fd)));
-    if let Some((dialect, path)) = &plan.orders {
-        opened.push((What::Orders(*dialect), listener(path)?));
+    if let Some(path) = &plan.api {
+        opened.push((What::Orders(Dialect::Slirp), open::listener(path)?));
     }
     let (what, descriptors) = opened.into_iter().unzip();
     let mut settings = open::settings(plan.tool, plan.options, what, 1)?;
@@ -153,17 +151,6 @@ pub(super) fn messages(file: Option<&Path>) -> Result<OwnedFd> {
     let path = file.unwrap_or(Path::new("/dev/null"));
     let opened = File::options().append(true).create(file.is_some()).open(path);
     Ok(opened.with_context(|| format!("cannot write {}", path.display()))?.into())
-}
-
-/// A socket at a path, in the place of one that nobody listens at.
-pub(super) fn listener(path: &Path) -> Result<OwnedFd> {
-    use std::os::unix::fs::FileTypeExt;
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
-        let _ = fs::remove_file(path);
-    }
-    let made = UnixListener::bind(path);
-    Ok(made.with_context(|| format!("cannot listen at {}", path.display()))?.into())
 }
 
 /// The sockets inside for a port, and where they lead.

@@ -1,6 +1,6 @@
-//! Command lines as getopt_long(3) parses them: `-qd`, `-m1500`, `--mtu 1500`, `--mtu=1500`, and long
-//! names shortened as far as they are not ambiguous. Options end at `--` and, as a leading `+` of
-//! getopt says, at the first other word.
+//! Command lines as getopt_long(3) parses them: `-qd`, `-m1500`, `--mtu 1500`, `--mtu=1500`, and
+//! long names shortened as far as they are not ambiguous. Options end at `--` and, as a leading `+`
+//! of getopt says, at the first other word.
 //!
 //! Called by: the drop-ins. Callers such as podman parse the messages, so they are those of the C
 //! library.
@@ -154,7 +154,8 @@ fn letters(
     Ok(())
 }
 
-/// The next word as a value. What is not UTF-8 has replacement characters: no value needs such bytes.
+/// The next word as a value. What is not UTF-8 has replacement characters: no value needs such
+/// bytes.
 fn next(words: &mut Words<'_>) -> Option<String> {
     words.next().map(|word| word.to_string_lossy().into_owned())
 }

@@ -19,9 +19,8 @@ use super::{attach, pasta};
 use crate::gateway::{self, Opened};
 use crate::machine::connection::Connection;
 use crate::machine::ends::inherited;
-use crate::machine::orders::Dialect;
 use crate::machine::serve::How;
-use crate::machine::{EndsWith, Learn, Tool, What, open};
+use crate::machine::{EndsWith, Learn, Tool, open};
 use crate::{Outcome, output};
 
 /// Paths that are tried if no option names one.
@@ -75,9 +74,7 @@ fn run(name: &str, args: &Args) -> Result<()> {
     };
     let leaves = !shared.foreground;
     let leaves = leaves.then(|| attach::messages(shared.log_file.as_deref())).transpose()?;
-    let orders = shared.control.as_deref().map(attach::listener).transpose()?;
-    let more = orders.map(|fd| (What::Orders(Dialect::Lines), fd)).into_iter().collect();
-    let how = How { options: &options, settings, learns: None, more, leaves };
+    let how = How { options: &options, settings, learns: None, more: Vec::new(), leaves };
     let mut at = None;
     let running = gateway::begin(how, || {
         let (opened, path) = connect(args)?;

@@ -2,8 +2,8 @@
 //! runs a command in a new one.
 //!
 //! Called by: `compat.rs`. `args.rs` reads the options, `addresses.rs` makes addresses of them. It
-//! returns when packets pass, because podman reads the interface's addresses then. Exit status as of
-//! pasta: 1 for all errors.
+//! returns when packets pass, because podman reads the interface's addresses then. Exit status as
+//! of pasta: 1 for all errors.
 
 pub(super) mod addresses;
 pub(super) mod args;
@@ -19,7 +19,6 @@ use self::args::{Args, Asked, Target};
 use super::attach::{self, Network, Plan};
 use super::ports::Spec;
 use crate::machine::options::Options;
-use crate::machine::orders::Dialect;
 use crate::machine::{Auto, Learn, Tool, open};
 use crate::output;
 
@@ -115,7 +114,7 @@ fn run(name: &str, args: &Args) -> Result<ExitCode> {
         learn: (learn.dhcp4 || learn.ra).then_some(learn),
         to_host: to_host(args),
         auto: Auto { tcp: is_auto(&args.tcp), udp: is_auto(&args.udp) },
-        orders: args.control.clone().map(|path| (Dialect::Lines, path)),
+        api: None,
         leaves: (!args.foreground).then(|| args.log_file.clone()),
         is_quiet: args.quiet,
     };

@@ -232,7 +232,7 @@ mod tests {
             }
             if let Ok(Spec::Ports(all)) = parse(&text) {
                 for one in all {
-                    let written = one.publish(state % 2 == 0);
+                    let written = one.publish(state.is_multiple_of(2));
                     assert!(written.parse::<Publish>().is_ok(), "{text}: {written}");
                 }
             }

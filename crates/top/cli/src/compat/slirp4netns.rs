@@ -1,8 +1,8 @@
-//! The drop-in `slirp4netns`: connects a network namespace that is there, and runs until a descriptor
-//! is closed or a signal comes.
+//! The drop-in `slirp4netns`: connects a network namespace that is there, and runs until a
+//! descriptor is closed or a signal comes.
 //!
-//! Called by: `compat.rs`. `args.rs` reads the options. podman looks for words in `--help`; Docker's
-//! rootless mode and rootlesskit give a TAP that is there.
+//! Called by: `compat.rs`. `args.rs` reads the options. podman looks for words in `--help`;
+//! Docker's rootless mode and rootlesskit give a TAP that is there.
 
 mod args;
 
@@ -19,7 +19,6 @@ use super::attach::{self, Network, Plan};
 use super::pasta::options;
 use crate::machine::ends::{When, inherited};
 use crate::machine::options::DefaultAction;
-use crate::machine::orders::Dialect;
 use crate::machine::{Auto, Learn, Tool, open};
 use crate::{Outcome, output};
 
@@ -92,7 +91,7 @@ fn run(args: &Args) -> Result<u8> {
         }),
         to_host: Vec::new(),
         auto: Auto::default(),
-        orders: args.api_socket.clone().map(|path| (Dialect::Slirp, path)),
+        api: args.api_socket.clone(),
         leaves: None,
         is_quiet: false,
     };

@@ -23,8 +23,8 @@ const NEWS: u32 = 0x10 | 0x100;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
-/// The address by which the host sends to others: no packet is sent for this. `None` while it has no
-/// way to them.
+/// The address by which the host sends to others: no packet is sent for this. `None` while it has
+/// no way to them.
 pub(super) fn outgoing(is_v4: bool) -> Option<IpAddr> {
     // Addresses for documentation (RFC 5737, RFC 3849): only the route to them counts.
     let (any, other): (IpAddr, IpAddr) = match is_v4 {

@@ -14,7 +14,7 @@ use wirespeed::Instant;
 
 use super::lines::{self, Gone};
 use super::settings::{AnswerLine, QuestionLine};
-use super::turns::ASKING;
+use super::wakes::ASKING;
 
 const LINE_MAX: usize = 1_024;
 

@@ -1,8 +1,9 @@
-//! Ports that are published as soon as something listens at them in the program's network, and closed
-//! after it: the tables of that network's sockets are read once a second.
+//! Ports that are published as soon as something listens at them in the program's network, and
+//! closed after it: the tables of that network's sockets are read once a second.
 //!
-//! Called by: `turns.rs`, if a drop-in asked for it. An open table (/proc/net/tcp, proc(5)) shows the
-//! network namespace in which it was opened, whoever reads it. A gateway without this does not tick.
+//! Called by: `publishing.rs`, if a drop-in asked for it. An open table (/proc/net/tcp, proc(5)) shows
+//! the network namespace in which it was opened, whoever reads it. A gateway without this does not
+//! tick.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,14 +11,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use outside::Listen;
 use wirespeed::{Duration, Instant};
 
-use super::Machine;
-use super::publish::Publish;
 use super::settings::Auto;
 
-const INTERVAL: Duration = Duration::from_secs(1);
+/// How often.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a table that are read: some thousand sockets.
 const TABLE_BYTES_MAX: usize = 1 << 20;
 /// Ports at most.
@@ -33,9 +32,9 @@ pub(super) struct Listening {
     /// Tables of TCP, then of UDP; one of each version.
     tables: Vec<File>,
     auto: Auto,
-    next: Instant,
+    pub(super) next: Instant,
     /// A port and whether it is of UDP, with the number of its sockets; 0 if it could not be had.
-    open: Vec<((u16, bool), u64)>,
+    pub(super) open: Vec<((u16, bool), u64)>,
 }
 
 impl Listening {
@@ -54,7 +53,7 @@ impl Listening {
     }
 
     /// The ports at which others can reach something, and whether each is of UDP.
-    fn found(&self, reaches: &dyn Fn(IpAddr) -> bool) -> BTreeSet<(u16, bool)> {
+    pub(super) fn found(&self, reaches: &dyn Fn(IpAddr) -> bool) -> BTreeSet<(u16, bool)> {
         let mut all = BTreeSet::new();
         for (number, table) in self.tables.iter().enumerate() {
             let is_udp = number >= 2;
@@ -67,32 +66,6 @@ impl Listening {
             }
         }
         all
-    }
-}
-
-impl Machine {
-    /// Publish new ports, and close those at which nothing listens any more.
-    pub(super) fn follow_listeners(&mut self, now: Instant) {
-        self.listening.next = now + INTERVAL;
-        let program = self.program.clone();
-        let found = self.listening.found(&|ip| ip.is_unspecified() || program.contains(&ip));
-        let open = std::mem::take(&mut self.listening.open);
-        for (port, id) in open {
-            if found.contains(&port) {
-                self.listening.open.push((port, id));
-            } else {
-                self.close_ports(|one| one.id == id);
-            }
-        }
-        for port in found {
-            if self.listening.open.iter().any(|&(known, _)| known == port) {
-                continue;
-            }
-            let listen = Listen { address: None, interface: None, port: port.0 };
-            // A port that the host uses itself, or does not permit, is not tried again.
-            let id = self.open_ports(&Publish::one(listen, None, port.0, port.1)).unwrap_or(0);
-            self.listening.open.push((port, id));
-        }
     }
 }
 

@@ -9,8 +9,8 @@ use std::io::{Seek, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -21,7 +21,7 @@ use super::options::{Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
 use super::servers;
-use super::settings::{Auto, EndsWith, Given, Settings, Tool, asking_name};
+use super::settings::{Auto, Dialect, EndsWith, Given, Settings, Tool, asking_name};
 use super::way;
 use crate::{Usage, output};
 
@@ -176,10 +176,20 @@ pub(crate) fn open(options: &Options, pid: u32) -> Result<Vec<(Given, OwnedFd)>>
             given.push((what, fd));
         }
     }
+    if let Some(path) = &options.orders {
+        given.push((Given::Orders(Dialect::Lines), listener(path)?));
+    }
     if options.dns == Dns::Host {
         given.push((Given::Servers, servers::follow()?));
     }
-    given.push((Given::Asking, asking_socket(pid)?));
+    match asking_socket(pid) {
+        Ok(listener) => given.push((Given::Asking, listener)),
+        // Another PID namespace of this network may have a process of the same number.
+        Err(why) if options.is_fenced() => {
+            output::err(&format!("warning: `wirespeed policy ask` does not reach it: {why:#}"));
+        }
+        Err(_) => {}
+    }
     match control_socket(pid) {
         Ok((path, listener)) => given.push((Given::Control(path), listener)),
         Err(why) => output::err(&format!("warning: `wirespeed show` does not reach it: {why}")),
@@ -207,6 +217,19 @@ pub(crate) fn remove_control_socket() {
         // It is not there if it could not be made.
         let _ = std::fs::remove_file(path);
     }
+}
+
+/// A socket at a path, in the place of one that nobody listens at.
+///
+/// # Errors
+/// The socket cannot be made.
+pub(crate) fn listener(path: &Path) -> Result<OwnedFd> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err() {
+        let _ = fs::remove_file(path);
+    }
+    let made = UnixListener::bind(path);
+    Ok(made.with_context(|| format!("cannot listen at {}", path.display()))?.into())
 }
 
 /// A file in memory.

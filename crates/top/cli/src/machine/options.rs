@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Publish a port: connections to the host's port H lead to port G behind the gateway
     #[arg(short = 'p', long = "publish", value_name = "[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]")]
     pub(crate) publish: Vec<Publish>,
+    /// Take orders of `wirespeed pesto`, which adds and closes published ports, at a Unix socket
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) orders: Option<PathBuf>,
     /// An address that stands for the host, if it may be reached (--allow host) [default: the
     /// gateway's, 10.0.2.2]
     #[arg(long, value_name = "ADDRESS")]
@@ -151,6 +154,7 @@ impl Options {
         Options {
             link: None,
             publish: Vec::new(),
+            orders: None,
             host_address: None,
             net4: Net4::Off,
             net6: Net6::Off,

@@ -12,7 +12,6 @@ use wirespeed::{Cidr, Mtu};
 use super::connection::Connection;
 use super::ends::When;
 use super::networks::Network;
-use super::orders::Dialect;
 use super::publish::Published;
 
 /// The tool that a gateway belongs to.
@@ -158,6 +157,15 @@ pub(crate) struct Learn {
     pub(crate) dhcp4: bool,
     pub(crate) ra: bool,
     pub(crate) dhcp6: bool,
+}
+
+/// How the clients of a socket speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Dialect {
+    /// A line is an order of ours, and each has an answer.
+    Lines,
+    /// One request of slirp4netns's API for each connection.
+    Slirp,
 }
 
 /// What a descriptor of the gateway is for.

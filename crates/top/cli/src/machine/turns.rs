@@ -20,18 +20,9 @@ use super::ends::End;
 use super::guests::Guests;
 use super::publish::Published;
 use super::settings::EndsWith;
+use super::wakes::{ADDRESSES, ASKING, LINK, ORDERS, OWNER, RELAY, SERVERS, TOOLS};
 use crate::clock::since_1970;
 use crate::output;
-
-/// The numbers of our descriptors in the host's epoll.
-const LINK: u32 = 0;
-const OWNER: u32 = 1;
-pub(super) const TOOLS: u32 = 2;
-const RELAY: u32 = 3;
-const ADDRESSES: u32 = 4;
-pub(super) const ASKING: u32 = 5;
-const SERVERS: u32 = 6;
-pub(super) const ORDERS: u32 = 7;
 
 /// The interval at which a device is polled that can neither wake us nor be waited for.
 const LOOK: Duration = Duration::from_millis(10);

@@ -17,7 +17,7 @@ use rustix::event::PollFlags;
 use wirespeed::device::capture::CaptureStatus;
 use wirespeed::{Duration, Instant, Stack};
 
-use super::turns::TOOLS;
+use super::wakes::TOOLS;
 use crate::output;
 
 /// Bytes of lines from which rules are learnt; further lines do not count.

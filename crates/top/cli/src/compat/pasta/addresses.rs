@@ -66,7 +66,8 @@ fn around(program: IpAddr, prefix_len: u8) -> Result<Network> {
     let most = if program.is_ipv4() { 30 } else { 126 };
     if prefix_len > most {
         bail!(
-            "a network of prefix length {prefix_len} has no room for a gateway: give --gateway and a prefix of up to {most}"
+            "a network of prefix length {prefix_len} has no room for a gateway: give one of up to \
+             {most}"
         );
     }
     let base = Cidr { addr: program, prefix_len }.network().addr;
