@@ -15,7 +15,7 @@ Examples:
   wirespeed netns --link rtt=200ms,loss=1% -- firefox   on a bad network
   wirespeed netns --link lte -- ./load-test             or on one that people have
   wirespeed netns --allow '*.debian.org:443' -- bash    fenced: nothing else can be reached
-  wirespeed netns -p 8080:80 -- nginx                   a server that the host's port 8080 leads to
+  wirespeed netns -p 8080:80 -- ./server                a server that the host's port 8080 leads to
   wirespeed netns --to-host 5432 -- ./program           its localhost:5432 is the host's
   wirespeed show tcp, top, dump, explain                what it does, from another terminal
 

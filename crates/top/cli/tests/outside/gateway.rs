@@ -185,7 +185,11 @@ fn stream() {
     assert_eq!(mode & 0o777, 0o600, "others may not connect");
     let mut machine = Machine::start(&|| connect(&path));
     assert_eq!(machine.dhcp(&folder), "lease 10.0.2.100/24 10.0.2.2 10.0.2.3 65520");
-    let has_v6 = || machine.runs("ip", "-6 addr show dev eth0").1.contains("inet6 fd77::");
+    let has_v6 = || {
+        let (_, text) = machine.runs("ip", "-6 addr show dev eth0");
+        // An address cannot be used while it is checked for duplicates.
+        text.contains("inet6 fd77::") && !text.contains("tentative")
+    };
     assert!(until(SOON, has_v6), "{}", machine.runs("ip", "-6 addr show dev eth0").1);
     assert!(machine.runs("ip", "-6 route").1.contains("default via fe80::2"));
     for to in ["10.0.2.2", "fd77::2"] {

@@ -99,7 +99,7 @@ fn stays() {
     let refused = machine.runs("busybox", "wget -q -T 20 -O - http://10.0.2.2:8001/");
     assert!(!refused.0, "{}", refused.1);
     machine.join(connect(&path));
-    assert!(machine.dhcp(&folder).starts_with("lease 10.0.2.100"));
+    assert!(machine.dhcp(&folder).starts_with("lease 10.0.2.10"));
     kill_process(process.0, Signal::TERM).expect("it runs");
     assert!(until(SOON, || process.is_gone()), "it does not end");
     // A socket that nobody has is replaced.

@@ -20,6 +20,7 @@ const NEEDS: &[Need] = &[QEMU, BUSYBOX, Need::Other(no_kernel)];
 
 pub(crate) const CASES: &[Case] = &[
     ("a_machine_of_qemu_configures_itself", NEEDS, machine),
+    ("a_machine_of_qemu_has_datagrams", NEEDS, datagrams),
     ("passts_own_line_serves_a_machine_of_qemu", NEEDS, by_passt),
 ];
 
@@ -72,6 +73,26 @@ fn machine() {
     }
     let (code, _, err) = gateway.end_by(Signal::INT);
     assert_eq!(code, 0, "{err}");
+}
+
+/// The process of the gateway sees the folder of the machine's socket, and nothing else.
+fn datagrams() {
+    let folder = Folder::new("qemu-dgram");
+    let (ours, theirs) = (folder.path("gateway"), folder.path("machine"));
+    let vm = format!("qemu-dgram:{},{}", ours.display(), theirs.display());
+    let gateway = gateway(&["--vm", &vm, "--net6", "fd77::/64", "--mtu", "1500"], &[&ours]);
+    serve(TcpListener::bind((SERVER, 8_000)).expect("a port"), "outside");
+    let netdev = format!(
+        "dgram,id=n,local.type=unix,local.path={},remote.type=unix,remote.path={}",
+        theirs.display(),
+        ours.display()
+    );
+    let said = boot(&folder, &netdev);
+    for expected in ["lease 10.0.2.100/24 10.0.2.2 10.0.2.3 1500", "has-ipv6", "outside"] {
+        assert!(said.contains(expected), "no {expected}: {said}");
+    }
+    let (code, _, err) = gateway.end_by(Signal::INT);
+    assert_eq!((code, err.contains("warning")), (0, false), "{err}");
 }
 
 /// As QEMU 10.1 starts passt itself: one end of a pair for each.

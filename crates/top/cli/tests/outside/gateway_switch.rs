@@ -40,7 +40,8 @@ fn switched() {
         assert!(well, "{text}");
     };
     let global = |machine: &Machine| {
-        let (_, text) = machine.runs("ip", "-6 -o addr show dev eth0 scope global");
+        // An address cannot be used while it is checked for duplicates.
+        let (_, text) = machine.runs("ip", "-6 -o addr show dev eth0 scope global -tentative");
         let address = text.split_whitespace().find(|word| word.starts_with("fd77:"));
         address.and_then(|address| Some(address.split_once('/')?.0.to_owned()))
     };
