@@ -108,6 +108,12 @@ impl Tunnel {
         })
     }
 
+    /// How long a peer may leave handshakes without an answer until flows through it fail: 12 s,
+    /// unless this is called.
+    pub fn set_patience(&mut self, patience: std::time::Duration) {
+        self.peers.patience = patience;
+    }
+
     /// The sockets, to wait for them.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
         self.sockets.iter().flatten()

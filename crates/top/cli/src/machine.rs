@@ -42,7 +42,7 @@ use ::link::{Shaped, Switch, SwitchNews};
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
 use host::dns::{ForwarderConfig, Hosts};
-use outside::{Host, Relay, Tunnel, TunnelConfig, Ways};
+use outside::{Host, Relay, Ways};
 use policy::rules::Server;
 use policy::{Fence, HostAddresses, Rules};
 use wirespeed::{
@@ -186,27 +186,6 @@ impl Taken {
     }
 }
 
-/// The ways out.
-fn ways(host: Host, settings: &Settings, rules: &Rules) -> Result<Ways> {
-    let mut ways = Ways::from(host);
-    if let Some(known) = &settings.tunnel {
-        let config = TunnelConfig::parse(&known.text)?;
-        let mut seed = [0; 16];
-        getrandom::fill(&mut seed).context("the system gives no random seed")?;
-        let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-        let tunnel = Tunnel::open(&config, &known.endpoints, [half(0), half(8)])
-            .context("the tunnel of --via cannot be opened: is its ListenPort free?")?;
-        ways.set_tunnel(tunnel).context("epoll refuses the tunnel")?;
-    }
-    ways.ask_through(asks_through(settings, rules));
-    Ok(ways)
-}
-
-/// Do questions for names go by the way of `--via`? Those to servers that the user has named do.
-fn asks_through(settings: &Settings, rules: &Rules) -> bool {
-    settings.asks_through || rules.dns.servers != [Server::Host]
-}
-
 /// The relay of the sockets in a program's network.
 fn relay(inside: Vec<OwnedFd>, settings: &Settings) -> Result<Relay> {
     let mut relay = Relay::new().context("no epoll can be made")?;
@@ -259,7 +238,7 @@ impl Machine {
         let relay = relay(inside, settings)?;
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
-        let host = ways(host, settings, &rules)?;
+        let host = way::ways(host, settings, &rules)?;
         let fence = Fence::new(rules, host_addresses)?;
         let mut machine = Machine {
             command: settings.tool.name(),
@@ -354,7 +333,7 @@ fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesC
         hosts.add(HOST_NAME, address)?;
     }
     // A proxy carries no datagrams.
-    let tcp_only = settings.via.is_some() && asks_through(settings, rules);
+    let tcp_only = settings.via.is_some() && way::asks_through(settings, rules);
     let forwarder = ForwarderConfig { tcp_only, ..ForwarderConfig::new(servers) };
     Ok(NamesConfig { forwarder, hosts, secret })
 }

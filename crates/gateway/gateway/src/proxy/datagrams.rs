@@ -127,17 +127,17 @@ impl<T, S> Gateway<T, S> {
         let mut buffer = core::mem::take(&mut self.proxies.buffer);
         buffer.resize(buffer.len().max(DATAGRAM_MAX), 0);
         let a = &mut *association;
-        client.has_more |= self.from_client(id, a, &mut buffer, around);
+        client.has_more |= self.hear_client(id, a, &mut buffer, around);
         self.send_held(id, a, around);
         for number in 0..a.outer.len() {
-            client.has_more |= self.from_outside(a, number, &mut buffer, around);
+            client.has_more |= self.hear_outside(a, number, &mut buffer, around);
         }
         self.proxies.buffer = buffer;
         Next::Waits(State::Associated(association))
     }
 
     /// Take datagrams of the client; returns whether there may be more.
-    fn from_client<O: Outside<Tcp = T, Socket = S>, P: Policy>(
+    fn hear_client<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: ClientId,
         a: &mut Association<S>,
@@ -166,7 +166,7 @@ impl<T, S> Gateway<T, S> {
                 match datagram(bytes) {
                     Some((target, at)) => {
                         let payload = bytes.get(at..).unwrap_or(&[]);
-                        self.from_client_to(id, a, target, payload, around);
+                        self.pass_to(id, a, target, payload, around);
                     }
                     None => self.counts.datagrams_malformed += 1,
                 }
@@ -175,7 +175,7 @@ impl<T, S> Gateway<T, S> {
         true
     }
 
-    fn from_client_to<O: Outside<Tcp = T, Socket = S>, P: Policy>(
+    fn pass_to<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         id: ClientId,
         a: &mut Association<S>,
@@ -309,7 +309,7 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// Bring answers to the client; returns whether there may be more.
-    fn from_outside<O: Outside<Tcp = T, Socket = S>, P: Policy>(
+    fn hear_outside<O: Outside<Tcp = T, Socket = S>, P: Policy>(
         &mut self,
         a: &mut Association<S>,
         number: usize,

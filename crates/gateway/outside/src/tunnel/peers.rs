@@ -16,7 +16,7 @@ use super::config::TunnelConfig;
 
 /// How long a peer may leave handshakes without an answer until flows through it fail: the third
 /// handshake was sent then.
-const SILENT: Duration = Duration::from_secs(12);
+pub(super) const PATIENCE: Duration = Duration::from_secs(12);
 /// How often timers of a peer are looked at: while it is asked for a handshake, and else.
 const SOON: Duration = Duration::from_millis(250);
 const SECOND: Duration = Duration::from_secs(1);
@@ -47,8 +47,8 @@ struct Peer {
 }
 
 impl Peer {
-    fn is_silent(&self, now: Instant) -> bool {
-        self.asked.is_some_and(|asked| now.duration_since(asked) >= SILENT)
+    fn is_silent(&self, now: Instant, patience: Duration) -> bool {
+        self.asked.is_some_and(|asked| now.duration_since(asked) >= patience)
     }
 
     /// When its timers are due.
@@ -78,6 +78,8 @@ pub(super) struct Peers {
     routes: Vec<(Cidr, usize)>,
     /// When timers are due.
     due: Option<Instant>,
+    /// How long handshakes may be without an answer.
+    pub(super) patience: Duration,
 }
 
 impl Peers {
@@ -100,7 +102,8 @@ impl Peers {
         }
         routes.sort_by_key(|(network, _)| core::cmp::Reverse(network.prefix_len));
         let public = PublicKey::from(&own);
-        Peers { own: (own, public), all, routes, due: Some(Instant::now()) }
+        let (due, patience) = (Some(Instant::now()), PATIENCE);
+        Peers { own: (own, public), all, routes, due, patience }
     }
 
     fn behind(&self, ip: IpAddr) -> Option<usize> {
@@ -115,12 +118,13 @@ impl Peers {
 
     /// Does the peer in front of an address not answer?
     pub(super) fn is_silent(&self, ip: IpAddr, now: Instant) -> bool {
-        self.behind(ip).and_then(|peer| self.all.get(peer)).is_some_and(|peer| peer.is_silent(now))
+        let peer = self.behind(ip).and_then(|peer| self.all.get(peer));
+        peer.is_some_and(|peer| peer.is_silent(now, self.patience))
     }
 
     /// Does any peer not answer?
     pub(super) fn has_silent(&self, now: Instant) -> bool {
-        self.all.iter().any(|peer| peer.is_silent(now))
+        self.all.iter().any(|peer| peer.is_silent(now, self.patience))
     }
 
     /// When to call [`Peers::tick`].

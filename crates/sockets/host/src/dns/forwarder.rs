@@ -75,7 +75,7 @@ pub struct ForwarderConfig {
     pub last_timeout: Duration,
     /// Rounds through all servers; 0 counts as 1.
     pub rounds: u32,
-    /// Ask servers over TCP alone, whose way carries no datagrams.
+    /// Ask servers over TCP alone: the way to them carries no datagrams.
     pub tcp_only: bool,
 }
 
@@ -223,8 +223,7 @@ impl<C: Clone + PartialEq> Forwarder<C> {
         }
         if !self.budget.admits(Limit::DnsInFlight, self.flights.len()) {
             self.counts.full += 1;
-            let failure = question.failure(rcode::SERVER_FAILURE, extended::OTHER);
-            self.answer(from, by, failure);
+            self.answer(from, by, question.failure(rcode::SERVER_FAILURE, extended::OTHER));
             return true;
         }
         let id = QueryId(self.next);

@@ -1,15 +1,18 @@
-//! `--via`: the way out that the user names, as far as a gateway without files has to know it.
+//! `--via`: the way out that the user names.
 //!
-//! Called by: `open.rs`; `options.rs` checks how it is written.
+//! Called by: `open.rs`, which finds it; `machine.rs`, which opens it; `options.rs` checks how it is
+//! written.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use outside::{TunnelConfig, Via};
+use outside::{Host, Tunnel, TunnelConfig, Via, Ways};
+use policy::Rules;
+use policy::rules::Server;
 
-use super::settings::TunnelText;
+use super::settings::{Settings, TunnelText};
 use crate::Usage;
 use crate::output::what_to_do_to_read;
 
@@ -70,4 +73,25 @@ fn tunnel(file: &Path) -> Result<Way> {
 /// A mistake as `LINE: WHY`.
 fn shown(why: &outside::TunnelParseError) -> String {
     why.to_string().trim_start_matches("line ").to_owned()
+}
+
+/// The ways out.
+pub(super) fn ways(host: Host, settings: &Settings, rules: &Rules) -> Result<Ways> {
+    let mut ways = Ways::from(host);
+    if let Some(known) = &settings.tunnel {
+        let config = TunnelConfig::parse(&known.text)?;
+        let mut seed = [0; 16];
+        getrandom::fill(&mut seed).context("the system gives no random seed")?;
+        let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+        let tunnel = Tunnel::open(&config, &known.endpoints, [half(0), half(8)])
+            .context("the tunnel of --via cannot be opened: is its ListenPort free?")?;
+        ways.set_tunnel(tunnel).context("epoll refuses the tunnel")?;
+    }
+    ways.ask_through(asks_through(settings, rules));
+    Ok(ways)
+}
+
+/// Do questions for names go by the way of `--via`? Those to servers that the user has named do.
+pub(super) fn asks_through(settings: &Settings, rules: &Rules) -> bool {
+    settings.asks_through || rules.dns.servers != [Server::Host]
 }
