@@ -131,7 +131,7 @@ fn decide(rules: policy::Rules, data: &[u8]) {
         let to = Destination::new(protocol, address, port);
         let asked = Asked { name: &all[usize::from(name) % 3], rtype: 1, is_local: true };
         let learned = [Address { address, ttl: Duration::from_secs(60), is_hint: false }];
-        fence.answer(&Answered { asked, aliases: &[], addresses: &learned });
+        fence.answer(&Answered { asked, aliases: &[], addresses: &learned, targets: &[] });
         let now = base::Instant::ZERO;
         let names: Vec<DomainName> = fence.pins().names(to.address, now).cloned().collect();
         assert!(!names.is_empty() && names.len() <= policy::pins::NAMES_MAX);

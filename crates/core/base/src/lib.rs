@@ -8,6 +8,7 @@ pub mod addr;
 pub mod advice;
 pub mod budget;
 pub mod counters;
+mod counts;
 pub mod drops;
 pub mod hash;
 pub mod owner;

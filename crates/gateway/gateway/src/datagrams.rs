@@ -11,6 +11,7 @@ mod down;
 mod published;
 mod session;
 mod up;
+mod watched;
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use base::{Drops, Duration, Instant};
 use stack::TcpHandle;
 
+use crate::counts::Counts;
 use crate::datagrams::SessionKey;
 use crate::flow::{Flow, Leg, State, bit, second};
 use crate::gateway::Gateway;
@@ -169,6 +170,32 @@ impl<T, S> Gateway<T, S> {
         });
         let lost = [("reports_lost", self.lost_reports())];
         now.chain(self.counts.rows()).chain(resolver.into_iter().flatten()).chain(lost)
+    }
+
+    /// What the names of [`Gateway::rows`] mean, in their order.
+    pub fn meanings() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let now = [
+            ("flows_now", "TCP flows that there are now."),
+            ("pending_now", "TCP flows that are not open yet."),
+            ("sessions_now", "Sessions of datagrams that there are now."),
+            ("echoes_now", "Sessions of echo requests that there are now."),
+            ("dns_in_flight_now", "Questions whose answer is awaited."),
+            ("dns_sockets_now", "Sockets towards name servers."),
+            ("dns_connections_now", "Connections over which guests ask for names."),
+        ];
+        let resolver = [
+            ("dns_questions", "Questions of guests for names."),
+            ("dns_from_hosts", "Questions that the hosts table answered."),
+            ("dns_refused", "Questions and answers that the policy refused."),
+            ("dns_sent", "Questions sent to name servers."),
+            ("dns_answers", "Answers passed to guests."),
+            ("dns_failures", "Questions that no server answered with more than a failure."),
+            ("dns_full", "Questions beyond the limit `dns_in_flight`."),
+            ("dns_timeouts", "Questions that no server answered in time."),
+        ];
+        let lost = [("reports_lost", "Ends of flows that the log has not heard of.")];
+        let counted = Counts::MEANINGS.iter().map(|&(name, meaning)| (name, meaning.trim()));
+        now.into_iter().chain(counted).chain(resolver).chain(lost)
     }
 
     /// Messages that the resolver has dropped, by reason; nothing without a resolver.

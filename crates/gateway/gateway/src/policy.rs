@@ -55,6 +55,21 @@ pub trait Policy: host::dns::Policy {
         let _ = (ends, bytes, is_all);
         Glance::Pass
     }
+
+    /// Does the policy want to see what a guest sends to this destination, which [`Policy::udp`]
+    /// has allowed? Asked once.
+    fn wants_datagrams(&mut self, ends: &Ends) -> bool {
+        let _ = ends;
+        false
+    }
+
+    /// Datagrams of a guest before they are sent: one, or several of `segment_size` bytes, which is
+    /// 0 for one. After [`Glance::More`] they are dropped, so that their sender repeats them, and
+    /// after [`Glance::Refuse`] the destination is a new one for the next datagram.
+    fn datagrams(&mut self, ends: &Ends, payload: &[u8], segment_size: usize) -> Glance {
+        let _ = (ends, payload, segment_size);
+        Glance::Pass
+    }
 }
 
 /// What becomes of a flow after its first bytes.

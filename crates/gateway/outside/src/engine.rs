@@ -51,6 +51,14 @@ impl Policy for AnyPolicy<'_> {
     fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
         self.0.hello(ends, bytes, is_all)
     }
+
+    fn wants_datagrams(&mut self, ends: &Ends) -> bool {
+        self.0.wants_datagrams(ends)
+    }
+
+    fn datagrams(&mut self, ends: &Ends, payload: &[u8], segment_size: usize) -> Glance {
+        self.0.datagrams(ends, payload, segment_size)
+    }
 }
 
 /// [`Gateway::event`].

@@ -45,15 +45,16 @@ pub struct Relay {
     counts: RelayCounts,
 }
 
-/// How often each event of relays happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RelayCounts {
-    /// Connections that were opened.
-    pub opened: u64,
-    /// Connections that were reset because the address did not answer.
-    pub refused: u64,
-    /// Connections that were reset because there were too many, or no descriptor was left.
-    pub without_room: u64,
+base::counts! {
+    /// How often each event of relays happened.
+    pub struct RelayCounts {
+        /// Connections that were opened.
+        opened;
+        /// Connections that were reset because the address did not answer.
+        refused;
+        /// Connections that were reset because there were too many, or no descriptor was left.
+        without_room;
+    }
 }
 
 /// One connection of each side.

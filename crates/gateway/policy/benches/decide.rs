@@ -47,7 +47,7 @@ fn fence(rules: &Rules) -> Fence {
         let asked = Asked { name: &name, rtype: 1, is_local: true };
         let ttl = Duration::from_secs(300);
         let addresses = [Learned { address: address(number), ttl, is_hint: false }];
-        fence.answer(&Answered { asked, aliases: &[], addresses: &addresses });
+        fence.answer(&Answered { asked, aliases: &[], addresses: &addresses, targets: &[] });
     }
     fence
 }

@@ -13,10 +13,15 @@ use stack::Unreachable;
 
 use crate::compiled::{Compiled, Destination, Protocol};
 use crate::group::HostAddresses;
+use crate::hellos::Hellos;
 use crate::log::Log;
 use crate::pins::Pins;
 use crate::questions::Questions;
 use crate::rules::{Action, Refusal, Rule, Rules, Sni};
+use crate::targets::Targets;
+
+/// The port of servers that speak QUIC (RFC 9114 section 3.1).
+const QUIC: u16 = 443;
 
 /// What becomes of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +30,7 @@ pub struct Decision {
     pub action: Action,
     /// The rule that decides, by its place among [`Rules::rules`]; `None`: the default.
     pub rule: Option<u16>,
-    /// What the TLS hello of a TCP flow has to say.
+    /// What the TLS hello has to say.
     pub hello: Hello,
 }
 
@@ -43,19 +48,20 @@ pub enum Hello {
     Needed,
 }
 
-/// How often each event happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Flows that were allowed.
-    pub allowed: u64,
-    /// Flows that were refused.
-    pub refused: u64,
-    /// Flows about which somebody was asked.
-    pub asked: u64,
-    /// Questions for names that were refused.
-    pub names_refused: u64,
-    /// Answers that were refused because of an address in them.
-    pub answers_refused: u64,
+base::counts! {
+    /// How often each event happened.
+    pub struct Counts {
+        /// Flows that the rules allowed.
+        allowed;
+        /// Flows that the rules refused.
+        refused;
+        /// Flows about which somebody was asked.
+        asked;
+        /// Questions for names that were refused.
+        names_refused;
+        /// Answers that were refused because of an address in them.
+        answers_refused;
+    }
 }
 
 /// A fence.
@@ -65,6 +71,8 @@ pub struct Fence {
     pub(crate) compiled: Compiled,
     pub(crate) host: HostAddresses,
     pub(crate) pins: Pins,
+    pub(crate) targets: Targets,
+    pub(crate) hellos: Hellos,
     pub(crate) now: Instant,
     pub(crate) counts: Counts,
     pub(crate) budget: Budget,
@@ -84,14 +92,18 @@ impl Fence {
     /// # Errors
     /// The rules divide addresses into too many kinds.
     pub fn new(rules: Rules, host: HostAddresses) -> Result<Fence, TooLarge> {
+        let mut budget = Budget::default();
+        rules.limits.iter().for_each(|&(limit, value)| budget.set(limit, value));
         Ok(Fence {
             compiled: Compiled::new(&rules, &host)?,
             rules,
             host,
             pins: Pins::default(),
+            targets: Targets::default(),
+            hellos: Hellos::default(),
             now: Instant::ZERO,
             counts: Counts::default(),
-            budget: Budget::default(),
+            budget,
             resolver: None,
             questions: Questions::default(),
             log: Log::default(),
@@ -107,8 +119,8 @@ impl Fence {
         self.questions.expire(now);
     }
 
-    /// Bytes that guests have sent and received so far (`gateway::Counts`), for the limits
-    /// `bytes_out` and `bytes_in`.
+    /// Bytes that guests have sent and received so far (`gateway::Counts`), in TCP flows, datagrams
+    /// and echoes together, for the limits `bytes_out` and `bytes_in`.
     pub fn set_used(&mut self, bytes_out: u64, bytes_in: u64) {
         self.used = (bytes_out, bytes_in);
     }
@@ -164,7 +176,12 @@ impl Fence {
         &self.counts
     }
 
-    /// The limits, to read and to set: `gateway_pins`.
+    /// The limits, and how often each was hit: `gateway_pins`.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// The limits, to set them.
     pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
     }
@@ -204,7 +221,7 @@ impl Fence {
             None => self.rules.default,
         };
         let mut hello = Hello::Ignore;
-        if to.protocol == Protocol::Tcp && action != Action::Deny {
+        if to.protocol != Protocol::Echo && action != Action::Deny {
             let is_denied = |&&number: &&u16| {
                 rule.is_none_or(|rule| number < rule)
                     && self.rule(number).is_some_and(|rule| rule.has_service(service))
@@ -215,6 +232,10 @@ impl Fence {
             if by_name.is_some() && rule == by_name && by_address != by_name {
                 hello = match rule.and_then(|number| self.rule(number)).map(|rule| rule.sni) {
                     Some(Sni::Tls) => Hello::IfAny,
+                    // Other datagrams than those of QUIC have no name, so a rule would never fit.
+                    Some(Sni::Match) if to.protocol == Protocol::Udp && to.port != QUIC => {
+                        Hello::IfAny
+                    }
                     Some(Sni::Match) => Hello::Needed,
                     Some(Sni::Ignore) | None => hello,
                 };

@@ -11,6 +11,7 @@ use host::dns::DomainName;
 use crate::compiled::{Destination, Protocol};
 use crate::fence::{Decision, Fence, Hello};
 use crate::hello::{Seen, read};
+use crate::hellos::Datagram;
 use crate::log::{Line, Note, error, rfc3339, seconds};
 use crate::questions::{Known, Questions};
 use crate::rules::Action;
@@ -48,7 +49,7 @@ impl Fence {
         let waiting = self.questions.answer(id, allows, is_kept, self.now)?;
         let mut verdicts = Vec::new();
         for ends in waiting {
-            let Some(note) = self.log.flow(&ends) else { continue };
+            let Some(note) = self.log.flow(Protocol::Tcp, &ends) else { continue };
             if allows {
                 note.holds = self.pins.hold(note.to.address);
                 verdicts.push((ends, Verdict::Allow));
@@ -63,6 +64,9 @@ impl Fence {
     /// A flow has ended, or did not begin: a report of the engine (`Gateway::next_report`).
     pub fn ended(&mut self, report: &Report) {
         let (protocol, remote) = (report.protocol, report.ends.remote);
+        if protocol == Protocol::Udp {
+            self.hellos.forget(&report.ends);
+        }
         let Some(note) = self.log.end(protocol, &report.ends) else {
             // The refusal of a SYN is in the log already.
             if report.end != End::Refused {
@@ -78,8 +82,12 @@ impl Fence {
     }
 
     fn write_end(&mut self, note: Note, report: &Report) {
+        // A guest can begin and be refused many times.
+        let is_refused_datagram = report.end == End::Refused && report.protocol != Protocol::Tcp;
         let has_begun = !matches!(report.end, End::NotConnected(_) | End::Unanswered);
-        if !has_begun && !self.log.says(report.ends.guest.ip(), note.to, self.now) {
+        if (!has_begun || is_refused_datagram)
+            && !self.log.says(report.ends.guest.ip(), note.to, self.now)
+        {
             return;
         }
         let is_refused = report.end == End::Refused || note.refusal.is_some();
@@ -190,7 +198,13 @@ impl Fence {
     fn allow(&mut self, ends: &Ends, mut note: Note) -> Verdict {
         self.counts.allowed += 1;
         note.holds = self.pins.hold(note.to.address);
+        let (protocol, hello) = (note.to.protocol, note.hello);
         self.begin(*ends, note);
+        if hello != Hello::Ignore && self.log.flow(protocol, ends).is_none() {
+            // There are too many flows to remember what its hello has to say.
+            self.counts.refused += 1;
+            return self.refusal();
+        }
         Verdict::Allow
     }
 
@@ -221,7 +235,7 @@ impl Fence {
 
     /// Judge the first bytes of a flow. `is_all`: there will not be more.
     fn glance(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
-        let Some(note) = self.log.flow(ends) else { return Glance::Pass };
+        let Some(note) = self.log.flow(Protocol::Tcp, ends) else { return Glance::Pass };
         let (hello, to) = (note.hello, note.to);
         let refusal = match (hello, read(bytes)) {
             (Hello::Ignore, _) => return Glance::Pass,
@@ -238,14 +252,53 @@ impl Fence {
             (_, Seen::Incomplete) => "the TLS hello has no end",
             (_, Seen::Malformed) => "the TLS hello is malformed",
         };
-        self.refuse_late(ends, refusal.to_owned())
+        self.refuse_late(ends, &to, refusal.to_owned())
+    }
+
+    /// Judge datagrams of a flow, each of `size` bytes but the last.
+    fn look(&mut self, ends: &Ends, payload: &[u8], size: usize) -> Glance {
+        let Some(note) = self.log.flow(Protocol::Udp, ends) else { return Glance::Pass };
+        let (hello, to) = (note.hello, note.to);
+        let mut glance = Glance::Pass;
+        for datagram in payload.chunks(if size == 0 { payload.len().max(1) } else { size }) {
+            let refusal = match self.hellos.see(ends, datagram) {
+                Datagram::Incomplete => {
+                    glance = Glance::More;
+                    continue;
+                }
+                Datagram::Hello(id, Seen::Hello(Some(name))) => {
+                    if self.named(ends, &to, &name) == Glance::Refuse {
+                        self.hellos.forget(ends);
+                        return Glance::Refuse;
+                    }
+                    self.hellos.allow(ends, id);
+                    glance = Glance::Pass;
+                    continue;
+                }
+                Datagram::Hello(id, Seen::Hello(None)) if hello == Hello::NotDenied => {
+                    self.hellos.allow(ends, id);
+                    glance = Glance::Pass;
+                    continue;
+                }
+                Datagram::Hello(_, Seen::Hello(None)) => "the QUIC hello has no server name",
+                Datagram::Hello(..) => "the QUIC hello is malformed",
+                Datagram::Unknown if hello == Hello::Needed => "a version of QUIC that is not read",
+                Datagram::Other { is_known: false } if hello == Hello::Needed => {
+                    "no hello of QUIC, which the rule asks for"
+                }
+                Datagram::Unknown | Datagram::Other { .. } => continue,
+            };
+            self.hellos.forget(ends);
+            return self.refuse_late(ends, &to, refusal.to_owned());
+        }
+        glance
     }
 
     /// The hello has a name.
     fn named(&mut self, ends: &Ends, to: &Destination, name: &DomainName) -> Glance {
         let decision = self.decide_named(to, name);
         let place = self.rules.place(decision.rule);
-        let Some(note) = self.log.flow(ends) else { return Glance::Pass };
+        let Some(note) = self.log.flow(to.protocol, ends) else { return Glance::Pass };
         note.sni = Some(name.to_string());
         match decision.action {
             Action::Allow => {
@@ -256,14 +309,15 @@ impl Fence {
             Action::Ask if note.rule == place => Glance::Pass,
             Action::Ask | Action::Deny => {
                 note.rule = place;
-                self.refuse_late(ends, "no rule allows the name in the TLS hello here".to_owned())
+                let why = "no rule allows the name in the TLS hello here".to_owned();
+                self.refuse_late(ends, to, why)
             }
         }
     }
 
-    fn refuse_late(&mut self, ends: &Ends, why: String) -> Glance {
+    fn refuse_late(&mut self, ends: &Ends, to: &Destination, why: String) -> Glance {
         self.counts.refused += 1;
-        if let Some(note) = self.log.flow(ends) {
+        if let Some(note) = self.log.flow(to.protocol, ends) {
             note.refusal = Some(why);
         }
         Glance::Refuse
@@ -297,7 +351,17 @@ impl Policy for Fence {
     }
 
     fn wants_hello(&mut self, ends: &Ends) -> bool {
-        self.log.flow(ends).is_some_and(|note| note.hello != Hello::Ignore)
+        let note = self.log.flow(Protocol::Tcp, ends);
+        note.is_some_and(|note| note.hello != Hello::Ignore)
+    }
+
+    fn wants_datagrams(&mut self, ends: &Ends) -> bool {
+        let note = self.log.flow(Protocol::Udp, ends);
+        note.is_some_and(|note| note.hello != Hello::Ignore)
+    }
+
+    fn datagrams(&mut self, ends: &Ends, payload: &[u8], segment_size: usize) -> Glance {
+        self.look(ends, payload, segment_size)
     }
 
     fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {

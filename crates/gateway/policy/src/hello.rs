@@ -53,9 +53,22 @@ pub fn read(bytes: &[u8]) -> Seen {
     }
 }
 
+/// Read the first bytes of a handshake without records, as QUIC has it (RFC 9001 section 4.1.3).
+pub fn read_message(bytes: &[u8]) -> Seen {
+    match whole(bytes).and_then(|message| message.map(server_of).transpose()) {
+        Ok(Some(name)) => Seen::Hello(name),
+        Ok(None) if bytes.len() < BYTES_MAX => Seen::Incomplete,
+        Ok(None) | Err(_) => Seen::Malformed,
+    }
+}
+
 fn hello(bytes: &[u8]) -> Result<Option<DomainName>, Stop> {
-    let message = message(&bytes[..bytes.len().min(BYTES_MAX)])?;
-    let mut body = Reader(&message);
+    server_of(&message(&bytes[..bytes.len().min(BYTES_MAX)])?)
+}
+
+/// The server name in the body of a hello.
+fn server_of(message: &[u8]) -> Result<Option<DomainName>, Stop> {
+    let mut body = Reader(message);
     body.take(2 + 32)?;
     let session = body.byte()?;
     body.take(session.into())?;
@@ -103,22 +116,26 @@ fn server_name(value: &[u8]) -> Result<DomainName, Stop> {
     DomainName::parse(name).map_err(|_| Stop::Malformed)
 }
 
+/// The body of the client hello that a handshake begins with; `None` if more is to come.
+fn whole(handshake: &[u8]) -> Result<Option<&[u8]>, Stop> {
+    if handshake.first().is_some_and(|&kind| kind != CLIENT_HELLO) {
+        return Err(Stop::Malformed);
+    }
+    let Some(&[_, a, b, c]) = handshake.first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_be_bytes([0, a, b, c]) as usize;
+    if length > BYTES_MAX {
+        return Err(Stop::Malformed);
+    }
+    Ok(handshake.get(4..4 + length))
+}
+
 /// The body of the client hello, from the contents of its records.
 fn message(bytes: &[u8]) -> Result<Vec<u8>, Stop> {
     let (mut records, mut message) = (bytes, Vec::new());
     loop {
-        if message.first().is_some_and(|&kind| kind != CLIENT_HELLO) {
-            return Err(Stop::Malformed);
-        }
-        if let Some(&[_, a, b, c]) = message.first_chunk::<4>() {
-            let length = u32::from_be_bytes([0, a, b, c]) as usize;
-            if length > BYTES_MAX {
-                return Err(Stop::Malformed);
-            }
-            // It may be complete before its record is.
-            if let Some(body) = message.get(4..4 + length) {
-                return Ok(body.to_vec());
-            }
+        // It may be complete before its record is.
+        if let Some(body) = whole(&message)? {
+            return Ok(body.to_vec());
         }
         let Some(&[kind, major, _, a, b]) = records.first_chunk::<RECORD_HEADER>() else {
             return Err(Stop::Incomplete);
@@ -156,4 +173,4 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

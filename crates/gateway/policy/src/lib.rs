@@ -14,14 +14,17 @@ mod fence;
 mod flows;
 pub mod group;
 pub mod hello;
+mod hellos;
 pub mod learn;
 pub mod log;
 pub mod name;
 pub mod pins;
 pub mod plain;
 pub mod questions;
+mod quic;
 mod resolving;
 pub mod rules;
+mod targets;
 pub mod text;
 
 pub use compiled::{Destination, Protocol};

@@ -111,9 +111,9 @@ impl Log {
         self.flows.insert(key, note)
     }
 
-    /// A TCP flow.
-    pub(crate) fn flow(&mut self, ends: &Ends) -> Option<&mut Note> {
-        self.flows.get_mut(&(Protocol::Tcp, *ends))
+    /// A flow.
+    pub(crate) fn flow(&mut self, protocol: Protocol, ends: &Ends) -> Option<&mut Note> {
+        self.flows.get_mut(&(protocol, *ends))
     }
 
     pub(crate) fn end(&mut self, protocol: Protocol, ends: &Ends) -> Option<Note> {

@@ -14,9 +14,9 @@ use host::dns::DomainName;
 /// Names of an address.
 pub const NAMES_MAX: usize = 8;
 /// The least time that a pin holds: programs use an answer a little longer than they may.
-const LEAST: Duration = Duration::from_secs(60);
+pub(crate) const LEAST: Duration = Duration::from_secs(60);
 /// The most.
-const MOST: Duration = Duration::from_secs(86_400);
+pub(crate) const MOST: Duration = Duration::from_secs(86_400);
 
 /// A name with the rules that name it.
 #[derive(Debug)]

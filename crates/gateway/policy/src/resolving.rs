@@ -73,8 +73,21 @@ impl Fence {
         is_plain || self.names_address(address)
     }
 
+    /// Does a name lead to this one that may be asked?
+    fn is_target(&self, name: &DomainName) -> bool {
+        self.targets.leading_to(name, self.now).any(|leading| self.decide_name(leading).0)
+    }
+
     fn pin(&mut self, answer: &Answered<'_>) {
-        let named = core::iter::once(answer.asked.name).chain(answer.aliases).take(NAMES_MAX);
+        let asked = answer.asked.name;
+        // Whoever asks for a target does so for these names.
+        let before: Vec<DomainName> = self.targets.leading_to(asked, self.now).cloned().collect();
+        for target in answer.targets {
+            for name in before.iter().rev().chain([asked]) {
+                self.targets.add(&target.name, name, target.ttl, self.now);
+            }
+        }
+        let named = before.iter().chain([asked]).chain(answer.aliases).take(NAMES_MAX);
         let known = |name: &DomainName| {
             Arc::new(Known { name: name.clone(), rules: self.compiled.of_name(name) })
         };
@@ -96,7 +109,7 @@ impl Policy for Fence {
             Some(address) => (self.may_ask_name_of(address), None),
             None => self.decide_name(asked.name),
         };
-        if may {
+        if may || rule.is_none() && self.is_target(asked.name) {
             return Verdict::Pass;
         }
         self.counts.names_refused += 1;
@@ -120,8 +133,10 @@ impl Policy for Fence {
     }
 
     fn keeps_ech(&mut self, asked: &Asked<'_>) -> bool {
-        let named = self.compiled.of_name(asked.name);
-        let rules = named.iter().filter_map(|&number| self.rule(number));
+        let leading = self.targets.leading_to(asked.name, self.now);
+        let named = leading.chain([asked.name]).map(|name| self.compiled.of_name(name));
+        let numbers: Vec<u16> = named.flat_map(|of_name| of_name.to_vec()).collect();
+        let rules = numbers.into_iter().filter_map(|number| self.rule(number));
         let mut allowing = rules.filter(|rule| rule.action != Action::Deny);
         // A name that no rule names may still share an address with one that a rule denies.
         self.compiled.denies_names.is_empty() && allowing.all(|rule| rule.sni == Sni::Ignore)

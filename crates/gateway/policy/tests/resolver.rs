@@ -273,6 +273,35 @@ fn hints_pin_and_keys_for_encrypted_hellos_are_hidden() {
 }
 
 #[test]
+fn a_target_is_asked_for_the_name_that_leads_to_it() {
+    let leads = |answer: &mut Answer, owner: &str, priority, target: &str| {
+        let params: SvcParams<Vec<u8>> = SvcParams::from_values(|_| Ok(())).expect("room");
+        let https = Https::new(priority, name(target), params).expect("short");
+        answer.push((name(owner), ttl(300), https)).expect("room");
+    };
+    let mut world = World::new(FILE);
+    assert_eq!(world.ask_a("a.cdn.test", [192, 0, 3, 8], 60), (Rcode::REFUSED, false));
+    world.ask("www.example.test", Rtype::HTTPS, |answer| {
+        leads(answer, "www.example.test", 0, "a.cdn.test");
+    });
+    world.ask("a.cdn.test", Rtype::HTTPS, |answer| leads(answer, "a.cdn.test", 1, "b.cdn.test"));
+    assert_eq!(world.ask_a("b.cdn.test", [192, 0, 3, 8], 60), (Rcode::NOERROR, true));
+    assert!(world.allows("192.0.3.8", 443) && !world.allows("192.0.3.8", 80));
+    let address: IpAddr = "192.0.3.8".parse().expect("an address");
+    let names: Vec<String> =
+        world.fence.pins().names(address, world.now).map(ToString::to_string).collect();
+    assert_eq!(names, ["a.cdn.test", "www.example.test", "b.cdn.test"]);
+    assert_eq!(world.ask_a("c.cdn.test", [192, 0, 3, 9], 60), (Rcode::REFUSED, false));
+    // A rule that denies the target itself decides.
+    world.ask("www.example.test", Rtype::HTTPS, |answer| {
+        leads(answer, "www.example.test", 1, "bad.example.test");
+    });
+    assert_eq!(world.ask_a("bad.example.test", [192, 0, 3, 10], 60).0, Rcode::REFUSED);
+    world.now += Duration::from_secs(86_401);
+    assert_eq!(world.ask_a("b.cdn.test", [192, 0, 3, 8], 60).0, Rcode::REFUSED, "it has ended");
+}
+
+#[test]
 fn a_flow_keeps_its_pin() {
     let mut world = World::new(FILE);
     world.ask_a("example.test", [192, 0, 3, 1], 60);

@@ -82,6 +82,7 @@ fn bring<O: Outside>(
         }
         books.counts.datagrams_down += 1;
         let bytes = payload.len() as u64;
+        books.counts.datagram_bytes_down += bytes;
         session.bytes.1 += bytes;
         match session.peers.get_mut(seen) {
             Some(peer) => peer.bytes.1 += bytes,

@@ -90,11 +90,13 @@ pub(crate) struct Peer {
     pub(crate) since: Instant,
     /// Bytes of payload to it and from it.
     pub(crate) bytes: (u64, u64),
+    /// The policy sees what the guest sends to it.
+    pub(crate) is_watched: bool,
 }
 
 impl Peer {
     pub(crate) fn new(to: SocketAddr, since: Instant) -> Peer {
-        Peer { to, since, bytes: (0, 0) }
+        Peer { to, since, bytes: (0, 0), is_watched: false }
     }
 }
 
@@ -120,11 +122,11 @@ impl Peers {
         }
     }
 
-    /// Where an address leads.
-    pub(crate) fn get(&self, remote: SocketAddr) -> Option<SocketAddr> {
+    /// The one of an address.
+    pub(crate) fn get(&self, remote: SocketAddr) -> Option<&Peer> {
         match self {
-            Peers::Few(all) => all.iter().find(|(own, _)| *own == remote).map(|(_, peer)| peer.to),
-            Peers::Many(all) => all.get(&remote).map(|peer| peer.to),
+            Peers::Few(all) => all.iter().find(|(own, _)| *own == remote).map(|(_, peer)| peer),
+            Peers::Many(all) => all.get(&remote),
         }
     }
 
@@ -231,7 +233,7 @@ impl<S> Session<S> {
 
     /// The source that the guest sees for a datagram from `from`; `None` if it is filtered.
     pub(crate) fn seen_as(&self, from: SocketAddr, filtering: Filtering) -> Option<SocketAddr> {
-        if self.peers.get(from) == Some(from) {
+        if self.peers.get(from).is_some_and(|peer| peer.to == from) {
             return Some(from);
         }
         if self.is_rewritten

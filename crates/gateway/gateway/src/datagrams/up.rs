@@ -98,27 +98,25 @@ impl<T, S> Gateway<T, S> {
             ForeignKind::Echo { id, .. } => SessionKey::Echo(flow.src.ip(), id),
         };
         let known = self.sessions.by_key.get(&key).copied();
-        let peer = known.and_then(|id| self.sessions.slots.get(id)?.peers.get(flow.dst));
-        let to = match peer {
-            Some(to) => to,
-            None => match self.judge(datagram, around) {
-                Some(to) => to,
-                None => return,
-            },
+        let session = known.and_then(|id| self.sessions.slots.get(id));
+        let before = session.and_then(|session| session.peers.get(flow.dst)).copied();
+        let peer = match before.or_else(|| self.judge(datagram, around)) {
+            Some(peer) => peer,
+            None => return,
         };
         let id = match known {
             Some(id) => id,
             None => match self.begin_session(key, datagram, around) {
                 Ok(id) => id,
-                Err(end) => {
-                    return self.report_peer(ends_of(flow), end, &Peer::new(to, around.now));
-                }
+                Err(end) => return self.report_peer(ends_of(flow), end, &peer),
             },
         };
-        if peer.is_none() && !self.add_peer(id, flow, Peer::new(to, around.now)) {
+        if before.is_none() && !self.add_peer(id, flow, peer) {
             return;
         }
-        self.carry(id, to, datagram, around);
+        if !peer.is_watched || self.passes(id, datagram, around) {
+            self.carry(id, peer.to, datagram, around);
+        }
     }
 
     /// A session has another peer, if there is room.
@@ -167,6 +165,7 @@ impl<T, S> Gateway<T, S> {
         }
         self.counts.datagrams_up += 1;
         let bytes = outgoing.payload.len() as u64;
+        self.counts.datagram_bytes_up += bytes;
         session.bytes.0 += bytes;
         match session.peers.get_mut(flow.dst) {
             Some(peer) => peer.bytes.0 += bytes,
@@ -174,12 +173,12 @@ impl<T, S> Gateway<T, S> {
         }
     }
 
-    /// Where a datagram to a peer that its session does not know leads; `None` if nowhere.
+    /// The peer of a datagram that its session does not know; `None` if it may not have one.
     fn judge<O, P>(
         &mut self,
         datagram: &ForeignDatagram,
         around: &mut Around<'_, O, P>,
-    ) -> Option<SocketAddr>
+    ) -> Option<Peer>
     where
         O: Outside<Tcp = T, Socket = S>,
         P: Policy,
@@ -192,8 +191,11 @@ impl<T, S> Gateway<T, S> {
             true => around.policy.echo(&ends),
         };
         let why = match verdict {
-            Verdict::Allow => return Some(dst),
-            Verdict::To(to) => return Some(to),
+            Verdict::Allow => {
+                let is_watched = !is_echo && around.policy.wants_datagrams(&ends);
+                return Some(Peer { is_watched, ..Peer::new(dst, around.now) });
+            }
+            Verdict::To(to) => return Some(Peer::new(to, around.now)),
             Verdict::Reset if is_echo => Some(Unreachable::Prohibited),
             Verdict::Reset => Some(Unreachable::Port),
             Verdict::Unreachable(why) => Some(why),
@@ -282,7 +284,12 @@ impl<T, S> Gateway<T, S> {
     }
 
     /// Report what a session has exchanged with a peer.
-    fn report_peer(&mut self, (protocol, ends): (Protocol, Ends), end: End, peer: &Peer) {
+    pub(super) fn report_peer(
+        &mut self,
+        (protocol, ends): (Protocol, Ends),
+        end: End,
+        peer: &Peer,
+    ) {
         let (bytes_up, bytes_down) = peer.bytes;
         self.reports.push(Report { protocol, ends, end, since: peer.since, bytes_up, bytes_down });
     }
@@ -325,7 +332,7 @@ impl<S> Session<S> {
 }
 
 /// The ends of a flow, and what it is of.
-fn ends_of(flow: &ForeignFlow) -> (Protocol, Ends) {
+pub(super) fn ends_of(flow: &ForeignFlow) -> (Protocol, Ends) {
     let &ForeignFlow { src: guest, dst: remote, kind } = flow;
     match kind {
         ForeignKind::Udp => (Protocol::Udp, Ends { guest, remote }),
@@ -336,7 +343,7 @@ fn ends_of(flow: &ForeignFlow) -> (Protocol, Ends) {
 }
 
 /// Tell the guest that its datagram was not sent.
-fn refuse(stack: &mut Stack, datagram: &ForeignDatagram, why: Failure, now: Instant) {
+pub(super) fn refuse(stack: &mut Stack, datagram: &ForeignDatagram, why: Failure, now: Instant) {
     let why = match why {
         Failure::Refused | Failure::Reset => Unreachable::Port,
         Failure::Unreachable(why) => why,

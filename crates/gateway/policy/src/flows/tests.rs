@@ -229,3 +229,79 @@ fn flows_whose_end_was_not_reported_are_forgotten() {
     fence.forget_others(|_, _| false);
     assert_eq!(fence.tcp(&all[1]), Verdict::Reset);
 }
+
+#[test]
+fn the_name_in_a_hello_of_quic_has_to_be_allowed() {
+    use crate::quic::tests::{ID, frame, seal};
+    let initial = |id: &[u8], name: Option<&str>| seal(id, 0, &frame(0, &tls(name)[5..]));
+    let by = |sni: &str| {
+        let sni = if sni.is_empty() { String::new() } else { format!("sni = \"{sni}\"\n") };
+        let mut fence = fence(&format!("[[rule]]\nallow = \"a.test\"\n{sni}"));
+        pin(&mut fence, "192.0.3.1", &["a.test", "b.test"]);
+        fence
+    };
+    let flow = ends(1, "192.0.3.1:443");
+    for sni in ["match", ""] {
+        let mut fence = by(sni);
+        assert_eq!(fence.udp(&flow), Verdict::Allow);
+        assert!(fence.wants_datagrams(&flow));
+        let plain = if sni == "match" { Glance::Refuse } else { Glance::Pass };
+        assert_eq!(fence.datagrams(&flow, b"anything", 0), plain, "{sni}");
+        assert_eq!(
+            fence.datagrams(&flow, &initial(b"12345678", Some("b.test")), 0),
+            Glance::Refuse
+        );
+        assert_eq!(fence.datagrams(&flow, &initial(&ID, None), 0), Glance::Refuse);
+        // A hello in two datagrams of one call, and by itself.
+        let bytes = tls(Some("a.test"));
+        let (first, last) = bytes[5..].split_at(30);
+        let first = seal(&ID, 0, &frame(0, first));
+        assert_eq!(fence.datagrams(&flow, &first, 0), Glance::More);
+        let last = seal(&ID, 1, &frame(30, last));
+        let longest = first.len().max(last.len());
+        let mut both = first.clone();
+        both.resize(longest, 0);
+        both.extend(&last);
+        assert_eq!(fence.datagrams(&flow, &both, longest), Glance::Pass);
+        assert_eq!(fence.datagrams(&flow, b"\x40 what follows", 0), Glance::Pass);
+        // Another connection by the same ports.
+        assert_eq!(
+            fence.datagrams(&flow, &initial(b"12345678", Some("b.test")), 0),
+            Glance::Refuse
+        );
+        fence.ended(&report_of(Protocol::Udp, flow, End::Refused));
+        let lines = lines(&mut fence);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(r#""sni":"b.test","verdict":"deny""#), "{}", lines[0]);
+        assert_eq!(fence.udp(&flow), Verdict::Allow);
+        fence.ended(&report_of(Protocol::Udp, flow, End::Refused));
+        assert_eq!(fence.next_line(), None, "a line a minute");
+    }
+    let mut ignoring = by("ignore");
+    assert_eq!(ignoring.udp(&flow), Verdict::Allow);
+    assert!(!ignoring.wants_datagrams(&flow));
+    // Other datagrams have no name.
+    let mut matching = by("match");
+    let other = ends(2, "192.0.3.1:123");
+    assert_eq!(matching.udp(&other), Verdict::Allow);
+    assert_eq!(matching.datagrams(&other, b"time?", 0), Glance::Pass);
+    assert_eq!(matching.datagrams(&other, &initial(&ID, Some("b.test")), 0), Glance::Refuse);
+}
+
+#[test]
+fn a_flow_that_cannot_be_remembered_does_not_pass_without_its_hello() {
+    let rules = "[[rule]]\nallow = \"a.test\"\nports = \"443\"\n[[rule]]\nallow = \"any\"\n";
+    let mut fence = fence(rules);
+    pin(&mut fence, "192.0.3.1", &["a.test"]);
+    let many = |number: u32| {
+        let remote = core::net::Ipv4Addr::from_bits(0x0808_0000 + number);
+        Ends { remote: SocketAddr::new(remote.into(), 80), ..ends(1, "192.0.3.1:80") }
+    };
+    for number in 0..65_536 {
+        assert_eq!(fence.tcp(&many(number)), Verdict::Allow);
+    }
+    assert_eq!(fence.tcp(&ends(2, "192.0.3.1:80")), Verdict::Allow, "nobody asks for its hello");
+    assert_eq!(fence.tcp(&ends(2, "192.0.3.1:443")), Verdict::Reset);
+    fence.ended(&report(many(7), End::Finished));
+    assert_eq!(fence.tcp(&ends(2, "192.0.3.1:443")), Verdict::Allow);
+}

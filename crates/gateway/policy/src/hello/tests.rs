@@ -26,6 +26,11 @@ fn message_of(extensions: &[u8]) -> Vec<u8> {
     [&[CLIENT_HELLO][..], &length[1..], &body].concat()
 }
 
+/// A hello with this server name, in a record.
+pub(crate) fn hello(name: &str) -> Vec<u8> {
+    records(&message_of(&named(name)), 16_384)
+}
+
 /// The message in records of up to `most` bytes.
 fn records(message: &[u8], most: usize) -> Vec<u8> {
     let record =
@@ -108,5 +113,18 @@ fn no_more_than_16_kilobytes_are_waited_for() {
         [&b"\x16\x03\x01\0\0\0"[..], b"\x16\x03\x01\xff\xff\x01", b"\x16\x03\x01\0\x04\x02\0\0\0"]
     {
         assert_eq!(read(bytes), Seen::Malformed, "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_handshake_without_records_is_read_in_any_pieces() {
+    let message = message_of(&usual());
+    for end in 0..message.len() {
+        assert_eq!(read_message(&message[..end]), Seen::Incomplete, "{end}");
+    }
+    assert_eq!(read_message(&[&message[..], b"\x0b"].concat()), hello_of("cloud.example"));
+    assert_eq!(read_message(&message_of(&[])), Seen::Hello(None));
+    for wrong in [&b"\x02"[..], b"\x01\x01\0\0", b"\x01\0\0\x01\x03"] {
+        assert_eq!(read_message(wrong), Seen::Malformed, "{wrong:?}");
     }
 }

@@ -4,6 +4,7 @@
 mod bench;
 mod datagrams;
 mod fence;
+mod floods;
 mod hello;
 mod names;
 mod published;

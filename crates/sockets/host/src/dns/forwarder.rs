@@ -33,7 +33,7 @@ use crate::random::Random;
 pub use asking::{Said, question, said};
 use flight::{Context, Flight, Progress, Upstream};
 pub use framing::{Framing, TooLong, framed};
-pub use policy::{Answered, Asked, Learned, Policy, Verdict};
+pub use policy::{Answered, Asked, Learned, Policy, Target, Verdict};
 pub use question::address_of_pointer;
 use question::{Question, Unfit, extended, rcode, rtype};
 
@@ -354,8 +354,8 @@ impl<C: Clone + PartialEq> Forwarder<C> {
             return question.failure(rcode::SERVER_FAILURE, extended::OTHER);
         };
         let asked = Asked { name: &question.name, rtype: question.rtype, is_local };
-        let answered =
-            Answered { asked, aliases: &contents.aliases, addresses: &contents.addresses };
+        let answer::Contents { aliases, addresses, targets } = &contents;
+        let answered = Answered { asked, aliases, addresses, targets };
         if policy.answer(&answered) == Verdict::Pass {
             if policy.keeps_ech(&asked) || ech::hide(&mut answer).is_some() {
                 return answer;

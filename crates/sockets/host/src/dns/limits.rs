@@ -14,6 +14,8 @@ pub const ALIASES_MAX: usize = 16;
 pub const RECORDS_MAX: usize = 512;
 /// Addresses kept of one answer, or of one name of the hosts table.
 pub const ADDRESSES_MAX: usize = 64;
+/// Names of hosts kept of the HTTPS and SVCB records of one answer.
+pub const TARGETS_MAX: usize = 16;
 /// Datagrams that are no answer to a question, after which the question is asked by TCP: someone
 /// is guessing (RFC 5452 section 9.3).
 pub const WRONG_MAX: u32 = 16;

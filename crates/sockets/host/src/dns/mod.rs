@@ -29,8 +29,8 @@ pub use error::LookupError;
 pub use exchange::Send;
 pub use forwarder::{
     Answered, Asked, Forwarder, ForwarderAction, ForwarderConfig, ForwarderCounts, Framing,
-    Learned, Policy, QueryId, Said, TooLong, Transport, Verdict, address_of_pointer, framed,
-    question, said,
+    Learned, Policy, QueryId, Said, Target, TooLong, Transport, Verdict, address_of_pointer,
+    framed, question, said,
 };
 pub use hosts::Hosts;
 pub use lookup::{Action, Families, Lookup};

@@ -91,6 +91,14 @@ impl<P: Policy> Policy for Near<P> {
     fn hello(&mut self, ends: &Ends, bytes: &[u8], is_all: bool) -> Glance {
         self.rules.hello(ends, bytes, is_all)
     }
+
+    fn wants_datagrams(&mut self, ends: &Ends) -> bool {
+        self.rules.wants_datagrams(ends)
+    }
+
+    fn datagrams(&mut self, ends: &Ends, payload: &[u8], segment_size: usize) -> Glance {
+        self.rules.datagrams(ends, payload, segment_size)
+    }
 }
 
 impl<P: dns::Policy> dns::Policy for Near<P> {

@@ -184,7 +184,10 @@ impl Machine {
     fn log(&mut self) {
         let rules = &mut self.policy.rules;
         let counts = self.engine.counts();
-        rules.set_used(counts.bytes_up, counts.bytes_down);
+        rules.set_used(
+            counts.bytes_up + counts.datagram_bytes_up,
+            counts.bytes_down + counts.datagram_bytes_down,
+        );
         while let Some(report) = self.engine.next_report() {
             rules.ended(&report);
         }

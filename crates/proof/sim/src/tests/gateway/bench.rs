@@ -76,6 +76,14 @@ impl Policy for Answers {
         let answer = self.hellos.answers.as_mut().and_then(VecDeque::pop_front);
         answer.unwrap_or(Glance::Pass)
     }
+
+    fn wants_datagrams(&mut self, ends: &Ends) -> bool {
+        self.wants_hello(ends)
+    }
+
+    fn datagrams(&mut self, ends: &Ends, payload: &[u8], _: usize) -> Glance {
+        self.hello(ends, payload, false)
+    }
 }
 
 type Engine = Gateway<TcpHandle, Socket>;

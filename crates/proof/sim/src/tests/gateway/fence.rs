@@ -36,7 +36,7 @@ fn pin(bench: &mut Bench<Fence>, name: &str) {
     let address = SERVER.parse().expect("an address");
     let learned = [Learned { address, ttl: base::Duration::from_secs(60), is_hint: false }];
     bench.policy.set_now(bench.now, base::Duration::ZERO);
-    bench.policy.answer(&Answered { asked, aliases: &[], addresses: &learned });
+    bench.policy.answer(&Answered { asked, aliases: &[], addresses: &learned, targets: &[] });
 }
 
 fn lines(bench: &mut Bench<Fence>) -> Vec<String> {

@@ -4,7 +4,7 @@ use gateway::{Config, End, Glance, State};
 use stack::CallError;
 use tcp::Error;
 
-use super::bench::Bench;
+use super::bench::{Bench, at};
 
 fn bench(answers: &[Glance]) -> Bench {
     let mut bench = Bench::new(Config::default());
@@ -69,6 +69,34 @@ fn a_refusal_is_a_reset_and_no_byte_leaves() {
     assert_eq!((report.end, report.bytes_up), (End::Refused, 0));
     assert_eq!(bench.engine.counts().refused_by_hello, 1);
     assert_eq!((bench.engine.flow_count(), bench.tokens.len()), (0, 0));
+}
+
+#[test]
+fn datagrams_are_seen_before_they_leave() {
+    let mut bench = bench(&[Glance::More, Glance::Pass, Glance::Pass, Glance::Refuse]);
+    let there = Bench::udp(&mut bench.server, 443);
+    let own = Bench::udp(&mut bench.guest, 5_000);
+    let send = |bench: &mut Bench, text: &[u8]| {
+        let now = bench.now;
+        bench.guest.udp_send(own, at("198.51.100.7:443"), text, now).expect("there is room");
+        bench.settle();
+        bench.server.udp_receive(there).map(|got| got.payload.as_slice().to_vec())
+    };
+    assert_eq!(send(&mut bench, b"half"), None);
+    assert_eq!(send(&mut bench, b"other half"), Some(b"other half".to_vec()));
+    assert_eq!(send(&mut bench, b"more"), Some(b"more".to_vec()));
+    assert_eq!(bench.policy.asked.len(), 1);
+    assert_eq!(bench.engine.counts().datagrams_held, 1);
+    // Another connection of the same session is refused: it has no peer any more, and ends.
+    assert_eq!(send(&mut bench, b"no"), None);
+    assert_eq!(bench.engine.counts().datagrams_refused, 1);
+    assert_eq!((bench.engine.session_counts().0, bench.tokens.len()), (0, 0));
+    assert!(matches!(bench.engine.next_report().map(|report| report.end), Some(End::Refused)));
+    let error = bench.guest.udp_take_error(own);
+    assert!(error.is_some(), "the guest hears of it");
+    // It is judged anew.
+    assert_eq!(send(&mut bench, b"again"), Some(b"again".to_vec()));
+    assert_eq!(bench.policy.asked.len(), 2);
 }
 
 #[test]

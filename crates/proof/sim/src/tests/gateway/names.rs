@@ -279,6 +279,31 @@ fn hostile_guests_are_bounded() {
     nothing_is_left(&bench);
 }
 
+#[test]
+fn a_flood_of_questions_is_bounded() {
+    let mut bench = bench(&["198.51.100.7:53"]);
+    bench.is_server_deaf = true;
+    for first in (0..100_000_u32).step_by(500) {
+        for number in first..first + 500 {
+            let guest = core::net::Ipv4Addr::from_bits(0x0a00_0264 + number / 60_000);
+            let own = core::net::SocketAddrV4::new(guest, (number % 60_000) as u16 + 1_024);
+            let (message, now) = (question(1, &format!("n{number}.example")), bench.now);
+            let (ip, to) = (stack::IpSettings::default(), at(ANY));
+            bench.guest.udp_send_between(own.into(), to, ip, &message, now).expect("a route");
+        }
+        bench.settle();
+        let (in_flight, sockets, _) = bench.engine.name_sizes();
+        assert!(in_flight <= 256 && sockets <= 300, "{in_flight} {sockets} after {first}");
+        bench.now += base::Duration::from_millis(100);
+    }
+    let counts = bench.engine.name_counts().expect("a resolver");
+    assert!(counts.questions > 10_000 && counts.full > 0, "{counts:?}");
+    let held = bench.inner.pool().in_use_bytes();
+    assert!(held < 8 << 20, "the gateway holds {held} bytes");
+    bench.pass(60);
+    nothing_is_left(&bench);
+}
+
 /// Guests and servers that send anything.
 #[test]
 fn any_bytes_leave_nothing_behind() {

@@ -180,6 +180,8 @@ fn observers_see_flows_sessions_and_counts() {
     assert_eq!((row.since, row.idle), (now, base::Duration::from_secs(3)));
     let of = |name| bench.engine.rows().find(|row| row.0 == name).map(|row| row.1);
     assert_eq!([of("flows_now"), of("sessions_now"), of("bytes_up")], [Some(1), Some(1), Some(5)]);
+    let all: Vec<_> = gateway::Gateway::<(), ()>::meanings().map(|(name, _)| name).collect();
+    assert!(bench.engine.rows().all(|(name, _)| all.contains(&name)), "each has a meaning");
 }
 
 /// A connect of the host may take 127 s, and its guest's may as well.

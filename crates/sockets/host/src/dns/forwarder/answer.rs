@@ -14,10 +14,10 @@ use domain::base::{ParsedName, ParsedRecord};
 use domain::rdata::svcb::SvcParams;
 use domain::rdata::{A, Aaaa, Cname, Https, Svcb};
 
-use super::policy::Learned;
+use super::policy::{Learned, Target};
 use super::question::HEADER;
 use crate::dns::DomainName;
-use crate::dns::limits::{ADDRESSES_MAX, ALIASES_MAX, RECORDS_MAX, TTL_MAX};
+use crate::dns::limits::{ADDRESSES_MAX, ALIASES_MAX, RECORDS_MAX, TARGETS_MAX, TTL_MAX};
 use crate::dns::message::{domain_name, lifetime};
 
 const RESPONSE: u8 = 0x80;
@@ -63,6 +63,7 @@ pub(super) fn is_failure(answer: &[u8]) -> bool {
 pub(super) struct Contents {
     pub(super) aliases: Vec<DomainName>,
     pub(super) addresses: Vec<Learned>,
+    pub(super) targets: Vec<Target>,
 }
 
 /// Addresses and aliases with their owners, as they are in the message.
@@ -70,9 +71,10 @@ pub(super) struct Contents {
 struct Records {
     aliases: Vec<(DomainName, DomainName, Duration)>,
     addresses: Vec<(DomainName, Learned)>,
+    targets: Vec<(DomainName, Target)>,
 }
 
-/// The aliases of `name` and the addresses at their end; `None` if the answer section is malformed.
+/// The aliases of `name`, and the addresses and targets at their end; `None` if the answer section is malformed.
 pub(super) fn contents(answer: &[u8], name: &DomainName) -> Option<Contents> {
     let message = Message::from_octets(answer).ok()?;
     let records = records(&message)?;
@@ -83,6 +85,12 @@ pub(super) fn contents(answer: &[u8], name: &DomainName) -> Option<Contents> {
             let learned = Learned { ttl: learned.ttl.min(ttl), ..*learned };
             if !found.addresses.iter().any(|other| other.address == learned.address) {
                 found.addresses.push(learned);
+            }
+        }
+        for (_, target) in records.targets.iter().filter(|(owner, _)| owner == end) {
+            let is_known = |other: &Target| other.name == target.name;
+            if target.name != *name && !found.targets.iter().any(is_known) {
+                found.targets.push(Target { ttl: target.ttl.min(ttl), ..target.clone() });
             }
         }
         let Some((_, target, lifetime)) = records.aliases.iter().find(|(owner, ..)| owner == end)
@@ -118,6 +126,11 @@ fn records(message: &Message<&[u8]>) -> Option<Records> {
             }
             continue;
         }
+        let target = target(&record).filter(|target| *target != owner);
+        if records.targets.len() < TARGETS_MAX {
+            let named = target.map(|name| (owner.clone(), Target { name, ttl }));
+            records.targets.extend(named);
+        }
         let (addresses, is_hint) = addresses(&record)?;
         let room = ADDRESSES_MAX.saturating_sub(records.addresses.len());
         let learned = addresses.into_iter().map(|address| Learned { address, ttl, is_hint });
@@ -144,6 +157,24 @@ fn addresses(record: &ParsedRecord<'_, &[u8]>) -> Option<(Vec<IpAddr>, bool)> {
         }
         _ => (Vec::new(), false),
     })
+}
+
+/// The TargetName of an HTTPS or SVCB record; `None` if it is the record's owner, or malformed.
+fn target(record: &ParsedRecord<'_, &[u8]>) -> Option<DomainName> {
+    let name = match record.rtype() {
+        Rtype::HTTPS => {
+            let parsed = record.to_record::<Https<_, ParsedName<_>>>().ok().flatten()?;
+            domain_name(parsed.data().target().ref_octets())
+        }
+        Rtype::SVCB => {
+            let parsed = record.to_record::<Svcb<_, ParsedName<_>>>().ok().flatten()?;
+            domain_name(parsed.data().target().ref_octets())
+        }
+        _ => return None,
+    };
+    // The root stands for the owner (RFC 9460 section 2.5).
+    let is_root = name.labels().next().is_none();
+    (!is_root).then_some(name)
 }
 
 /// The values of the parameters ipv4hint and ipv6hint.

@@ -39,6 +39,16 @@ pub struct Learned {
     pub is_hint: bool,
 }
 
+/// A host that an HTTPS or SVCB record names for a service of the name that was asked (TargetName,
+/// RFC 9460 section 2.5): a client asks for its addresses next, or for records of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub name: DomainName,
+    /// How long it may be used, as for an address.
+    pub ttl: Duration,
+}
+
 /// An answer that is about to be passed to the guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered<'a> {
@@ -48,6 +58,8 @@ pub struct Answered<'a> {
     pub aliases: &'a [DomainName],
     /// Addresses of the last of them. Addresses of other names in the answer are not among them.
     pub addresses: &'a [Learned],
+    /// Other hosts that carry services of the last of them.
+    pub targets: &'a [Target],
 }
 
 /// What a gateway decides about names. `()` lets everything pass.

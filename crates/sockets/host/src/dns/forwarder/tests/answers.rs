@@ -67,6 +67,32 @@ fn hints_of_https_records_are_learnt() {
 }
 
 #[test]
+fn targets_of_https_records_are_learnt() {
+    let mut world = World::new(1);
+    world.ask(1, &question(7, "www.example", 65).bytes);
+    let query = world.query();
+    let service = |priority: u8, target: &str| [vec![0, priority], wire(target)].concat();
+    let answer = query
+        .answer()
+        .cname("www.example", "web.example", 60)
+        .record("web.example", 65, 300, &service(1, "a.cdn.test"))
+        // The same again, the owner, the name that was asked, a record of somebody else.
+        .record("web.example", 65, 300, &service(2, "A.CDN.test"))
+        .record("web.example", 65, 300, &service(3, "web.example"))
+        .record("web.example", 65, 300, &service(4, "www.example"))
+        .record("web.example", 65, 300, &[0, 5, 0])
+        .record("stranger.test", 65, 300, &service(1, "b.cdn.test"))
+        .record("web.example", 64, 20, &service(0, "c.cdn.test"));
+    world.hear(&query, &answer.bytes);
+    world.answered();
+    let targets = world.watch.targets.pop().expect("one answer");
+    let targets: Vec<_> =
+        targets.iter().map(|one| (one.name.to_string(), one.ttl.as_secs_f64())).collect();
+    let expected = [("a.cdn.test".to_owned(), 60.0), ("c.cdn.test".to_owned(), 20.0)];
+    assert_eq!(targets, expected);
+}
+
+#[test]
 fn an_answer_may_be_refused_and_a_malformed_one_is_a_failure() {
     let mut world = World::new(1);
     world.watch = Watch { refuses_address: Some(ip("127.0.0.1")), ..Watch::default() };

@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Instant, KeyedHash};
 
 use crate::dns::forwarder::{
-    Answered, Asked, Forwarder, ForwarderAction, ForwarderConfig, Learned, Policy, QueryId,
+    Answered, Asked, Forwarder, ForwarderAction, ForwarderConfig, Learned, Policy, QueryId, Target,
     Transport, Verdict,
 };
 use crate::dns::{Hosts, Send};
@@ -118,6 +118,8 @@ pub(super) struct Watch {
     pub(super) hides_ech: bool,
     /// The names of each answer, the one that was asked first, and its addresses.
     pub(super) seen: Vec<(Vec<String>, Vec<Learned>)>,
+    /// The targets of each answer.
+    pub(super) targets: Vec<Vec<Target>>,
 }
 
 impl Policy for Watch {
@@ -129,6 +131,7 @@ impl Policy for Watch {
     fn answer(&mut self, answer: &Answered<'_>) -> Verdict {
         let names = [answer.asked.name].into_iter().chain(answer.aliases);
         self.seen.push((names.map(ToString::to_string).collect(), answer.addresses.to_vec()));
+        self.targets.push(answer.targets.to_vec());
         let is_refused = |learned: &Learned| Some(learned.address) == self.refuses_address;
         if answer.addresses.iter().any(is_refused) { Verdict::Refuse } else { Verdict::Pass }
     }
