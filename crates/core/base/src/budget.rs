@@ -71,6 +71,8 @@ limits! {
          if no flow uses it";
     GatewayDnsConnections "gateway_dns_connections" 64
         "connections over which guests ask a gateway for names; the SYN goes without an answer";
+    GatewayLogBytes "gateway_log_bytes" 10_485_760
+        "bytes of each of the two files of a gateway's log; the older one makes room";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
     ReassemblySegments "reassembly_segments" 65_536
         "out-of-order segments a connection may hold, fewer with a small receive buffer";

@@ -162,10 +162,14 @@ fn every_drop_and_counter_says_what_to_do() {
 fn counters_md_is_what_the_tables_say() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/counters.md");
     let text = advice::document();
-    if std::env::var_os("WRITE_DOCS").is_some() {
-        std::fs::write(path, &text).expect("the document can be written");
-    }
     let there = std::fs::read_to_string(path).unwrap_or_default();
+    // What is behind this is another crate's.
+    let (stack, rest) =
+        there.split_at(there.find("\n## Counters of a gateway\n").unwrap_or(there.len()));
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::write(path, format!("{text}{rest}")).expect("the document can be written");
+        return;
+    }
     let again = "WRITE_DOCS=1 cargo test -p wirespeed-base counters_md";
-    assert!(there == text, "docs/counters.md is not as the tables in crates/core/base: {again}");
+    assert!(stack == text, "docs/counters.md is not as the tables in crates/core/base: {again}");
 }

@@ -55,7 +55,8 @@ const OUTBOUND: u32 = 2;
 /// Why a capture stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureError {
-    /// Frames written before the error; the last of them may be cut off.
+    /// Frames that were captured before the error. The last of them were in memory, and are not in
+    /// the file.
     pub frames: u64,
     /// The error of the write.
     pub cause: String,
@@ -65,9 +66,10 @@ impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the capture stopped after {} frames: {}. Traffic goes on; make room (see `df -h`) or \
-             choose another place, and start a new capture",
-            self.frames, self.cause
+            "the capture has ended: {}. It had {} frames, the last of which are not in the file. \
+             Make room (see `df -h`) or choose another place, and start a new capture; traffic \
+             goes on",
+            self.cause, self.frames
         )
     }
 }
@@ -78,6 +80,7 @@ impl core::error::Error for CaptureError {}
 struct Shared {
     frames: Tally,
     stop: AtomicBool,
+    has_failed: AtomicBool,
     error: Mutex<Option<CaptureError>>,
 }
 
@@ -89,6 +92,11 @@ impl CaptureStatus {
     /// Frames written; the newest may still be in the buffer.
     pub fn frames(&self) -> u64 {
         self.0.frames.total()
+    }
+
+    /// Has the capture stopped with an error? Costs one load.
+    pub fn has_failed(&self) -> bool {
+        self.0.has_failed.load(Ordering::Relaxed)
     }
 
     /// Why the capture stopped; `None` while it runs, and after [`CaptureStatus::stop`].
@@ -108,6 +116,7 @@ impl CaptureStatus {
         };
         let error = CaptureError { frames: self.frames(), cause };
         *self.0.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.0.has_failed.store(true, Ordering::Relaxed);
     }
 }
 

@@ -82,8 +82,8 @@ base::counts! {
         datagrams_filtered;
         /// Datagrams of the outside that the guest's stack had no room for.
         datagrams_lost;
-        /// Errors of guests about datagrams that were brought to them: their senders are not let in any
-        /// more.
+        /// Errors of guests about datagrams that were brought to them: their senders are not let in
+        /// any more.
         datagrams_unwanted;
         /// Errors of the network about datagrams of guests.
         datagram_errors;

@@ -134,7 +134,7 @@ pub(crate) fn configure(setup: &Setup, gid: u32, notes: &mut Vec<String>) -> Res
     let mut netlink = Netlink::new().map_err(refused("there is no rtnetlink"))?;
     netlink.ask(up(1)).map_err(refused("the loopback interface cannot be brought up"))?;
     let index = netlink.index_of(&setup.interface).map_err(refused("there is no interface"))?;
-    settings(&setup.interface, gid, notes);
+    settings(setup, gid, notes);
     bring_up(&mut netlink, index)?;
     add_addresses(setup, &mut netlink, index, notes)
 }
@@ -160,7 +160,7 @@ pub(crate) fn configure_joined(
         netlink.ask(request).map_err(refused("the hardware address cannot be set"))?;
     }
     if is_configured {
-        static_ipv6(&setup.interface);
+        settings_of_ipv6(setup);
     }
     bring_up(&mut netlink, index)?;
     match is_configured {
@@ -203,21 +203,29 @@ fn add_addresses(
     Ok(())
 }
 
-/// Addresses of IPv6 are usable at once, and there are no others.
-fn static_ipv6(interface: &str) {
-    // These files are missing on a machine without IPv6, and /proc/sys of a container cannot be
-    // written: then addresses are usable after a second.
-    for (key, value) in [("disable_ipv6", "0"), ("accept_dad", "0"), ("accept_ra", "0")] {
-        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/{key}"), value);
+/// Addresses of IPv6 are usable at once, and there are no others. These files are missing on a
+/// machine without IPv6, and /proc/sys of a container cannot be written: then addresses are usable
+/// after a second.
+fn settings_of_ipv6(setup: &Setup) {
+    for (key, value) in [
+        ("disable_ipv6", "0"),
+        ("accept_dad", "0"),
+        ("accept_ra", if setup.is_routed { "1" } else { "0" }),
+        // The interface has its addresses and its MTU already.
+        ("accept_ra_pinfo", "0"),
+        ("accept_ra_mtu", "0"),
+    ] {
+        let path = format!("/proc/sys/net/ipv6/conf/{}/{key}", setup.interface);
+        let _ = std::fs::write(path, value);
     }
 }
 
-fn settings(interface: &str, gid: u32, notes: &mut Vec<String>) {
+fn settings(setup: &Setup, gid: u32, notes: &mut Vec<String>) {
     let set = |key: &str, value: &str| {
         let path = format!("/proc/sys/net/{key}");
         std::fs::write(&path, value).map_err(|why| format!("{path} cannot be set ({why})"))
     };
-    static_ipv6(interface);
+    settings_of_ipv6(setup);
     // Only a group that the user namespace knows can be written.
     if let Err(why) = set("ipv4/ping_group_range", &format!("{gid} {gid}")) {
         notes.push(format!("{why}: ping does not work inside"));

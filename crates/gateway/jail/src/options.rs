@@ -42,6 +42,9 @@ pub struct Options {
     pub addresses: Vec<Cidr>,
     /// Next hops of the default routes, at most one of each version.
     pub gateways: Vec<IpAddr>,
+    /// The interface takes its default route of IPv6, and nothing else, from router advertisements,
+    /// which the gateway sends: so the route can change while the program runs.
+    pub is_routed: bool,
     /// Files that have other contents for the program, such as /etc/resolv.conf; the file that a
     /// symbolic link leads to is covered.
     pub files: Vec<(PathBuf, String)>,
@@ -74,6 +77,7 @@ impl Options {
             mtu: Mtu::ETHERNET,
             addresses: Cidr::new(own, 24).into_iter().collect(),
             gateways: vec![IpAddr::V4(Ipv4Addr::new(10, 0, 2, 2))],
+            is_routed: false,
             files: Vec::new(),
             hide: Vec::new(),
             user: User::Own,
@@ -91,6 +95,7 @@ impl Options {
             mtu: self.mtu.bytes() as u32,
             addresses: self.addresses.iter().map(|a| (a.addr, a.prefix_len)).collect(),
             gateways: self.gateways.clone(),
+            is_routed: self.is_routed,
             files: self.files.clone(),
             hide: self.hide.clone(),
             user: self.user,
@@ -108,6 +113,7 @@ pub(crate) struct Setup {
     pub(crate) mtu: u32,
     pub(crate) addresses: Vec<(IpAddr, u8)>,
     pub(crate) gateways: Vec<IpAddr>,
+    pub(crate) is_routed: bool,
     pub(crate) files: Vec<(PathBuf, String)>,
     pub(crate) hide: Vec<PathBuf>,
     pub(crate) user: User,

@@ -1,9 +1,10 @@
 //! The server names in the hellos of QUIC connections.
 //!
-//! Called by: `flows`, for datagrams of flows whose rule asks for the name. A hello may take several
-//! packets, in any order: the packets of a connection are held back until its hello is complete and
-//! its name is allowed. After that they pass, and so does what belongs to no new connection. Limits:
-//! [`FLOWS_MAX`] flows, [`CONNECTIONS_MAX`] connections of each, [`BYTES_MAX`] bytes of a hello.
+//! Called by: `flows`, for datagrams of flows whose rule asks for the name. A hello may take
+//! several packets, in any order: the packets of a connection are held back until its hello is
+//! complete and its name is allowed. After that they pass, and so does what belongs to no new
+//! connection. Limits: [`FLOWS_MAX`] flows, [`CONNECTIONS_MAX`] connections of each, [`BYTES_MAX`]
+//! bytes of a hello.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -9,6 +9,7 @@ mod call;
 mod change;
 mod connection;
 mod filter;
+mod outer;
 mod route;
 mod rows;
 
@@ -22,6 +23,7 @@ pub use filter::{
     Chosen, Explained, FilterCall, FilterRule, FlowExport, FlowState, Killed, NatMapping, NatRule,
     OnTrial, RuleText, Step, network,
 };
+pub use outer::Outer;
 pub use route::{Found, Leaving, NextHop, Route, Rule};
 pub use rows::{Address, Fragments, Group, Limited, Neighbour, Port, Socket, Summary};
 

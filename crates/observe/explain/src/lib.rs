@@ -7,6 +7,7 @@
 //! verdict into words. docs/decisions/0126-explain-by-looks.md.
 
 mod evidence;
+mod legs;
 mod limit;
 mod look;
 mod recent;
@@ -17,6 +18,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use legs::{Grew, Leg, Legs};
 pub use limit::{Held, Limit};
 pub use look::{Look, Looked, Surroundings, apart};
 pub use recent::Recent;

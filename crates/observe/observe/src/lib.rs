@@ -14,8 +14,10 @@
 //! ```
 #![cfg(target_os = "linux")]
 
+mod beyond;
 mod observer;
 mod service;
 
+pub use beyond::Beyond;
 pub use observer::{Observer, Seen};
 pub use service::{Mailbox, Service, explain_packet, socket_path};

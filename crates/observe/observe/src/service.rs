@@ -33,12 +33,13 @@ use rustix::event::PollFlags;
 use serde::Deserialize;
 use stack::Stack;
 
+use crate::beyond::{Beyond, Nothing};
 use control::protocol::{About, Answer, CONNECTIONS_MAX, Call, Question, Refusal};
 
 pub use filter::explain_packet;
 pub use mailbox::Mailbox;
 
-use answer::Wanted;
+use answer::{Wanted, With};
 use filter::Trial;
 use leases::Leases;
 use sockets::{Client, Sockets};
@@ -242,6 +243,16 @@ impl Service {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
+        self.poll_with(now, stacks, &Nothing);
+    }
+
+    /// As [`Service::poll`], for stacks whose owner knows more of them.
+    pub fn poll_with(
+        &mut self,
+        now: Instant,
+        stacks: &mut [(&str, &mut Stack)],
+        beyond: &dyn Beyond,
+    ) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut sockets = std::mem::take(&mut self.sockets);
         let mut trial = std::mem::take(&mut self.trial);
@@ -252,7 +263,10 @@ impl Service {
         self.serve(now, &names, |number, asked, control| match stacks.get_mut(number) {
             Some((_, stack)) => match asked {
                 Asked::Of(Wanted::Filter(call)) if number == 0 => trial.answer(stack, &call, now),
-                Asked::Of(wanted) => answer::of(stack, sockets.users(), &wanted, control),
+                Asked::Of(wanted) => {
+                    let with = With { users: sockets.users(), control, beyond };
+                    answer::of(stack, &wanted, with)
+                }
                 Asked::Socket(..) if !opens_sockets => {
                     Answer::refusal(Refusal::Wrong, NO_SOCKETS.to_owned())
                 }

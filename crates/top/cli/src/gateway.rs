@@ -8,8 +8,6 @@
 mod args;
 mod spec;
 
-use std::net::IpAddr;
-
 use anyhow::Result;
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -19,9 +17,8 @@ pub(crate) use spec::{Held, Opened, listen};
 
 use crate::machine::learning::Learns;
 use crate::machine::networks::Network;
-use crate::machine::options::{Dns, Options};
 use crate::machine::serve::{self, How};
-use crate::machine::{Learn, Tool, What, open};
+use crate::machine::{Tool, What, open};
 use crate::{Outcome, Usage, output};
 
 /// Run it until Ctrl-C.
@@ -47,6 +44,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         output::err(&format!("wirespeed gateway: {vm}: {}", networks.join(" and ")));
     }
     running.wait()?;
+    open::remove_empty_log(options);
     learns.map_or(Ok(()), Learns::end)?;
     Ok(Outcome::Done)
 }
@@ -77,7 +75,7 @@ pub(crate) fn begin(
         machines.extend(held);
     }
     let networks = how.settings.networks.clone();
-    how.settings.learn.get_or_insert_with(|| learn(how.options, &networks));
+    how.settings.configures = true;
     Ok(Running { gateway: serve::begin(how)?, networks, machines })
 }
 
@@ -99,17 +97,5 @@ impl Running {
     pub(crate) fn leave(self) {
         std::mem::forget(self.machines);
         self.gateway.leave();
-    }
-}
-
-/// What machines learn. They route IPv6 to us if that leads somewhere.
-fn learn(options: &Options, networks: &[Network]) -> Learn {
-    Learn {
-        mtu: u16::try_from(options.mtu().bytes()).unwrap_or(u16::MAX),
-        routes_v6: open::routed(networks, options.net6).iter().any(IpAddr::is_ipv6),
-        has_names: options.dns != Dns::Off,
-        dhcp4: true,
-        ra: true,
-        dhcp6: true,
     }
 }

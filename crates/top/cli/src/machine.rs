@@ -6,14 +6,17 @@
 
 mod addresses;
 mod asking;
+mod beyond;
 pub(crate) mod child;
 pub(crate) mod connection;
+mod default_routes;
 pub(crate) mod ends;
 mod guests;
 pub(crate) mod learning;
 mod lines;
 mod link;
 mod listening;
+mod log;
 mod near;
 pub(crate) mod networks;
 mod obeying;
@@ -23,6 +26,7 @@ pub(crate) mod orders;
 mod ports;
 pub(crate) mod publish;
 mod publishing;
+mod routers;
 mod rules;
 pub(crate) mod serve;
 mod servers;
@@ -52,6 +56,7 @@ use wirespeed::{
 
 use self::addresses::Addresses;
 use self::asking::Asking;
+use self::default_routes::DefaultRoutes;
 use self::ends::End;
 use self::guests::Guests;
 use self::link::Path;
@@ -61,6 +66,7 @@ use self::networks::{LINK_LOCAL, MAC, Network};
 use self::orders::Orders;
 use self::ports::Ports;
 use self::publish::{Publish, Published};
+use self::routers::Routers;
 pub(crate) use self::rules::Texts;
 use self::servers::Servers;
 pub(crate) use self::settings::Given as What;
@@ -99,6 +105,9 @@ pub(crate) struct Machine {
     relay: Relay,
     /// Servers of guests that configure themselves.
     guests: Option<Guests>,
+    routers: Routers,
+    /// The host's default routes of IPv6, if routers follow them.
+    default_routes: Option<DefaultRoutes>,
     policy: Near<Fence>,
     /// The host's own addresses.
     addresses: Addresses,
@@ -175,6 +184,7 @@ impl Taken {
                 What::Policy => taken.texts = serde_json::from_reader(File::from(fd))?,
                 What::Capture => taken.capture = Some(File::from(fd)),
                 What::Log => taken.watch.log(File::from(fd)),
+                What::OlderLog => taken.watch.older_log(File::from(fd)),
                 What::Learn => taken.watch.learn(File::from(fd)),
                 What::Servers => taken.servers = Some(Servers::new(fd)),
                 What::Asking => taken.asking = Some(Asking::new(fd)?),
@@ -225,16 +235,21 @@ impl Machine {
             let device = captured(device, capture.as_ref(), &mut watch)?;
             let own = settings.networks.iter().filter(|network| network.link == number);
             let own: Vec<Network> = own.copied().collect();
-            let addresses = own_addresses(&own, settings.learn.is_some());
+            let addresses = own_addresses(&own);
             let config = PortConfig { mac: MAC, addresses, answer_all: !settings.is_switched };
             let port = stack.add_port(device, config);
             ports_of_stack.push(port);
             networks.push((port, own));
         }
         let secret = secret()?;
-        let guests = settings
-            .learn
-            .map(|learn| Guests::new(&mut stack, &networks, learn, secret, clock(began)));
+        let learn = settings.learn;
+        let guests = settings.configures.then(|| Guests::new(&mut stack, &networks, learn));
+        let default_routes = (!learn.routes_v6).then(DefaultRoutes::read).transpose()?;
+        let is_routed = default_routes.as_ref().is_none_or(DefaultRoutes::is_there);
+        let mut routers = Routers::new(&networks, (learn, is_routed), secret, clock(began))?;
+        // The program has its route when it begins.
+        routers.turn(&mut stack, clock(began));
+        stack.flush();
         let relay = relay(inside, settings)?;
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
@@ -253,6 +268,8 @@ impl Machine {
             host,
             relay,
             guests: guests.transpose()?,
+            routers,
+            default_routes,
             policy: Near::new(settings, fence),
             addresses,
             stand_ins: settings.host_addresses.clone(),
@@ -299,7 +316,7 @@ fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engine)> {
     getrandom::fill(&mut seed).context("the system gives no random seed")?;
     let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
     let foreign =
-        Foreign { udp: true, echo: true, unclaimed: true, newcomers: settings.learn.is_some() };
+        Foreign { udp: true, echo: true, unclaimed: true, newcomers: settings.configures };
     let config = StackConfig { foreign, ..StackConfig::new([half(0), half(8)]) };
     let mut stack = Stack::new(config);
     let mut config = Config { networks: settings.near(), ..Config::default() };
@@ -342,17 +359,17 @@ fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesC
 /// configures itself chooses its address of IPv6.
 fn known_guests(settings: &Settings) -> Vec<IpAddr> {
     let all = settings.networks.iter().map(|network| network.program);
-    all.filter(|guest| settings.learn.is_none() || guest.is_ipv4()).collect()
+    all.filter(|guest| !settings.configures || guest.is_ipv4()).collect()
 }
 
 /// The addresses of the gateway and of the resolver on a link, and the one of a router that
 /// advertises itself.
-fn own_addresses(networks: &[Network], advertises: bool) -> Vec<Cidr> {
+fn own_addresses(networks: &[Network]) -> Vec<Cidr> {
     let of =
         |network: &Network| [network.gateway, network.names].map(|addr| network.with_prefix(addr));
     let has_v6 = networks.iter().any(|network| network.gateway.is_ipv6());
     let router = Cidr { addr: LINK_LOCAL.into(), prefix_len: 64 };
-    networks.iter().flat_map(of).chain((advertises && has_v6).then_some(router)).collect()
+    networks.iter().flat_map(of).chain(has_v6.then_some(router)).collect()
 }
 
 /// For random delays.
@@ -402,8 +419,9 @@ fn captured(
 ) -> Result<Box<dyn Device>> {
     let Some(file) = file else { return Ok(device) };
     let file = file.try_clone().context("no descriptor is left")?;
-    let (capture, status) = Capture::new(device, file, since_1970)
-        .map_err(|why| anyhow!("the capture cannot be written: {}", why.cause))?;
+    let (capture, status) = Capture::new(device, file, since_1970).map_err(|why| {
+        anyhow!("--capture: the file cannot be written ({}): make room, or name another", why.cause)
+    })?;
     watch.capture(status);
     Ok(Box::new(capture))
 }

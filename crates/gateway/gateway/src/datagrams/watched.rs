@@ -1,4 +1,5 @@
-//! Datagrams that the policy sees before they are sent: the first ones of QUIC have a server's name.
+//! Datagrams that the policy sees before they are sent: the first ones of QUIC have a server's
+//! name.
 //!
 //! Called by: `up.rs`, for peers whose policy asked for that.
 

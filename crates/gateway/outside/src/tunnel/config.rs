@@ -95,6 +95,11 @@ impl TunnelConfig {
         reader.end().map_err(|(line, why)| TunnelParseError { line: line.unwrap_or(last), why })
     }
 
+    /// Does it have an address of IPv6?
+    pub fn has_v6(&self) -> bool {
+        self.addresses.iter().any(|address| address.addr.is_ipv6())
+    }
+
     /// Where the peers are, in the order of the file, by the resolver of the host. It waits.
     ///
     /// # Errors

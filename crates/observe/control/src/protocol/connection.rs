@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::outer::Outer;
+
 /// A connection. Fields have the names of `ss -ti`, if it has one. Sizes are in bytes; counts are
 /// since the connection began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -117,6 +119,9 @@ pub struct Connection {
     pub ecn_reductions: u64,
     /// When the timers are due.
     pub timers_ms: Timers,
+    /// The other leg of a flow, if the connection ends at a gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outer: Option<Box<Outer>>,
 }
 
 /// When a connection's timers are due, in milliseconds from now; `None` if a timer is not running.

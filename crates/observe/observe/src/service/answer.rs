@@ -10,6 +10,8 @@ use control::Users;
 use serde::Serialize;
 use stack::Stack;
 
+use crate::beyond::Beyond;
+
 use super::{change, filter, lookup, rows, rules, sample, taps};
 use control::protocol::{Answer, Change, Chosen, FilterCall, Lookup, Refusal, Section};
 
@@ -36,9 +38,18 @@ pub(super) enum Wanted {
     Filter(FilterCall),
 }
 
-/// Answer a request. Called by the thread that owns the stack. `control` has the limits of the
-/// control socket.
-pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Budget) -> Answer {
+/// What is needed to answer besides the stack.
+#[derive(Clone, Copy)]
+pub(super) struct With<'a> {
+    pub(super) users: &'a Users,
+    /// The limits of the control socket.
+    pub(super) control: &'a Budget,
+    pub(super) beyond: &'a dyn Beyond,
+}
+
+/// Answer a request. Called by the thread that owns the stack.
+pub(super) fn of(stack: &mut Stack, wanted: &Wanted, with: With<'_>) -> Answer {
+    let With { users, beyond, .. } = with;
     let shows_links = matches!(
         wanted,
         Wanted::Page(Section::Ports, _) | Wanted::Connections(_) | Wanted::Sample(_)
@@ -51,9 +62,9 @@ pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Bu
             let chosen = Chosen::default();
             filter::answer(stack, &FilterCall::States { chosen, cursor: *cursor })
         }
-        Wanted::Page(section, cursor) => page(stack, users, (*section, *cursor), control),
-        Wanted::Connections(numbers) => Answer::of(sample::looked(stack, numbers)),
-        Wanted::Sample(wanted) => Answer::of(sample::sample(stack, wanted)),
+        Wanted::Page(section, cursor) => page(stack, (*section, *cursor), with),
+        Wanted::Connections(numbers) => Answer::of(sample::looked(stack, numbers, beyond)),
+        Wanted::Sample(wanted) => Answer::of(sample::sample(stack, wanted, beyond)),
         Wanted::Tap(wanted) => taps::answer(stack, wanted),
         Wanted::Lookup(lookup) => lookup::answer(stack, users, lookup),
         Wanted::Change(changes) => change::answer(stack, users, changes),
@@ -61,18 +72,14 @@ pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Bu
     }
 }
 
-fn page(
-    stack: &Stack,
-    users: &Users,
-    (section, cursor): (Section, u64),
-    control: &Budget,
-) -> Answer {
+fn page(stack: &Stack, (section, cursor): (Section, u64), with: With<'_>) -> Answer {
+    let With { users, beyond, .. } = with;
     use rows::page;
     match section {
         Section::Stack => Answer::of(rows::summary(stack)),
         Section::Ports => page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
         Section::Connections => {
-            page(stack.connections_page(cursor, PAGE_ROWS), |c| rows::connection(c, stack))
+            page(stack.connections_page(cursor, PAGE_ROWS), |c| rows::connection(c, stack, beyond))
         }
         Section::Sockets => page(stack.sockets_page(cursor, PAGE_ROWS), rows::socket),
         Section::Addresses => {
@@ -87,12 +94,16 @@ fn page(
         Section::Rules => Answer::of(rules::rows(stack, users)),
         Section::Groups => page(stack.groups_page(cursor, PAGE_ROWS), |g| rows::group(g, stack)),
         Section::Frag => Answer::of(rows::fragments(stack)),
-        Section::Drops => Answer::of(rows::named_drops(stack.drops())),
-        Section::Counters => {
-            let counters = stack.counters().iter().map(|(c, n)| (c.name(), n));
-            Answer::of(counters.collect::<BTreeMap<_, _>>())
+        Section::Drops => {
+            let mut all = stack.drops().clone();
+            beyond.drops().into_iter().for_each(|drops| all.include(drops));
+            Answer::of(rows::named_drops(&all))
         }
-        Section::Limits => Answer::of(rows::limits(stack.budget(), control)),
+        Section::Counters => {
+            let counters = stack.counters().iter().map(|(c, n)| (c.name().to_owned(), n));
+            Answer::of(counters.chain(beyond.counters()).collect::<BTreeMap<_, _>>())
+        }
+        Section::Limits => Answer::of(rows::limits(stack.budget(), with)),
         Section::Switches => Answer::of(rows::switches(stack)),
         Section::Filter => sliced(&filter::rules(stack), cursor),
         Section::Nat => sliced(&filter::nat(stack), cursor),

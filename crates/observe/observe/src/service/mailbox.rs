@@ -13,7 +13,8 @@ use control::Users;
 use device::Doorbell;
 use stack::Stack;
 
-use super::answer::{self, Wanted};
+use super::answer::{self, Wanted, With};
+use crate::beyond::Nothing;
 use control::protocol::{Answer, Refusal};
 
 /// How long an answer may take; the owner polls many times in that time.
@@ -58,7 +59,11 @@ impl Mailbox {
         }
         let mut slot = self.slot();
         if let Some((wanted, control)) = slot.asked.take() {
-            slot.answer = Some(answer::of(stack, &Users::default(), &wanted, &control));
+            slot.answer = Some({
+                let (users, beyond) = (&Users::default(), &Nothing);
+                let with = With { users, control: &control, beyond };
+                answer::of(stack, &wanted, with)
+            });
             self.answered.notify_one();
         }
     }

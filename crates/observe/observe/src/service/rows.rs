@@ -18,7 +18,9 @@ use stack::snapshot::{AddressRow, ConnectionRow, NeighbourRow, Page, PortRow, So
 use stack::{FilterMode, GroupRow, PortId, Stack};
 use tcp::info::Repair;
 
+use super::answer::With;
 use super::rules;
+use crate::beyond::Beyond;
 
 /// Why fragments were dropped.
 const FRAGMENT_DROPS: [DropReason; 10] = [
@@ -96,7 +98,7 @@ pub(super) fn named_drops(drops: &Drops) -> BTreeMap<String, u64> {
     drops.nonzero().map(|(reason, count)| (reason.name().to_owned(), count)).collect()
 }
 
-pub(super) fn connection(c: &ConnectionRow, stack: &Stack) -> Connection {
+pub(super) fn connection(c: &ConnectionRow, stack: &Stack, beyond: &dyn Beyond) -> Connection {
     let (i, now) = (&c.info, stack.now());
     let due = |at: Instant| (at != Instant::NEVER).then(|| at.since(now).as_secs_f64() * 1e3);
     Connection {
@@ -158,6 +160,7 @@ pub(super) fn connection(c: &ConnectionRow, stack: &Stack) -> Connection {
             keepalive: due(i.due.keepalive),
             pacing: due(i.due.pacing),
         },
+        outer: beyond.outer(c.local, c.remote).map(Box::new),
     }
 }
 
@@ -298,12 +301,12 @@ pub(super) fn fragments(stack: &Stack) -> Fragments {
     }
 }
 
-/// The stack's limits; those of the control socket are taken from `control`.
-pub(super) fn limits(stack: &Budget, control: &Budget) -> BTreeMap<String, Limited> {
+/// The stack's limits; those of the control socket and of what lies beyond are theirs.
+pub(super) fn limits(stack: &Budget, with: With<'_>) -> BTreeMap<String, Limited> {
     let row = |&limit: &Limit| {
-        let of = if CONTROL_LIMITS.contains(&limit) { control } else { stack };
-        let limited = Limited { value: of.of(limit) as u64, hits: of.hits(limit) };
-        (limit.name().to_owned(), limited)
+        let of = if CONTROL_LIMITS.contains(&limit) { with.control } else { stack };
+        let own = || Limited { value: of.of(limit) as u64, hits: of.hits(limit) };
+        (limit.name().to_owned(), with.beyond.limit(limit).unwrap_or_else(own))
     };
     Limit::ALL.iter().map(row).collect()
 }

@@ -13,6 +13,7 @@ use stack::Stack;
 use stack::snapshot::{ConnectionRow, PortRow};
 
 use super::rows;
+use crate::beyond::Beyond;
 
 /// Maximum number of connections whose bytes are counted in one sample.
 const SCANNED: usize = 500;
@@ -21,7 +22,7 @@ const PORTS_COUNTED: usize = 256;
 const PORTS: usize = 32;
 
 /// Make a sample.
-pub(super) fn sample(stack: &Stack, wanted: &Wanted) -> Sample {
+pub(super) fn sample(stack: &Stack, wanted: &Wanted, beyond: &dyn Beyond) -> Sample {
     let total = stack.snapshot();
     let scan = stack.connections_page(wanted.cursor, SCANNED);
     let moved = |row: &ConnectionRow| row.info.bytes_acked.saturating_add(row.info.bytes_received);
@@ -47,13 +48,13 @@ pub(super) fn sample(stack: &Stack, wanted: &Wanted) -> Sample {
         },
         scan: scan.rows.iter().map(|row| (row.number, moved(row))).collect(),
         next: scan.next,
-        shown: looked(stack, &wanted.chosen),
+        shown: looked(stack, &wanted.chosen, beyond),
     }
 }
 
 /// A look at each of these connections. Called on the thread of their stack, whose CPU time is part
 /// of the look.
-pub(super) fn looked(stack: &Stack, numbers: &[u64]) -> Vec<Looked> {
+pub(super) fn looked(stack: &Stack, numbers: &[u64], beyond: &dyn Beyond) -> Vec<Looked> {
     let found = stack.connections_at(numbers);
     if found.is_empty() {
         return Vec::new();
@@ -66,7 +67,7 @@ pub(super) fn looked(stack: &Stack, numbers: &[u64]) -> Vec<Looked> {
         let port = ports.iter().find(|port| port.id == row.port);
         let link_up = port.is_none_or(|port| port.link_up);
         let look = Look::of(row, link_up, &around, stack.now());
-        Looked { connection: rows::connection(row, stack), look }
+        Looked { connection: rows::connection(row, stack, beyond), look }
     };
     found.iter().map(look).collect()
 }
@@ -99,12 +100,13 @@ mod tests {
     use stack::StackConfig;
 
     use super::*;
+    use crate::beyond::Nothing;
 
     #[test]
     fn a_stack_without_anything_has_a_sample() {
         let stack = Stack::new(StackConfig::new([1, 2]));
         let wanted = Wanted { cursor: u64::MAX, chosen: vec![1, 7] };
-        let sample = sample(&stack, &wanted);
+        let sample = sample(&stack, &wanted, &Nothing);
         assert_eq!((sample.figures.connections, sample.next), (0, None));
         assert!(sample.shown.is_empty() && sample.scan.is_empty());
     }

@@ -14,9 +14,10 @@ use jail::{Attach, Attached, Attaching, Inside};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use wirespeed::MacAddr;
 
+use super::pasta::args::Serves;
 use crate::machine::ends::When;
 use crate::machine::options::Options;
-use crate::machine::{Auto, Dialect, EndsWith, Learn, Tool, What, open};
+use crate::machine::{Auto, Dialect, EndsWith, Tool, What, open};
 use crate::output;
 
 /// The network to connect.
@@ -38,8 +39,8 @@ pub(super) struct Plan<'a> {
     pub(super) mac: Option<MacAddr>,
     pub(super) may_be_tap: bool,
     pub(super) is_configured: bool,
-    /// What the interface learns, if it is not configured.
-    pub(super) learn: Option<Learn>,
+    /// What the interface can learn, if it is not configured.
+    pub(super) serves: Serves,
     /// Ports inside that lead to ports of the host's loopback address.
     pub(super) to_host: Vec<(u16, u16)>,
     /// Publish what listens inside.
@@ -116,7 +117,10 @@ pub(super) fn begin(plan: &Plan<'_>, network: Network) -> Result<Attached> {
     let mut settings = open::settings(plan.tool, plan.options, what, 1)?;
     settings.ends_with = EndsWith::Links;
     settings.auto = plan.auto;
-    settings.learn = if plan.is_configured { None } else { plan.learn };
+    let serves = plan.serves;
+    settings.configures = !plan.is_configured && (serves.dhcp4 || serves.ra);
+    settings.learn = serves.of(settings.learn);
+    settings.learn.ra &= settings.configures;
     let inside: Vec<(Inside, SocketAddr)> =
         plan.to_host.iter().flat_map(|&(port, to)| inside(port, to)).collect();
     settings.to_host = inside.iter().map(|&(_, to)| to).collect();

@@ -8,7 +8,6 @@ mod args;
 mod help;
 
 use std::ffi::OsString;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,7 +19,7 @@ use crate::gateway::{self, Opened};
 use crate::machine::connection::Connection;
 use crate::machine::ends::inherited;
 use crate::machine::serve::How;
-use crate::machine::{EndsWith, Learn, Tool, open};
+use crate::machine::{EndsWith, Tool, open};
 use crate::{Outcome, output};
 
 /// Paths that are tried if no option names one.
@@ -58,15 +57,7 @@ fn run(name: &str, args: &Args) -> Result<()> {
     let mut options = pasta::with_ports(shared)?;
     pasta::addresses::set(shared, &mut options)?;
     let mut settings = open::settings(Tool::Passt, &options, Vec::new(), 1)?;
-    let routed = open::routed(&settings.networks, options.net6);
-    settings.learn = Some(Learn {
-        mtu: u16::try_from(options.mtu().bytes()).unwrap_or(u16::MAX),
-        routes_v6: routed.iter().any(IpAddr::is_ipv6),
-        has_names: shared.serves.dns,
-        dhcp4: shared.serves.dhcp4,
-        ra: shared.serves.ra,
-        dhcp6: shared.serves.dhcp6,
-    });
+    settings.learn = shared.serves.of(settings.learn);
     settings.ends_with = match args.fd {
         Some(_) => EndsWith::Links,
         None if args.is_one_off => EndsWith::UsedLinks,

@@ -19,7 +19,7 @@ use self::args::{Args, Asked, Target};
 use super::attach::{self, Network, Plan};
 use super::ports::Spec;
 use crate::machine::options::Options;
-use crate::machine::{Auto, Learn, Tool, open};
+use crate::machine::{Auto, Tool};
 use crate::output;
 
 /// Sockets that are opened here, with this process's privileges; more are the gateway's work.
@@ -95,14 +95,6 @@ fn run(name: &str, args: &Args) -> Result<ExitCode> {
             Network::of_file(path, user, args.quits)?
         }
     };
-    let learn = Learn {
-        mtu: u16::try_from(options.mtu().bytes()).unwrap_or(u16::MAX),
-        routes_v6: open::routed(&options.fixed.networks, options.net6).iter().any(|g| g.is_ipv6()),
-        has_names: args.serves.dns,
-        dhcp4: args.serves.dhcp4,
-        ra: args.serves.ra,
-        dhcp6: args.serves.dhcp6,
-    };
     let is_auto = |specs: &[Spec]| specs.contains(&Spec::Auto);
     let plan = Plan {
         tool: Tool::Pasta,
@@ -111,7 +103,7 @@ fn run(name: &str, args: &Args) -> Result<ExitCode> {
         mac: args.mac,
         may_be_tap: true,
         is_configured: args.is_configured,
-        learn: (learn.dhcp4 || learn.ra).then_some(learn),
+        serves: args.serves,
         to_host: to_host(args),
         auto: Auto { tcp: is_auto(&args.tcp), udp: is_auto(&args.udp) },
         api: None,

@@ -16,10 +16,11 @@ use anyhow::{Context, Result, bail};
 
 use self::args::{Args, Asked, Kind};
 use super::attach::{self, Network, Plan};
+use super::pasta::args::Serves;
 use super::pasta::options;
 use crate::machine::ends::{When, inherited};
 use crate::machine::options::DefaultAction;
-use crate::machine::{Auto, Learn, Tool, open};
+use crate::machine::{Auto, Tool, open};
 use crate::{Outcome, output};
 
 /// Be `slirp4netns`.
@@ -79,16 +80,7 @@ fn run(args: &Args) -> Result<u8> {
         mac: args.mac,
         may_be_tap: true,
         is_configured: args.is_configured,
-        learn: Some(Learn {
-            mtu: u16::try_from(options.mtu().bytes()).unwrap_or(u16::MAX),
-            routes_v6: open::routed(&options.fixed.networks, options.net6)
-                .iter()
-                .any(|g| g.is_ipv6()),
-            has_names: !args.disable_dns,
-            dhcp4: true,
-            ra: has_v6,
-            dhcp6: has_v6,
-        }),
+        serves: Serves { dhcp4: true, ra: has_v6, dhcp6: has_v6, dns: !args.disable_dns },
         to_host: Vec::new(),
         auto: Auto::default(),
         api: args.api_socket.clone(),

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use explain::{Limit, Verdict, Words, bits, ms};
+use explain::{Leg, Legs, Limit, Verdict, Words, bits, ms};
 use serde_json::{Map, Value, json};
 
 use super::run::Explained;
@@ -25,7 +25,8 @@ pub(super) fn text(all: &[Explained]) -> String {
 
 fn block(t: &mut String, one: &Explained) -> std::fmt::Result {
     let v = &one.verdict;
-    let Words { answer, advice } = Words::of(v);
+    let ours = Words::of(v);
+    let Words { answer, advice } = one.legs.as_ref().map_or(&ours, |legs| &legs.words);
     writeln!(t, "{} - {}  {}  (stack {})", one.local, one.remote, v.last.state, one.stack)?;
     writeln!(t, "  {answer}")?;
     if let Some(advice) = advice {
@@ -35,10 +36,46 @@ fn block(t: &mut String, one: &Explained) -> std::fmt::Result {
     let shares: Vec<String> = shares.collect();
     writeln!(t, "  {} looks in {:.1} s: {}", v.looks, v.seconds, shares.join(", "))?;
     writeln!(t, "  {}", figures(v))?;
+    if let Some(legs) = &one.legs {
+        if legs.leg == Some(Leg::Host) {
+            writeln!(t, "  the guest's leg: {}", ours.answer)?;
+        }
+        host(t, legs, v.seconds)?;
+    }
     if one.has_ended {
         writeln!(t, "  it ended meanwhile")?;
     }
     Ok(())
+}
+
+/// The figures of the host's socket.
+fn host(t: &mut String, legs: &Legs, seconds: f64) -> std::fmt::Result {
+    let (o, grew) = (&legs.last, &legs.grew);
+    let rate = |bytes: u64| bits(if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 });
+    let share = |us: u64| format!("{:.0} %", us as f64 / (seconds * 1e4).max(1.0));
+    let (sent, received) = (rate(grew.acked), rate(grew.received));
+    writeln!(t, "  the host's leg: {} - {}  {}", o.local, o.remote, o.state)?;
+    writeln!(
+        t,
+        "    sends {sent}, receives {received}; {} segments of cwnd {} in flight, {} bytes wait; \
+         RTT {} ms, shortest {} ms; {} retransmitted",
+        o.unacked,
+        o.cwnd,
+        o.unsent,
+        ms(o.rtt_us),
+        ms(o.min_rtt_us),
+        grew.retransmits,
+    )?;
+    writeln!(
+        t,
+        "    busy {} of the time, the peer's window full {}, the send buffer full {}; receives {} \
+         bytes a round trip; delivers {}",
+        share(grew.busy_us),
+        share(grew.window_us),
+        share(grew.buffer_us),
+        o.rcv_space,
+        bits(o.delivery_bytes_per_s as f64),
+    )
 }
 
 /// The figures that the answer rests on, in a line.
@@ -98,6 +135,9 @@ pub(super) fn json(all: &[Explained]) -> Result<String> {
             "pushed_back": v.pushed_back,
             "cpu": v.cpu,
             "ended": one.has_ended,
+            "leg": one.legs.as_ref().and_then(|legs| legs.leg).map(Leg::name),
+            "leg_words": one.legs.as_ref().map(|legs| legs.words.answer.clone()),
+            "outer": one.legs.as_ref().map(|legs| &legs.last),
         })
     };
     let document = json!({

@@ -5,13 +5,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use explain::{Look, Looked, Verdict};
+use explain::{Legs, Look, Looked, Verdict};
 use wirespeed::control::Client;
 
 use super::args::{Args, Which};
 use crate::Usage;
 use crate::running::{Refused, TIMEOUT, ask, find, section, typed};
-use wirespeed::control::protocol::{Connection, Question, Section};
+use wirespeed::control::protocol::{Connection, Outer, Question, Section};
 
 /// The most connections at a time.
 const AT_A_TIME: usize = 8;
@@ -22,6 +22,8 @@ pub(super) struct Explained {
     pub(super) local: String,
     pub(super) remote: String,
     pub(super) verdict: Verdict,
+    /// Both legs, if it ends at a gateway.
+    pub(super) legs: Option<Legs>,
     /// It ended before the last look.
     pub(super) has_ended: bool,
 }
@@ -33,6 +35,7 @@ struct Watched {
     local: String,
     remote: String,
     looks: Vec<Look>,
+    outer: Vec<Outer>,
     has_ended: bool,
 }
 
@@ -53,11 +56,13 @@ pub(super) fn explain(args: &Args) -> Result<Vec<Explained>> {
         std::thread::sleep(explain::apart(rounds).into());
     }
     let explained = watched.into_iter().filter_map(|one| {
+        let verdict = Verdict::of(&one.looks)?;
         Some(Explained {
             stack: stacks.get(one.stack)?.clone(),
             local: one.local,
             remote: one.remote,
-            verdict: Verdict::of(&one.looks)?,
+            legs: Legs::of(&verdict, &one.outer),
+            verdict,
             has_ended: one.has_ended,
         })
     });
@@ -88,8 +93,8 @@ fn chosen(client: &mut Client, stacks: usize, which: &Which) -> Result<Vec<Watch
             };
             if is_wanted {
                 let Connection { number, local, remote, .. } = row;
-                let (looks, has_ended) = (Vec::new(), false);
-                found.push(Watched { stack, number, local, remote, looks, has_ended });
+                let (looks, outer, has_ended) = (Vec::new(), Vec::new(), false);
+                found.push(Watched { stack, number, local, remote, looks, outer, has_ended });
             }
         }
     }
@@ -124,7 +129,10 @@ fn look(client: &mut Client, stack: usize, watched: &mut [Watched]) -> Result<()
             row.connection.local == one.local && row.connection.remote == one.remote
         };
         match rows.iter().find(is_it) {
-            Some(row) => one.looks.push(row.look.clone()),
+            Some(row) => {
+                one.looks.push(row.look.clone());
+                one.outer.extend(row.connection.outer.as_deref().cloned());
+            }
             None => one.has_ended = true,
         }
     }

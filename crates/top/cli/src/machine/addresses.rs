@@ -118,7 +118,7 @@ impl AsFd for Addresses {
 }
 
 /// A message's type and body, and what follows it.
-fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+pub(super) fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let len = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
     let body = bytes.get(16..len)?;

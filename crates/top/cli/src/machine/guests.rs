@@ -1,23 +1,18 @@
-//! What guests need that configure themselves: a DHCP server, router advertisements, and a DHCPv6
-//! server for names, at each link.
+//! What guests need that configure themselves, besides router advertisements (`routers.rs`): a DHCP
+//! server, and a DHCPv6 server for names, at each link.
 //!
 //! Called by: `machine.rs`, which makes it; `turns.rs`, once a turn. The servers are crate
-//! `host`'s; here they get their messages from the stack. RFC 2131, RFC 4861, RFC 8415. An idle
-//! gateway wakes up a few times a day, to advertise itself before its lifetime as a router ends.
+//! `host`'s; here they get their messages from the stack. RFC 2131, RFC 8415.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, Result, anyhow};
 use host::dhcp4::{self, Destination, ServerConfig, ServerOptions};
-use host::{dhcp6, ra};
-use wirespeed::{Duration, Instant, KeyedHash, Owner, PortId, Stack, UdpHandle};
+use host::dhcp6;
+use wirespeed::{Instant, Owner, PortId, Stack, UdpHandle};
 
-use super::networks::{LINK_LOCAL, MAC, Network};
+use super::networks::{MAC, Network};
 use super::settings::Learn;
-
-/// Advertisements that nobody asked for come this far apart, at least and at most: well within the
-/// router's lifetime of 65,535 s.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(15_000), Duration::from_secs(30_000));
 
 /// Guests of one link at most: each has an address.
 const GUESTS_MAX: u32 = 100;
@@ -34,7 +29,6 @@ pub(super) struct Guests {
 struct Link {
     port: PortId,
     dhcp4: Option<(Ipv4Addr, dhcp4::Server)>,
-    router: Option<ra::Router>,
     dhcp6: Option<dhcp6::Server>,
 }
 
@@ -47,8 +41,6 @@ impl Guests {
         stack: &mut Stack,
         links: &[(PortId, Vec<Network>)],
         learn: Learn,
-        secret: KeyedHash,
-        now: Instant,
     ) -> Result<Guests> {
         let mut bind = |any: IpAddr, port| {
             let bound = stack.udp_bind(SocketAddr::new(any, port), Owner::program());
@@ -57,7 +49,7 @@ impl Guests {
         let dhcp4 = bind(Ipv4Addr::UNSPECIFIED.into(), dhcp4::SERVER_PORT)?;
         let dhcp6 = bind(Ipv6Addr::UNSPECIFIED.into(), dhcp6::SERVER_PORT)?;
         let of = |&(port, ref networks): &(PortId, Vec<Network>)| {
-            let mut link = Link { port, dhcp4: None, router: None, dhcp6: None };
+            let mut link = Link { port, dhcp4: None, dhcp6: None };
             for network in networks {
                 match (network.gateway, network.names) {
                     (IpAddr::V4(gateway), IpAddr::V4(names)) if learn.dhcp4 => {
@@ -65,10 +57,6 @@ impl Guests {
                         link.dhcp4 = Some((gateway, dhcp4::Server::new(config)?));
                     }
                     (IpAddr::V6(_), IpAddr::V6(names)) => {
-                        let config = config_v6(network, names, learn);
-                        if learn.ra {
-                            link.router = Some(ra::Router::new(config, secret, now)?);
-                        }
                         if learn.dhcp6 {
                             link.dhcp6 = Some(dhcp6::Server::new(names_v6(names, learn))?);
                         }
@@ -93,29 +81,10 @@ impl Guests {
         self.links.iter().find_map(of).map(IpAddr::V4)
     }
 
-    /// When to come back although nothing came.
-    pub(super) fn next_deadline(&self) -> Instant {
-        let routers = self.links.iter().filter_map(|link| link.router.as_ref());
-        routers.map(ra::Router::deadline).min().unwrap_or(Instant::NEVER)
-    }
-
-    /// Answer what came, and advertise what is due. What cannot be sent is asked for again.
+    /// Answer what came. What cannot be sent is asked for again.
     pub(super) fn turn(&mut self, stack: &mut Stack, now: Instant) {
         self.serve_v4(stack, now);
         self.serve_v6(stack, now);
-        while let Some(asked) = stack.take_router_solicitation() {
-            let router = self.links.iter_mut().find(|link| link.port == asked.port);
-            if let Some(router) = router.and_then(|link| link.router.as_mut()) {
-                // The router counts what it drops.
-                let _ = router.receive(now, asked.from, asked.hop_limit, &asked.message);
-            }
-        }
-        for Link { port, router, .. } in &mut self.links {
-            while let Some(due) = router.as_mut().and_then(|router| router.poll(now)) {
-                let ends = (due.source, due.destination);
-                let _ = stack.send_router_advertisement(*port, ends, &due.message, now);
-            }
-        }
     }
 
     fn serve_v4(&mut self, stack: &mut Stack, now: Instant) {
@@ -175,24 +144,6 @@ fn config_v4(network: &Network, (own, names): (Ipv4Addr, Ipv4Addr), learn: Learn
             ..ServerOptions::default()
         },
         ..ServerConfig::new(own, network.prefix_len, first, last)
-    }
-}
-
-fn config_v6(network: &Network, names: Ipv6Addr, learn: Learn) -> ra::Config {
-    let prefix = match network.network().addr {
-        IpAddr::V6(prefix) => prefix,
-        IpAddr::V4(_) => Ipv6Addr::UNSPECIFIED,
-    };
-    let config = ra::Config::new(LINK_LOCAL, MAC, ra::Prefix::new(prefix, network.prefix_len));
-    ra::Config {
-        other: learn.has_names,
-        // Guests prefer IPv6, so it is a way out only if it leads somewhere.
-        router_lifetime: if learn.routes_v6 { config.router_lifetime } else { Duration::ZERO },
-        // Kernels do not ask again when the router's lifetime ends.
-        interval: ra::Interval::Between { min: AGAIN.0, max: AGAIN.1 },
-        mtu: Some(u32::from(learn.mtu)),
-        dns_servers: if learn.has_names { vec![names] } else { Vec::new() },
-        ..config
     }
 }
 

@@ -21,7 +21,7 @@ use super::options::{Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
 use super::servers;
-use super::settings::{Auto, Dialect, EndsWith, Given, Settings, Tool, asking_name};
+use super::settings::{Auto, Dialect, EndsWith, Given, Learn, Settings, Tool, asking_name};
 use super::way;
 use crate::{Usage, output};
 
@@ -60,7 +60,8 @@ pub(crate) fn settings(
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: Vec::new(),
         credentials: None,
-        learn: None,
+        learn: learn(options, way.routes_v6),
+        configures: false,
         given,
     })
 }
@@ -95,6 +96,19 @@ fn host_addresses(options: &Options, networks: &[Network]) -> Vec<IpAddr> {
         (Some(addresses), _) => addresses.clone(),
         (None, Some(address)) => vec![address],
         (None, None) => networks.iter().map(|network| network.gateway).collect(),
+    }
+}
+
+/// What guests learn. Without a network that the user gave, IPv6 is routed only while the host has
+/// a way out: programs that do not try a second address would wait otherwise.
+fn learn(options: &Options, is_beyond: bool) -> Learn {
+    Learn {
+        mtu: u16::try_from(options.mtu().bytes()).unwrap_or(u16::MAX),
+        routes_v6: is_beyond || matches!(options.net6, Net6::Of(_)),
+        has_names: options.dns != Dns::Off,
+        dhcp4: true,
+        ra: true,
+        dhcp6: true,
     }
 }
 
@@ -164,7 +178,7 @@ pub(crate) fn open(options: &Options, pid: u32) -> Result<Vec<(Given, OwnedFd)>>
             let own = rustix::io::dup(&stderr).context("no descriptor is left")?;
             given.push((Given::Log, own));
         }
-        Some(path) => given.push((Given::Log, private_file(path)?)),
+        Some(path) => given.extend(log(path)?),
     }
     if let Some(http) = options.http {
         let page = Live::bind(http)?;
@@ -195,6 +209,32 @@ pub(crate) fn open(options: &Options, pid: u32) -> Result<Vec<(Given, OwnedFd)>>
         Err(why) => output::err(&format!("warning: `wirespeed show` does not reach it: {why}")),
     }
     Ok(given)
+}
+
+/// The file of the log, and the one for its older lines: a pipe or a device has none.
+fn log(path: &Path) -> Result<Vec<(Given, OwnedFd)>> {
+    if path.metadata().is_ok_and(|of| !of.is_file()) {
+        return Ok(vec![(Given::Log, private_file(path)?)]);
+    }
+    // Its lines are read when they go to the other file.
+    let newest = private(OpenOptions::new().read(true), path)?;
+    Ok(vec![(Given::Log, newest), (Given::OlderLog, private_file(&older_log(path))?)])
+}
+
+/// The file for the older lines of a log.
+fn older_log(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    name.into()
+}
+
+/// Remove the file for the older lines of the log at the end, if there are none.
+pub(crate) fn remove_empty_log(options: &Options) {
+    if let Some(older) = options.log.as_deref().map(older_log)
+        && older.metadata().is_ok_and(|of| of.is_file() && of.len() == 0)
+    {
+        let _ = fs::remove_file(older);
+    }
 }
 
 /// The socket at which the gateway asks people. It has no file, so none is left behind.
@@ -242,7 +282,10 @@ pub(super) fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
 
 /// A new file that only its owner can read: captures and logs have secrets.
 pub(super) fn private_file(path: &Path) -> Result<OwnedFd> {
-    let mut how = OpenOptions::new();
+    private(&mut OpenOptions::new(), path)
+}
+
+fn private(how: &mut OpenOptions, path: &Path) -> Result<OwnedFd> {
     how.write(true).create(true).truncate(true).mode(0o600);
     let opened: std::io::Result<File> = how.open(path);
     Ok(opened.map_err(|why| cannot_write(path, &why))?.into())

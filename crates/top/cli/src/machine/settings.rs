@@ -88,8 +88,10 @@ pub(crate) struct Settings {
     pub(crate) auto: Auto,
     /// The name and the password that clients of a proxy need.
     pub(crate) credentials: Option<(String, String)>,
-    /// If guests configure themselves: what they learn.
-    pub(crate) learn: Option<Learn>,
+    /// What guests learn.
+    pub(crate) learn: Learn,
+    /// Guests configure themselves by that; if not, they take their default route of IPv6 alone.
+    pub(crate) configures: bool,
     /// What each descriptor is.
     pub(crate) given: Vec<Given>,
 }
@@ -97,7 +99,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// The MTU of the links to guests that configure themselves.
     pub(super) fn mtu(&self) -> Mtu {
-        let mtu = self.learn.and_then(|learn| Mtu::new(usize::from(learn.mtu)));
+        let mtu = Mtu::new(usize::from(self.learn.mtu));
         mtu.unwrap_or(Mtu::ETHERNET)
     }
 
@@ -149,7 +151,7 @@ impl core::fmt::Debug for TunnelText {
 pub(crate) struct Learn {
     /// The MTU of the links.
     pub(crate) mtu: u16,
-    /// Has the host a way out by IPv6?
+    /// The gateway is a router of IPv6 even while the host has no way out.
     pub(crate) routes_v6: bool,
     /// Is there a resolver?
     pub(crate) has_names: bool,
@@ -185,6 +187,8 @@ pub(crate) enum Given {
     Capture,
     /// Where flows are logged.
     Log,
+    /// Where the older lines of that go.
+    OlderLog,
     /// The same, for the rules that they needed.
     Learn,
     /// Where news of the host's name servers comes.

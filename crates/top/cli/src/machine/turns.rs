@@ -16,11 +16,11 @@ use wirespeed::device::packet::PacketError;
 use wirespeed::{Armed, Awaited, Device, Duration, Instant};
 
 use super::Machine;
+use super::beyond::Beside;
 use super::ends::End;
-use super::guests::Guests;
 use super::publish::Published;
 use super::settings::EndsWith;
-use super::wakes::{ADDRESSES, ASKING, LINK, ORDERS, OWNER, RELAY, SERVERS, TOOLS};
+use super::wakes::{ADDRESSES, ASKING, LINK, ORDERS, OWNER, RELAY, ROUTES, SERVERS, TOOLS};
 use crate::clock::since_1970;
 use crate::output;
 
@@ -54,6 +54,11 @@ impl Machine {
         self.host.watch(relay, RELAY, Ready::READABLE).context("epoll refuses another epoll")?;
         let news = self.addresses.as_fd();
         self.host.watch(news, ADDRESSES, Ready::READABLE).context("epoll refuses rtnetlink")?;
+        if let Some(routes) = &self.default_routes {
+            self.host
+                .watch(routes.as_fd(), ROUTES, Ready::READABLE)
+                .context("epoll refuses rtnetlink")?;
+        }
         self.watch.wait_for(&self.host)?;
         self.asking.iter().try_for_each(|asking| asking.wait_for(&self.host))?;
         if let Some(servers) = &self.servers {
@@ -116,6 +121,7 @@ impl Machine {
                 Wake::Own(ASKING, _) => has_answers = true,
                 Wake::Own(ORDERS, _) => has_orders = true,
                 Wake::Own(ADDRESSES, _) => self.addresses_changed(),
+                Wake::Own(ROUTES, _) => self.routes_changed(now),
                 Wake::Own(RELAY, _) => drop(self.relay.turn()),
                 Wake::Own(LINK, ready) if ready.has(Ready::ERROR) => self.stack.check_links(),
                 // The stack's poll took the frames; the caller asks the owner.
@@ -131,6 +137,7 @@ impl Machine {
         if let Some(guests) = &mut self.guests {
             guests.turn(&mut self.stack, now);
         }
+        self.routers.turn(&mut self.stack, now);
         let (outside, policy) = (&mut self.host, &mut self.policy);
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
@@ -147,7 +154,8 @@ impl Machine {
                     self.engine.accept_published(tcp, accepted.client, to, &mut around);
                 }
                 None => {
-                    self.watch.line(&not_admitted(accepted.client));
+                    let budget = self.engine.budget_mut();
+                    self.watch.line(&not_admitted(accepted.client), budget);
                     around.outside.tcp_abort(Way::Host(accepted.tcp));
                 }
             }
@@ -174,8 +182,11 @@ impl Machine {
             ));
         }
         self.log();
+        self.watch.look_at_capture();
         if is_asked {
-            self.watch.answer(&mut self.stack, &self.host, now)?;
+            let (sockets, log) = ((&*self.host, &self.relay), self.watch.log_counts());
+            let beyond = Beside::of(&self.engine, sockets, &self.policy.rules, log, now);
+            self.watch.answer(&mut self.stack, &self.host, &beyond, now)?;
         }
         Ok(())
     }
@@ -196,7 +207,7 @@ impl Machine {
             rules.forget_others(|protocol, ends| left.contains(&(protocol, *ends)));
         }
         while let Some(line) = rules.next_line() {
-            self.watch.line(&line);
+            self.watch.line(&line, self.engine.budget_mut());
         }
     }
 
@@ -211,6 +222,15 @@ impl Machine {
                     "wirespeed {command}: the host's addresses do not fit: {why}"
                 ));
             }
+        }
+    }
+
+    /// The host has a way out by IPv6 now, or none any more.
+    fn routes_changed(&mut self, now: Instant) {
+        if let Some(routes) = &mut self.default_routes
+            && routes.take_news()
+        {
+            self.routers.set_routed(routes.is_there(), now);
         }
     }
 
@@ -235,7 +255,7 @@ impl Machine {
         self.stack.settle();
         let own = self.stack.next_deadline().min(self.engine.next_deadline());
         let own = own.min(self.watch.next_deadline(now)).min(self.listening.next_deadline());
-        let own = own.min(self.guests.as_ref().map_or(Instant::NEVER, Guests::next_deadline));
+        let own = own.min(self.routers.next_deadline());
         let armed = self.stack.arm(Waker::noop());
         for (port, fd, awaited) in self.stack.descriptors() {
             let known = self.awaited.iter().position(|&(known, _)| known == port);

@@ -10,3 +10,4 @@ pub(super) const ADDRESSES: u32 = 4;
 pub(super) const ASKING: u32 = 5;
 pub(super) const SERVERS: u32 = 6;
 pub(super) const ORDERS: u32 = 7;
+pub(super) const ROUTES: u32 = 8;

@@ -11,12 +11,13 @@ use std::path::Path;
 use ::gateway::Ready;
 use anyhow::{Context, Result};
 use live::{Live, Whose};
-use observe::Service;
+use observe::{Beyond, Service};
 use outside::Host;
 use rustix::event::PollFlags;
 use wirespeed::device::capture::CaptureStatus;
-use wirespeed::{Duration, Instant, Stack};
+use wirespeed::{Budget, Duration, Instant, Stack};
 
+use super::log::{Log, LogCounts};
 use super::wakes::TOOLS;
 use crate::output;
 
@@ -32,7 +33,7 @@ pub(super) struct Watch {
     command: &'static str,
     service: Service,
     capture: Option<CaptureStatus>,
-    log: Option<File>,
+    log: Option<Log>,
     /// The lines for rules, and how many bytes they may still have.
     learned: Option<(File, usize)>,
 }
@@ -64,7 +65,19 @@ impl Watch {
 
     /// Log flows there.
     pub(super) fn log(&mut self, file: File) {
-        self.log = Some(file);
+        self.log = Some(Log::new(file));
+    }
+
+    /// Older lines of the log go there. The log is there already.
+    pub(super) fn older_log(&mut self, file: File) {
+        if let Some(log) = &mut self.log {
+            log.set_older(file);
+        }
+    }
+
+    /// What the log has done.
+    pub(super) fn log_counts(&self) -> LogCounts {
+        self.log.as_ref().map(Log::counts).unwrap_or_default()
     }
 
     /// Collect the lines of the log there.
@@ -86,8 +99,14 @@ impl Watch {
     ///
     /// # Errors
     /// Epoll refuses a client's socket.
-    pub(super) fn answer(&mut self, stack: &mut Stack, host: &Host, now: Instant) -> Result<()> {
-        self.service.poll(now, &mut [(self.command, stack)]);
+    pub(super) fn answer(
+        &mut self,
+        stack: &mut Stack,
+        host: &Host,
+        beyond: &dyn Beyond,
+        now: Instant,
+    ) -> Result<()> {
+        self.service.poll_with(now, &mut [(self.command, stack)], beyond);
         self.wait_for(host)
     }
 
@@ -105,27 +124,36 @@ impl Watch {
     }
 
     /// Write a line of the log.
-    pub(super) fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, line: &str, budget: &mut Budget) {
         if let Some((file, left)) = &mut self.learned
             && line.len() < *left
             && writeln!(file, "{line}").is_ok()
         {
             *left -= line.len();
         }
-        let Some(file) = &mut self.log else { return };
-        if let Err(why) = writeln!(file, "{line}") {
+        if let Some(why) = self.log.as_mut().and_then(|log| log.line(line, budget)) {
             let advice = output::what_to_do(&why);
-            output::err(&format!("wirespeed {}: the log ends here: {why}{advice}", self.command));
-            self.log = None;
+            output::err(&format!(
+                "wirespeed {}: lines of the log are lost: {why}{advice}; `wirespeed show counters` \
+                 counts them",
+                self.command
+            ));
         }
     }
 
-    /// Let clients with taps collect the last packets, and say what became of the capture.
+    /// Say that the capture has ended with an error, once.
+    pub(super) fn look_at_capture(&mut self) {
+        if self.capture.as_ref().is_some_and(CaptureStatus::has_failed)
+            && let Some(why) = self.capture.take().and_then(|capture| capture.error())
+        {
+            output::err(&format!("wirespeed {}: warning: {why}", self.command));
+        }
+    }
+
+    /// Let clients with taps collect the last packets.
     pub(super) fn finish(&mut self, stack: &mut Stack, clock: impl Fn() -> Instant) {
         self.service.end_feed();
         self.service.finish(clock, &mut [(self.command, stack)]);
-        if let Some(why) = self.capture.as_ref().and_then(CaptureStatus::error) {
-            output::err(&format!("wirespeed {}: warning: {why}", self.command));
-        }
+        self.look_at_capture();
     }
 }

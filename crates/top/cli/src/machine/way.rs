@@ -29,6 +29,8 @@ pub(super) struct Way {
     /// A proxy, and where it is.
     pub(super) proxy: Option<(String, SocketAddr)>,
     pub(super) tunnel: Option<TunnelText>,
+    /// It carries IPv6, whatever the host does.
+    pub(super) routes_v6: bool,
     /// The name servers beyond it.
     pub(super) servers: Vec<IpAddr>,
 }
@@ -66,8 +68,9 @@ fn tunnel(file: &Path) -> Result<Way> {
     let config =
         TunnelConfig::parse(&text).map_err(|why| Usage(format!("{name}:{}", shown(&why))))?;
     let endpoints = config.resolve()?;
+    let routes_v6 = config.has_v6();
     let servers = config.dns;
-    Ok(Way { tunnel: Some(TunnelText { text, endpoints }), servers, ..Way::default() })
+    Ok(Way { tunnel: Some(TunnelText { text, endpoints }), routes_v6, servers, ..Way::default() })
 }
 
 /// A mistake as `LINE: WHY`.

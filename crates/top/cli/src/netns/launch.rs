@@ -38,7 +38,10 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     options.mtu = given.mtu();
     options.interface = given.fixed.interface.clone().unwrap_or(options.interface);
     options.addresses = networks.iter().map(|n| n.with_prefix(n.program)).collect();
-    options.gateways = open::routed(networks, given.net6);
+    let gateways = networks.iter().map(|network| network.gateway);
+    options.gateways = gateways.filter(IpAddr::is_ipv4).collect();
+    // The default route of IPv6 follows the host's.
+    options.is_routed = networks.iter().any(|network| network.gateway.is_ipv6());
     if given.dns != Dns::Off {
         // One is enough: programs ask each of them several times before they give up.
         let names = networks.iter().take(1).map(|network| network.names);
@@ -54,6 +57,7 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     options.descriptors = descriptors;
     let ended = jail::launch(&options, &mut |note| output::err(&format!("warning: {note}")));
     open::remove_control_socket();
+    open::remove_empty_log(given);
     // The exit status is the program's all the same.
     if let Some(Err(why)) = learns.map(Learns::end) {
         output::err(&format!("wirespeed netns: no rules were written: {why:#}"));

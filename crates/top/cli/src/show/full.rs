@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use explain::bits;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wirespeed::control::protocol::Connection;
+use wirespeed::control::protocol::{Connection, Outer};
 
 use super::report::plain;
 
@@ -45,6 +45,7 @@ pub(crate) fn connection(t: &mut String, stack: &str, full: &Full) {
     // Writing to a String cannot fail.
     let _ = block(t, stack, full).and_then(|()| amounts(t, &full.connection));
     let _ = timers(t, &full.connection);
+    let _ = full.connection.outer.as_ref().map_or(Ok(()), |outer| beyond(t, outer));
 }
 
 /// A figure, or a dash if it is not known.
@@ -147,6 +148,48 @@ fn timers(t: &mut String, c: &Connection) -> std::fmt::Result {
     writeln!(t, "  timers    {due}")
 }
 
+/// The host's socket of a flow through a gateway.
+fn beyond(t: &mut String, o: &Outer) -> std::fmt::Result {
+    let ms = |us: u64| format!("{:.3}", us as f64 / 1e3);
+    writeln!(t, "  host      {} - {}  {}", o.local, o.remote, o.state)?;
+    writeln!(
+        t,
+        "            cwnd:{} segments ssthresh:{} rtt:{}/{} ms minrtt:{} ms rto:{} ms backoff:{}",
+        o.cwnd,
+        known(o.ssthresh),
+        ms(o.rtt_us),
+        ms(o.rttvar_us),
+        ms(o.min_rtt_us),
+        ms(o.rto_us),
+        o.backoff,
+    )?;
+    writeln!(
+        t,
+        "            mss:{} rcvmss:{} unacked:{} lost:{} retrans:{} notsent:{} rcv_rtt:{} ms \
+         rcv_space:{}",
+        o.mss,
+        o.rcv_mss,
+        o.unacked,
+        o.lost,
+        o.retransmits,
+        o.unsent,
+        ms(o.rcv_rtt_us),
+        o.rcv_space,
+    )?;
+    let pacing = o.pacing_bytes_per_s.map_or("-".to_owned(), |rate| bits(rate as f64));
+    writeln!(
+        t,
+        "            pacing_rate {pacing} delivery_rate {} busy:{} ms rwnd_limited:{} ms \
+         sndbuf_limited:{} ms bytes_acked:{} bytes_received:{}",
+        bits(o.delivery_bytes_per_s as f64),
+        o.busy_us / 1000,
+        o.rwnd_limited_us / 1000,
+        o.sndbuf_limited_us / 1000,
+        o.bytes_acked,
+        o.bytes_received,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -162,6 +205,8 @@ mod tests {
             "rto_us": 200_000, "pacing_bytes_per_s": null, "delivery_bytes_per_s": 1_250_000,
             "wscale_snd": 7, "wscale_rcv": 8, "sack": true, "timestamps": false,
             "timers_ms": { "retransmit": 198.4, "delayed_ack": null },
+            "outer": { "local": "198.51.100.1:5000", "remote": "192.0.2.1:80", "cwnd": 12,
+                "busy_us": 8_000, "state": "ESTABLISHED" },
         });
         let document = json!({ "stacks": [{ "name": "outside", "connections": [row] }] });
         let text = text(&document);
@@ -173,6 +218,9 @@ mod tests {
             "rtt:1.234/0.017 ms minrtt:0.900 ms rto:200.000 ms",
             "pacing_rate - delivery_rate 10.00 Mb/s",
             "retransmit in 198 ms\n",
+            "  host      198.51.100.1:5000 - 192.0.2.1:80  ESTABLISHED\n",
+            "cwnd:12 segments ssthresh:-",
+            "busy:8 ms rwnd_limited:0 ms",
         ] {
             assert!(text.contains(shown), "{shown}: {text}");
         }

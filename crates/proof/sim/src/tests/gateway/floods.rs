@@ -1,5 +1,5 @@
-//! Guests that send as much as they can, and ends that read slowly: nothing grows without bound, and
-//! nothing is left.
+//! Guests that send as much as they can, and ends that read slowly: nothing grows without bound,
+//! and nothing is left.
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 

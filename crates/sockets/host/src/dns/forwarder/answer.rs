@@ -74,7 +74,8 @@ struct Records {
     targets: Vec<(DomainName, Target)>,
 }
 
-/// The aliases of `name`, and the addresses and targets at their end; `None` if the answer section is malformed.
+/// The aliases of `name`, and the addresses and targets at their end; `None` if the answer section
+/// is malformed.
 pub(super) fn contents(answer: &[u8], name: &DomainName) -> Option<Contents> {
     let message = Message::from_octets(answer).ok()?;
     let records = records(&message)?;

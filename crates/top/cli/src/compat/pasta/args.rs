@@ -10,6 +10,7 @@ use wirespeed::MacAddr;
 
 use super::super::getopt::{Known, Line, Order, parse};
 use super::super::ports::{self, Spec};
+use crate::machine::Learn;
 
 /// All options. Those of ours come last.
 pub(in crate::compat) const KNOWN: &[Known] = &[
@@ -150,6 +151,14 @@ pub(in crate::compat) struct Serves {
     pub(in crate::compat) ra: bool,
     pub(in crate::compat) dhcp6: bool,
     pub(in crate::compat) dns: bool,
+}
+
+impl Serves {
+    /// What guests learn then.
+    pub(in crate::compat) fn of(self, learn: Learn) -> Learn {
+        let Serves { dhcp4, ra, dhcp6, dns } = self;
+        Learn { has_names: dns, dhcp4, ra, dhcp6, ..learn }
+    }
 }
 
 /// What a command line asks for.
