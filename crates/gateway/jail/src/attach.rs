@@ -38,7 +38,7 @@ pub struct Attach {
     /// Give it the addresses and routes. Without this it is up, and has none.
     pub is_configured: bool,
     /// Give the gateway /proc/net/tcp, tcp6, udp and udp6 of the network, behind the sockets
-    /// inside.
+    /// inside. They keep the network: the gateway has to learn of its end in another way.
     pub has_tables: bool,
     /// The gateway outlives this process, and reports to this descriptor once it is ready.
     pub leaves: Option<OwnedFd>,

@@ -63,7 +63,7 @@ fn print(folder: &Folder, text: fn(&str) -> String) -> Result<Outcome> {
     let dir = std::path::absolute(&folder.dir).context("the folder has no absolute path")?;
     if !dir.join(NAMES[0]).exists() {
         let dir = dir.display();
-        output::err(&format!("note: {dir} has no links yet: `wirespeed setup links {dir}`"));
+        bail!("{dir} has no links yet: make them first, `wirespeed setup links {dir}`");
     }
     output::out(&text(&dir.display().to_string()))?;
     Ok(Outcome::Done)

@@ -95,6 +95,9 @@ fn nonsense_is_refused_by_every_option_of_every_tool() {
     let directory = directory("nonsense");
     let (mut found, mut tried, mut wrong) = (Vec::new(), 0, Vec::new());
     tools(&wirespeed_cli::command(), &[], &mut found);
+    // Drop-ins say what their models say, as their own tests show.
+    let drop_ins = ["pasta", "passt", "pesto", "slirp4netns"];
+    found.retain(|(path, _)| !drop_ins.contains(&path[0].as_str()));
     for (path, tool) in &found {
         // ip(8) has this exit code.
         let wrong_line = if path[0] == "ip" { 1 } else { 2 };

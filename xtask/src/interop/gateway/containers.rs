@@ -100,12 +100,43 @@ pub(super) fn podman_lines(bench: &Workbench) -> Result<()> {
     let (code, text) = site.on_host("$WS pesto -D -t 18081:80 $F/home/orders")?;
     ensure!(code == 1 && text.contains("not published"), "pesto: exit {code}: {text}");
     println!("  pesto: added, shown, deleted");
+    bridged(&container)?;
     let pid: u32 = site.read("home/pid").trim().parse().context("no --pid")?;
     drop(container.running.take());
     until("the gateway ends with the network", SOON, || {
         Ok(!std::path::Path::new(&format!("/proc/{pid}/exe")).exists())
     })?;
     println!("  the network ended, and so did the process");
+    Ok(())
+}
+
+/// pesto leads to a container on a bridge in the network that pasta serves, as podman 6 asks for it.
+fn bridged(container: &Container<'_, '_>) -> Result<()> {
+    let site = container.site;
+    let _behind = container.start("behind", "unshare -n sh -c 'echo begun $$; exec sleep 300'")?;
+    site.wait_for("behind.out", "begun")?;
+    let text = site.read("behind.out");
+    let pid: u32 = text.trim().trim_start_matches("begun ").parse().context("no number")?;
+    let within = |line: &str| format!("nsenter -t {pid} -n {line}");
+    for line in [
+        format!("ip link add bridge type veth peer name eth0 netns {pid}"),
+        "ip address add 10.88.0.1/24 dev bridge".to_owned(),
+        "ip link set bridge up".to_owned(),
+        "sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'".to_owned(),
+        within("ip address add 10.88.0.2/24 dev eth0"),
+        within("ip link set eth0 up"),
+        within("ip route add default via 10.88.0.1"),
+    ] {
+        good(container.inside(&line)?)?;
+    }
+    let line = within("/usr/bin/python3 -m http.server 80");
+    let _server = container.start("bridged", &line)?;
+    good(site.on_host("$WS pesto -A -t 18083:10.88.0.2/80 $F/home/orders")?)?;
+    until("the container on the bridge answers", SOON, || {
+        Ok(from_router(site, "http://10.77.0.2:18083/").is_ok())
+    })?;
+    site.wait_for("bridged.err", "10.77.0.1 - ")?;
+    println!("  pesto: a container on a bridge sees the client's address");
     Ok(())
 }
 

@@ -119,7 +119,7 @@ fn attach(options: Options, pid: &str) -> ExitCode {
         mac: Some(MacAddr([2, 0, 0, 0, 0, 9])),
         may_be_tap: true,
         is_configured: true,
-        has_tables: true,
+        has_tables: false,
         leaves: Some(leaves.into()),
     };
     let begun = Attaching::start();

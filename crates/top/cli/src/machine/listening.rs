@@ -1,9 +1,9 @@
 //! Ports that are published as soon as something listens at them in the program's network, and
 //! closed after it: the tables of that network's sockets are read once a second.
 //!
-//! Called by: `publishing.rs`, if a drop-in asked for it. An open table (/proc/net/tcp, proc(5)) shows
-//! the network namespace in which it was opened, whoever reads it. A gateway without this does not
-//! tick.
+//! Called by: `publishing.rs`, if a drop-in asked for it. An open table (/proc/net/tcp, proc(5))
+//! shows the network namespace in which it was opened, whoever reads it. A gateway without this
+//! does not tick.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! The table of published ports.
 //!
-//! Called by: `machine.rs`, which has it; `publishing.rs`, which changes it; `turns.rs`, when a client
-//! has connected.
+//! Called by: `machine.rs`, which has it; `publishing.rs`, which changes it; `turns.rs`, when a
+//! client has connected.
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,8 @@
 //! Published ports of a running gateway come and go at any time.
 //!
-//! Called by: `machine.rs` for those of the command line; `obeying.rs` for those that other programs
-//! want; `turns.rs` for those at which something listens inside. Limit: [`PORTS_MAX`] sockets.
+//! Called by: `machine.rs` for those of the command line; `obeying.rs` for those that other
+//! programs want; `turns.rs` for those at which something listens inside. Limit: [`PORTS_MAX`]
+//! sockets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
