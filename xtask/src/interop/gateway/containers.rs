@@ -110,7 +110,7 @@ pub(super) fn podman_lines(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-/// pesto leads to a container on a bridge in the network that pasta serves, as podman 6 asks for it.
+/// pesto leads to a container on a bridge in the network that pasta serves, as podman 6 asks.
 fn bridged(container: &Container<'_, '_>) -> Result<()> {
     let site = container.site;
     let _behind = container.start("behind", "unshare -n sh -c 'echo begun $$; exec sleep 300'")?;
