@@ -2,13 +2,12 @@
 //! rate, then delay, loss, late packets, duplicates, bit errors.
 //!
 //! Called by: `sim`; `wirespeed wire` and the lab, by a [`Bridge`] between two devices; programs
-//! whose stack has a device behind a path, by [`Shaped`]. `Switch` joins devices without a model, for
-//! a gateway of several machines. It parses
-//! nothing above the link header except the ECN field (`mark.rs`) and what offloads need
-//! (`cut.rs`); `now` is an argument. The model does no I/O: [`Direction::send`] takes a packet,
-//! [`Direction::next_event`] is the time of the next call, [`Direction::receive`] returns arrived
-//! packets. Counters: [`Counts`]. Sources: RFC 8289 (CoDel), RFC 3168 (ECN), Gilbert 1960 and
-//! Elliott 1963.
+//! whose stack has a device behind a path, by [`Shaped`]. `Switch` joins devices without a model,
+//! for a gateway of several machines. It parses nothing above the link header except the ECN field
+//! (`mark.rs`) and what offloads need (`cut.rs`); `now` is an argument. The model does no I/O:
+//! [`Direction::send`] takes a packet, [`Direction::next_event`] is the time of the next call,
+//! [`Direction::receive`] returns arrived packets. Counters: [`Counts`]. Sources: RFC 8289 (CoDel),
+//! RFC 3168 (ECN), Gilbert 1960 and Elliott 1963.
 //!
 //! A link is two directions, each with its own [`Settings`]. It carries wire packets:
 //! super-segments are segmented first ([`cut`]). Impairments act after the queue and the

@@ -1,10 +1,10 @@
 //! A learning switch that is a stack's device: several machines and the stack are stations of one
 //! Ethernet.
 //!
-//! Called by: the stack, once per burst; programs that join machines (`wirespeed gateway --switch`).
-//! Counters: [`Device::drops`]; each device counts its own drops. Source: IEEE 802.1D sections 7.7,
-//! 7.8. There is no spanning tree: if two devices lead to the same network, broadcasts circulate
-//! up to the limit below.
+//! Called by: the stack, once per burst; programs that join machines, such as `wirespeed gateway
+//! --switch`. Counters: [`Device::drops`]; each device counts its own drops. Source: IEEE 802.1D
+//! sections 7.7, 7.8. There is no spanning tree: if two devices lead to the same network,
+//! broadcasts circulate up to the limit below.
 //!
 //! A machine can neither use the stack's own address as a source, nor keep others waiting: a queue
 //! in front of each device loses frames when it is full. Broadcasts, multicasts and frames to

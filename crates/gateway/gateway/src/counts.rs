@@ -1,7 +1,7 @@
 //! What a gateway has done, counted: every end of a flow and every refusal has a name.
 //!
-//! Called by: the engine. A program that shows them reads [`crate::Gateway::counts`], and the hits of
-//! the limits from [`crate::Gateway::budget`].
+//! Called by: the engine. A program that shows them reads [`crate::Gateway::counts`], and the hits
+//! of the limits from [`crate::Gateway::budget`].
 
 base::counts! {
     /// How often each event happened.

@@ -27,8 +27,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     options.check()?;
     let is_switched = args.switch && args.vm.len() > 1;
     if options.capture.is_some() && args.vm.len() > 1 && !is_switched {
-        let why = "--capture is for one link: give --switch, run a gateway for each machine, or use \
-                   `wirespeed dump`";
+        let why = "--capture is for one link: give --switch, run a gateway for each machine, or \
+                   use `wirespeed dump`";
         return Err(Usage(why.to_owned()).into());
     }
     let links = if is_switched { 1 } else { args.vm.len() };

@@ -1,8 +1,8 @@
 //! The drop-in `passt`: connects a virtual machine at a Unix socket, and stays in the background.
 //!
-//! Called by: `compat.rs`. `args.rs` reads the options. It is the gateway of `wirespeed gateway --vm
-//! passt:PATH` with passt's words. libvirt and QEMU wait until it returns, so it does when the machine
-//! can connect. Exit status as of passt: 1 for all errors.
+//! Called by: `compat.rs`. `args.rs` reads the options. It is the gateway of `wirespeed gateway
+//! --vm passt:PATH` with passt's words. libvirt and QEMU wait until it returns, so it does when the
+//! machine can connect. Exit status as of passt: 1 for all errors.
 
 mod args;
 mod help;

@@ -15,7 +15,7 @@ Examples:
   wirespeed gateway --vm qemu:vm.sock --allow '*.debian.org'  fenced: nothing else can be reached
   wirespeed gateway --vm qemu:vm.sock -p 8080:80              port 8080 here is the machine's 80
   wirespeed gateway --vm qemu:a.sock --vm vfkit:b.sock        two machines, apart from each other
-  wirespeed gateway --switch --vm qemu:a.sock --vm qemu:b.sock  two in one network
+  wirespeed gateway --switch --vm qemu:a --vm qemu:b          two machines in one network
   wirespeed gateway --vm qemu:vm.sock --link lte              on a bad network
 
 SPEC is how the machine is connected:
@@ -29,7 +29,8 @@ SPEC is how the machine is connected:
 
 A machine gets its address by DHCP, and by router advertisements for IPv6: the first one is
 10.0.2.100, the gateway 10.0.2.2, the resolver 10.0.2.3. The second --vm has the next network, which
-is 10.0.3.0/24, or with --switch the next address. --link takes what `wirespeed netns --help` says. It runs until Ctrl-C.")]
+is 10.0.3.0/24, or with --switch the next address. --link takes what `wirespeed netns --help` says.
+It runs until Ctrl-C.")]
 pub(crate) struct Args {
     /// A virtual machine; may be given several times
     #[arg(long, value_name = "SPEC", required = true)]

@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn libvirts_line_is_understood() {
         let args = args(
-            "--one-off --socket /run/vm.sock --pid /run/vm.pid --log-file /tmp/log --interface eth0 \
-             --address 172.17.2.4 --netmask 24 --address 2001:db8:ac10:fd01::20 \
+            "--one-off --socket /run/vm.sock --pid /run/vm.pid --log-file /tmp/log \
+             --interface eth0 --address 172.17.2.4 --netmask 24 --address 2001:db8:ac10:fd01::20 \
              --tcp-ports 2001:db8:ac10:fd01::1:10/22:2022,~2023-2024 --udp-ports 1.2.3.4%eth0/5",
         );
         assert!(args.is_one_off);
