@@ -5,6 +5,7 @@
 //! docs/gateway.md. Everything runs in namespaces without a link to the machine's network.
 
 mod containers;
+mod egress;
 mod escapes;
 mod life;
 mod others;
@@ -12,7 +13,6 @@ mod podman;
 mod programs;
 mod scene;
 mod table;
-mod ways;
 
 use super::ip::{PING, TCPDUMP};
 use super::iperf::IPERF3;
@@ -67,17 +67,17 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "--via socks5: curl, ssh, names, datagrams",
         needs: needs![CURL, DIG, MICROSOCKS, PING, SOCAT, SSH, SSHD, GIT],
-        run: ways::socks,
+        run: egress::socks,
     },
     Case {
         name: "wirespeed proxy: curl, ssh, rules",
         needs: needs![CURL, SOCAT, SSH, SSHD, GIT],
-        run: ways::proxy,
+        run: egress::proxy,
     },
     Case {
         name: "--via wg, wirespeed wg: curl, ssh, ping, dig",
         needs: needs![BORINGTUN, CURL, DIG, PING, SSH, SSHD, GIT],
-        run: ways::wireguard,
+        run: egress::wireguard,
     },
     Case {
         name: "exit statuses, Ctrl-C, --keep, --pid, --hide",

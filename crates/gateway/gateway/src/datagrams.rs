@@ -23,7 +23,7 @@ use stack::ForeignDatagram;
 use clients::Clients;
 use session::Class;
 pub use session::Filtering;
-pub(crate) use session::{Ages, FLOW, NAMES, Session, SessionId};
+pub(crate) use session::{Ages, FLOW, NAMES, PROXY, Session, SessionId};
 
 /// Datagrams that a turn takes from guests, and as many from the outside.
 const DATAGRAMS_A_TURN: usize = 256;

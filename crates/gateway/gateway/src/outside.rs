@@ -215,8 +215,8 @@ pub trait Outside {
     /// permitted.
     fn open(&mut self, token: Token, key: &SessionKey) -> Result<Self::Socket, Failure>;
 
-    /// Open a socket for datagrams of a client, at the address to which this connection of its leads
-    /// and on a port of its own, and say where that is. An outside without clients has none.
+    /// Open a socket for datagrams of a client, at the address to which this connection of its
+    /// leads and on a port of its own, and say where that is. An outside without clients has none.
     ///
     /// # Errors
     /// [`Failure::Full`], or the outside cannot.

@@ -9,10 +9,10 @@ use gateway::{Around, Ends, Gateway, Glance, Policy, Ready, Token, Verdict};
 use host::dns::{self, Answered, Asked};
 use stack::Event;
 
-use crate::ways::{WaySocket, WayTcp, Ways};
+use crate::egress::{Egress, EgressSocket, EgressTcp};
 
-/// An engine whose outside is [`Ways`].
-pub type HostGateway = Gateway<WayTcp, WaySocket>;
+/// An engine whose outside is [`Egress`].
+pub type HostGateway = Gateway<EgressTcp, EgressSocket>;
 
 /// Any policy, by reference.
 pub struct AnyPolicy<'a>(pub &'a mut dyn Policy);
@@ -75,13 +75,13 @@ pub fn ready(engine: &mut HostGateway, token: Token, ready: Ready) {
 
 /// [`Gateway::turn`].
 #[inline(never)]
-pub fn turn(engine: &mut HostGateway, around: &mut Around<'_, Ways, impl Policy>) {
+pub fn turn(engine: &mut HostGateway, around: &mut Around<'_, Egress, impl Policy>) {
     let mut policy = AnyPolicy(around.policy);
     let (stack, outside, now) = (&mut *around.stack, &mut *around.outside, around.now);
     turn_of_any(engine, &mut Around { stack, outside, policy: &mut policy, now });
 }
 
 #[inline(never)]
-fn turn_of_any(engine: &mut HostGateway, around: &mut Around<'_, Ways, AnyPolicy<'_>>) {
+fn turn_of_any(engine: &mut HostGateway, around: &mut Around<'_, Egress, AnyPolicy<'_>>) {
     engine.turn(around);
 }

@@ -4,8 +4,8 @@
 //!
 //! Called by: programs with an event loop. Read `host.rs` first; `tcp.rs` has connections,
 //! `datagrams.rs` sockets for datagrams and echoes, `listen.rs` published ports, `via.rs`
-//! proxies, `tunnel.rs` WireGuard; `ways.rs` joins all ways out; `relay.rs` joins connections of two network namespaces past the engine. Decision 0140
-//! has the reasons.
+//! proxies, `tunnel.rs` WireGuard; `egress.rs` joins all ways out; `relay.rs` joins connections of
+//! two network namespaces past the engine. Decisions 0140 and 0143 have the reasons.
 //!
 //! # A loop
 //!
@@ -66,6 +66,7 @@
 
 mod counts;
 mod datagrams;
+mod egress;
 mod engine;
 mod errors;
 mod host;
@@ -76,17 +77,16 @@ mod relay;
 mod tcp;
 mod tunnel;
 mod via;
-mod ways;
 
 pub use self::host::{Host, Wake};
 pub use counts::Counts;
 pub use datagrams::Socket;
+pub use egress::{Egress, EgressSocket, EgressTcp, Outlet};
 pub use engine::{AnyPolicy, HostGateway, event, ready, turn};
 pub use info::TcpInfo;
 pub use limits::{RESERVED, descriptors};
 pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};
 pub use relay::{Relay, RelayCounts};
 pub use tcp::Tcp;
-pub use tunnel::{Tunnel, TunnelConfig, TunnelParseError};
+pub use tunnel::{Clock, Tunnel, TunnelConfig, TunnelParseError};
 pub use via::{Via, ViaParseError};
-pub use ways::{Way, WaySocket, WayTcp, Ways};

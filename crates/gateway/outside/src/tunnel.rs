@@ -1,8 +1,8 @@
 //! A WireGuard tunnel as the way out: a stack of ours whose device are datagrams to peers.
 //!
-//! Called by: `ways.rs`. `config.rs` reads the file, `peers.rs` encrypts. TCP, datagrams and echoes
-//! are those of [`gateway::beyond`]; the peers' sockets are in the host's epoll. What is behind no
-//! peer is not reached, and no packet leaves the tunnel. The clock is the tunnel's own.
+//! Called by: `egress.rs`. `config.rs` reads the file, `peers.rs` encrypts. TCP, datagrams and
+//! echoes are those of [`gateway::beyond`]; the peers' sockets are in the host's epoll. What is behind no
+//! peer is not reached, and no packet leaves the tunnel.
 
 mod config;
 mod peers;
@@ -41,9 +41,12 @@ const NO_ROUTE: &str = "an address is behind no peer of the tunnel, so it is not
 const SILENT: &str = "the peer of the tunnel does not answer handshakes: check Endpoint, the keys, \
                       and whether UDP gets through";
 
+/// Tells the time.
+pub type Clock = Box<dyn Fn() -> Instant + Send>;
+
 /// A tunnel.
 pub struct Tunnel {
-    began: std::time::Instant,
+    clock: Clock,
     stack: Stack,
     tokens: Tokens,
     tcp: tcp::Config,
@@ -63,7 +66,7 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// Open the tunnel of a configuration, with its peers at `endpoints`
-    /// ([`TunnelConfig::resolve`]). `secret` has to be random.
+    /// ([`TunnelConfig::resolve`]). `secret` has to be random; `clock` is that of the owner's loop.
     ///
     /// # Errors
     /// There is no socket, or `ListenPort` is taken.
@@ -71,6 +74,7 @@ impl Tunnel {
         config: &TunnelConfig,
         endpoints: &[Option<SocketAddr>],
         secret: [u64; 2],
+        clock: Clock,
     ) -> io::Result<Tunnel> {
         let link = channel::Config { link: LinkKind::Ip, mtu: config.mtu, depth: LINK_FRAMES };
         let (device, link) = channel::pair(&link);
@@ -92,7 +96,7 @@ impl Tunnel {
             ..tcp::Config::default()
         };
         Ok(Tunnel {
-            began: std::time::Instant::now(),
+            clock,
             stack,
             tokens: Tokens::default(),
             tcp,
@@ -110,7 +114,7 @@ impl Tunnel {
 
     /// How long a peer may leave handshakes without an answer until flows through it fail: 12 s,
     /// unless this is called.
-    pub fn set_patience(&mut self, patience: std::time::Duration) {
+    pub fn set_patience(&mut self, patience: Duration) {
         self.peers.patience = patience;
     }
 
@@ -120,8 +124,7 @@ impl Tunnel {
     }
 
     fn now(&self) -> Instant {
-        // The clock of a stack does not begin at zero.
-        Instant::from_nanos(1) + self.began.elapsed().into()
+        (self.clock)()
     }
 
     /// The stack as an outside.
@@ -139,7 +142,7 @@ impl Tunnel {
             self.notice = Some(NO_ROUTE);
             return Err(Failure::Unreachable(Unreachable::Net));
         }
-        let now = std::time::Instant::now();
+        let now = self.now();
         if self.peers.is_silent(ip, now) {
             let mut buffer = core::mem::take(&mut self.buffer);
             let comes = self.peers.ask(ip, &mut buffer, now);
@@ -157,7 +160,7 @@ impl Tunnel {
 
     /// Has a connect failed because its peer does not answer?
     pub(crate) fn is_given_up(&self, handle: TcpHandle) -> bool {
-        let now = std::time::Instant::now();
+        let now = self.now();
         let own = self.connecting.iter().find(|(own, ..)| *own == handle);
         own.is_some_and(|(_, _, to)| self.peers.is_silent(*to, now))
     }
@@ -173,13 +176,13 @@ impl Tunnel {
 
     /// Take what came from peers, and let the stack act on it.
     pub(crate) fn receive(&mut self) {
-        let (mut buffer, now) = (core::mem::take(&mut self.buffer), std::time::Instant::now());
+        let (mut buffer, now) = (core::mem::take(&mut self.buffer), self.now());
         self.has_more = false;
         for number in 0..self.sockets.len() {
             let Some(taken) = self.take(number, &mut buffer, now) else { continue };
             self.has_more |= taken == A_TURN;
         }
-        if self.peers.due().is_some_and(|due| due <= now) {
+        if self.peers.due() <= now {
             for number in 0..self.peers.len() {
                 let comes = self.peers.tick(number, &mut buffer, now);
                 self.send(comes);
@@ -193,8 +196,7 @@ impl Tunnel {
             }
         }
         self.buffer = buffer;
-        let stack_now = self.now();
-        self.stack.poll_before_flush(stack_now);
+        self.stack.poll_before_flush(now);
         self.take_events();
     }
 
@@ -205,7 +207,7 @@ impl Tunnel {
     }
 
     /// Take datagrams of a socket; returns how many.
-    fn take(&mut self, number: usize, buffer: &mut [u8], now: std::time::Instant) -> Option<usize> {
+    fn take(&mut self, number: usize, buffer: &mut [u8], now: Instant) -> Option<usize> {
         let mut datagram = core::mem::take(&mut self.frame);
         let mut count = 0;
         while count < A_TURN {
@@ -228,13 +230,7 @@ impl Tunnel {
         Some(count)
     }
 
-    fn decrypt(
-        &mut self,
-        mut datagram: &[u8],
-        from: SocketAddr,
-        buffer: &mut [u8],
-        now: std::time::Instant,
-    ) {
+    fn decrypt(&mut self, mut datagram: &[u8], from: SocketAddr, buffer: &mut [u8], now: Instant) {
         let mut last = None;
         // After an answer more may be left to send.
         while let Some(comes) = self.peers.decrypt((datagram, from), &mut last, buffer, now) {
@@ -269,7 +265,7 @@ impl Tunnel {
         self.stack.flush();
         let (mut buffer, mut frame) =
             (core::mem::take(&mut self.buffer), core::mem::take(&mut self.frame));
-        let now = std::time::Instant::now();
+        let now = self.now();
         let mut count = 0;
         while let Ok(bytes) = self.link.try_recv(&mut frame) {
             count += 1;
@@ -288,16 +284,12 @@ impl Tunnel {
         self.wakes.pop_front()
     }
 
-    /// How long nothing is to be done; `None` for ever.
-    pub(crate) fn left(&self) -> Option<Duration> {
-        if self.has_more || !self.wakes.is_empty() || self.stack.has_input() {
-            return Some(Duration::ZERO);
+    /// When something is to be done although nothing happens.
+    pub(crate) fn deadline(&self) -> Instant {
+        match self.has_more || !self.wakes.is_empty() || self.stack.has_input() {
+            true => Instant::ZERO,
+            false => self.stack.next_deadline().min(self.peers.due()),
         }
-        let deadline = self.stack.next_deadline();
-        let own = (deadline != Instant::NEVER).then(|| deadline.since(self.now()));
-        let now = std::time::Instant::now();
-        let timers = self.peers.due().map(|due| due.saturating_duration_since(now).into());
-        own.into_iter().chain(timers).min()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Proxies beyond the host: SOCKS5 and HTTP CONNECT.
 //!
 //! Called by: programs, for their options; `host.rs`, which connects to the proxy in the place of
-//! the destination. `handshake.rs` has what is said then, `relay.rs` datagrams. RFC 1928, RFC 1929, RFC 9110 section
-//! 9.3.6.
+//! the destination. `handshake.rs` has what is said then, `relay.rs` datagrams. RFC 1928, RFC 1929,
+//! RFC 9110 section 9.3.6.
 
 mod handshake;
 mod relay;

@@ -10,6 +10,7 @@ mod beyond;
 pub(crate) mod child;
 pub(crate) mod connection;
 mod default_routes;
+mod egress;
 pub(crate) mod ends;
 mod guests;
 pub(crate) mod learning;
@@ -34,7 +35,6 @@ mod settings;
 mod turns;
 mod wakes;
 mod watch;
-mod way;
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -46,7 +46,7 @@ use ::link::{Shaped, Switch, SwitchNews};
 use anyhow::{Context, Result, anyhow};
 use device::capture::Capture;
 use host::dns::{ForwarderConfig, Hosts};
-use outside::{Host, Relay, Ways};
+use outside::{Egress, Host, Relay};
 use policy::rules::Server;
 use policy::{Fence, HostAddresses, Rules};
 use wirespeed::{
@@ -101,7 +101,7 @@ pub(crate) struct Machine {
     /// The networks of the guests.
     networks: Vec<Cidr>,
     engine: Engine,
-    host: Ways,
+    host: Egress,
     relay: Relay,
     /// Servers of guests that configure themselves.
     guests: Option<Guests>,
@@ -253,7 +253,7 @@ impl Machine {
         let relay = relay(inside, settings)?;
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
-        let host = way::ways(host, settings, &rules)?;
+        let host = egress::open(host, settings, &rules, Box::new(move || clock(began)))?;
         let fence = Fence::new(rules, host_addresses)?;
         let mut machine = Machine {
             command: settings.tool.name(),
@@ -350,7 +350,7 @@ fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesC
         hosts.add(HOST_NAME, address)?;
     }
     // A proxy carries no datagrams.
-    let tcp_only = settings.via.is_some() && way::asks_through(settings, rules);
+    let tcp_only = settings.via.is_some() && egress::asks_through(settings, rules);
     let forwarder = ForwarderConfig { tcp_only, ..ForwarderConfig::new(servers) };
     Ok(NamesConfig { forwarder, hosts, secret })
 }

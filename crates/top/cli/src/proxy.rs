@@ -1,5 +1,5 @@
-//! `wirespeed proxy`: SOCKS5 and HTTP on one port, with the rules, the names and the outer sides of a
-//! gateway.
+//! `wirespeed proxy`: SOCKS5 and HTTP on one port, with the rules, the names and the ways out of
+//! a gateway.
 //!
 //! Called by: `lib.rs`. The gateway is `machine.rs`, without a private network. docs/gateway.md is
 //! the user's guide.

@@ -1,5 +1,5 @@
-//! `wirespeed wg FILE`: a WireGuard tunnel for one program, or for those that know proxies; the host
-//! has no interface of it, and no right is needed.
+//! `wirespeed wg FILE`: a WireGuard tunnel for one program, or for those that know proxies; the
+//! host has no interface of it, and no right is needed.
 //!
 //! Called by: `lib.rs`. It is `netns --via wg:FILE`, or `proxy --via wg:FILE`. docs/gateway.md is
 //! the user's guide.

@@ -12,7 +12,6 @@ use slotmap::{Key, KeyData, new_key_type};
 
 use super::SessionKey;
 use crate::outside::Token;
-use crate::proxy::PROXY;
 
 new_key_type! {
     /// The number of a session; a removed one's is not used again.
@@ -24,6 +23,8 @@ pub(crate) const FLOW: u64 = 1 << 32;
 /// The bit that tells tokens of the resolver's sockets from those of sessions: no table is so long
 /// that a key has it.
 pub(crate) const NAMES: u64 = 1 << 31;
+/// The bit that tells tokens of clients of a proxy from those of sessions and of the resolver.
+pub(crate) const PROXY: u64 = 1 << 30;
 /// A session that was active so lately never makes room for another.
 const SAFE: Duration = Duration::from_secs(10);
 /// Peers up to here are looked up in a row.

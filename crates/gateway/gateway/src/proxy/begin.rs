@@ -8,8 +8,8 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Duration, Instant, Limit};
 use stack::Unreachable;
 
-use super::ClientId;
 use super::client::{Attempt, Client, Next, Side, State};
+use super::ids::ClientId;
 use super::lookup::Lookup;
 use super::protocol::No;
 use crate::around::Around;

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 
 use base::{Duration, Instant};
 
-use super::datagrams::Association;
+use super::association::Association;
+use super::ids::{Leg, LegId};
 use super::lookup::Lookup;
 use super::protocol::{Handshake, No, Speaks};
-use super::{Leg, LegId};
 use crate::outside::{Ends, Ready};
 use crate::policy::Verdict;
 use crate::report::{End, Protocol, Report};

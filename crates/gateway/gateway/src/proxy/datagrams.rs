@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, VecDeque};
 use base::{Instant, Limit};
 use host::dns::DomainName;
 
+use super::association::{Association, Peer, Socket};
 use super::client::{Client, Next, State};
-use super::lookup::Lookup;
+use super::ids::ClientId;
 use super::protocol::{Target, datagram, header};
-use super::{ClientId, LegId};
 use crate::around::Around;
 use crate::datagrams::SessionKey;
 use crate::gateway::Gateway;
 use crate::outside::{Ends, Outgoing, Outside};
 use crate::policy::{Policy, Verdict};
-use crate::report::{End, Protocol, Report};
+use crate::report::End;
 
 /// Names of an association that are known or looked up.
 const LOOKUPS_MAX: usize = 64;
@@ -30,51 +30,6 @@ const A_TURN: usize = 64;
 /// Hops of a datagram that we send (RFC 1700).
 const TTL: u8 = 64;
 const DATAGRAM_MAX: usize = 65_535;
-
-/// A socket.
-struct Socket<S> {
-    socket: S,
-    leg: LegId,
-}
-
-/// A host to which a client has sent something.
-struct Peer {
-    /// Where its address leads.
-    to: SocketAddr,
-    since: Instant,
-    bytes_up: u64,
-    bytes_down: u64,
-}
-
-/// A relay for datagrams.
-pub(super) struct Association<S> {
-    relay: Socket<S>,
-    /// The client's address; its port is 0 before its first datagram.
-    client: SocketAddr,
-    /// For IPv4 and for IPv6.
-    outer: [Option<Socket<S>>; 2],
-    peers: BTreeMap<SocketAddr, Peer>,
-    lookups: VecDeque<Lookup>,
-    next: u32,
-    held: VecDeque<(u32, u16, Vec<u8>)>,
-}
-
-impl<S> Association<S> {
-    /// A name that is looked up, by its number.
-    pub(super) fn lookup(&mut self, number: u32) -> Option<&mut Lookup> {
-        self.lookups.iter_mut().find(|lookup| lookup.number == number)
-    }
-
-    /// What the log hears of its flows.
-    pub(super) fn reports(&self, end: End) -> Vec<Report> {
-        let of = |(&remote, peer): (&SocketAddr, &Peer)| {
-            let &Peer { since, bytes_up, bytes_down, .. } = peer;
-            let ends = Ends { guest: self.client, remote };
-            Report { protocol: Protocol::Udp, ends, end, since, bytes_up, bytes_down }
-        };
-        self.peers.iter().map(of).collect()
-    }
-}
 
 impl<T, S> Gateway<T, S> {
     /// A client wants a relay for datagrams that come from this port, if it is not 0.

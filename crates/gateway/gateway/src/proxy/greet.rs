@@ -6,9 +6,10 @@ use std::io::{IoSlice, IoSliceMut};
 
 use base::Instant;
 
+use super::Proxies;
 use super::client::{Client, ENDING, Next, State};
+use super::ids::ClientId;
 use super::protocol::{Handshake, No, Request, Target, Wish, Wrong};
-use super::{ClientId, Proxies};
 use crate::around::Around;
 use crate::gateway::Gateway;
 use crate::outside::{Outside, Stop};

@@ -14,7 +14,10 @@ use base64::engine::general_purpose::STANDARD;
 use boringtun::x25519::{PublicKey, StaticSecret};
 
 /// The MTU without a line about it: what fits into 1,500 bytes over IPv6.
-const MTU: Mtu = Mtu::new(1_420).unwrap();
+const MTU: Mtu = match Mtu::new(1_420) {
+    Some(mtu) => mtu,
+    None => Mtu::ETHERNET,
+};
 /// Peers at most.
 const PEERS_MAX: usize = 256;
 

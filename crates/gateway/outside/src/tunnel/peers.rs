@@ -5,9 +5,8 @@
 //! sections 2.1 (cryptokey routing) and 6 (timers).
 
 use core::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
 
-use base::Cidr;
+use base::{Cidr, Duration, Instant};
 use boringtun::noise::handshake::parse_handshake_anon;
 use boringtun::noise::{Packet, Tunn, TunnResult};
 use boringtun::x25519::{PublicKey, StaticSecret};
@@ -21,7 +20,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(12);
 const SOON: Duration = Duration::from_millis(250);
 const SECOND: Duration = Duration::from_secs(1);
 /// The timers of a session end three times its life after its handshake (section 6.1).
-const SESSION: Duration = Duration::from_secs(3 * 180);
+const SESSION: core::time::Duration = core::time::Duration::from_secs(3 * 180);
 /// The first byte of a handshake's first message.
 const INITIATION: u8 = 1;
 /// Bytes that encryption adds at most, and of the longest message of a handshake.
@@ -48,16 +47,16 @@ struct Peer {
 
 impl Peer {
     fn is_silent(&self, now: Instant, patience: Duration) -> bool {
-        self.asked.is_some_and(|asked| now.duration_since(asked) >= patience)
+        self.asked.is_some_and(|asked| now.since(asked) >= patience)
     }
 
     /// When its timers are due.
-    fn due(&self, now: Instant) -> Option<Instant> {
+    fn due(&self, now: Instant) -> Instant {
         let has_session = self.tunn.time_since_last_handshake().is_some_and(|time| time < SESSION);
         match (self.asked, has_session || self.keeps_alive) {
-            (Some(_), _) => Some(now + SOON),
-            (None, true) => Some(now + SECOND),
-            (None, false) => None,
+            (Some(_), _) => now + SOON,
+            (None, true) => now + SECOND,
+            (None, false) => Instant::NEVER,
         }
     }
 
@@ -77,7 +76,7 @@ pub(super) struct Peers {
     /// The networks behind peers, the longest prefix first.
     routes: Vec<(Cidr, usize)>,
     /// When timers are due.
-    due: Option<Instant>,
+    due: Instant,
     /// How long handshakes may be without an answer.
     pub(super) patience: Duration,
 }
@@ -102,7 +101,7 @@ impl Peers {
         }
         routes.sort_by_key(|(network, _)| core::cmp::Reverse(network.prefix_len));
         let public = PublicKey::from(&own);
-        let (due, patience) = (Some(Instant::now()), PATIENCE);
+        let (due, patience) = (Instant::ZERO, PATIENCE);
         Peers { own: (own, public), all, routes, due, patience }
     }
 
@@ -128,18 +127,18 @@ impl Peers {
     }
 
     /// When to call [`Peers::tick`].
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn due(&self) -> Instant {
         self.due
     }
 
     fn arm(&mut self, now: Instant) {
-        self.due = self.all.iter().filter_map(|peer| peer.due(now)).min();
+        self.due = self.all.iter().map(|peer| peer.due(now)).min().unwrap_or(Instant::NEVER);
     }
 
     /// Something has happened: timers may be due sooner.
     fn hurry(&mut self, number: usize, now: Instant) {
-        let due = self.all.get(number).and_then(|peer| peer.due(now));
-        self.due = self.due.into_iter().chain(due).min();
+        let due = self.all.get(number).map_or(Instant::NEVER, |peer| peer.due(now));
+        self.due = self.due.min(due);
     }
 
     /// Encrypt a packet of our stack.

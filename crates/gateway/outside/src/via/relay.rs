@@ -1,7 +1,7 @@
 //! Datagrams through a proxy: UDP ASSOCIATE of SOCKS5. Each session has a connection to the proxy,
 //! which says where datagrams go, and ends the relay when it ends.
 //!
-//! Called by: `ways.rs`. What is sent before the proxy has answered waits, [`WAITING_MAX`]
+//! Called by: `egress.rs`. What is sent before the proxy has answered waits, [`WAITING_MAX`]
 //! datagrams of a session. RFC 1928 section 7.
 
 use core::net::{IpAddr, SocketAddr};

@@ -6,7 +6,7 @@ use std::net::{TcpStream, UdpSocket};
 use base::Owner;
 use gateway::{AllowAll, Around};
 use stack::ListenConfig;
-use wirespeed_outside::{Bound, Host, Way};
+use wirespeed_outside::{Bound, Host, Outlet};
 
 use crate::world::{GUEST, SERVER, World, at, set_up};
 
@@ -123,7 +123,7 @@ fn datagrams() {
     let socket = world.guest.udp_bind(at("0.0.0.0", 53), Owner::program()).expect("a free port");
     for ip in [SERVER, "127.0.0.1", "::1"] {
         let fd = Bound::udp(&format!("{ip}/0").parse().expect("a listener")).expect("a free port");
-        let own = Way::Host(world.host.adopt_udp(fd.into_fd()).expect("room"));
+        let own = Outlet::Host(world.host.adopt_udp(fd.into_fd()).expect("room"));
         let to = own.host().and_then(|own| own.local()).expect("it is bound");
         let now = world.now();
         let (stack, outside) = (&mut world.inner, &mut world.host);

@@ -61,8 +61,9 @@ fn open(world: &mut World, peer: &PublicKey, patience: Option<Duration>) {
     );
     let config = TunnelConfig::parse(&file).expect("it is right");
     let endpoints = config.resolve().expect("an address");
-    let mut tunnel = Tunnel::open(&config, &endpoints, [5, 6]).expect("sockets");
-    patience.into_iter().for_each(|patience| tunnel.set_patience(patience));
+    let clock = Box::new(world.clock());
+    let mut tunnel = Tunnel::open(&config, &endpoints, [5, 6], clock).expect("sockets");
+    patience.into_iter().for_each(|patience| tunnel.set_patience(patience.into()));
     world.host.set_tunnel(tunnel).expect("an epoll");
 }
 

@@ -11,7 +11,7 @@ use device::mem;
 use gateway::{AllowAll, Around, Config, Gateway};
 use stack::{ConnectError, Foreign, PortConfig, Route, Stack, StackConfig, TcpHandle};
 use testbed::ip;
-use wirespeed_outside::{Accepted, Host, HostGateway, Wake, Way, Ways};
+use wirespeed_outside::{Accepted, Egress, Host, HostGateway, Outlet, Wake};
 
 /// The guest's addresses and the servers', which are the namespace's own.
 pub(crate) const GUEST: &str = "10.0.2.100";
@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) guest: Stack,
     pub(crate) inner: Stack,
     pub(crate) engine: HostGateway,
-    pub(crate) host: Ways,
+    pub(crate) host: Egress,
     /// Clients of published ports that were accepted go here.
     pub(crate) published_to: Option<SocketAddr>,
     /// Clients are those of a proxy.
@@ -76,13 +76,18 @@ impl World {
             guest.add_route(Route::new(all.parse().expect("a network"), None, 0));
         }
         let engine = Gateway::new(&mut inner, config).expect("nobody else listens");
-        let host = Ways::from(Host::new(sockets_max).expect("a descriptor"));
+        let host = Egress::from(Host::new(sockets_max).expect("a descriptor"));
         let began = std::time::Instant::now();
         World { guest, inner, engine, host, published_to: None, is_proxy: false, began }
     }
 
     pub(crate) fn now(&self) -> Instant {
-        Instant::from_nanos(self.began.elapsed().as_nanos() as u64 + 1_000_000_000)
+        self.clock()()
+    }
+
+    pub(crate) fn clock(&self) -> impl Fn() -> Instant + Send + use<> {
+        let began = self.began;
+        move || Instant::from_nanos(began.elapsed().as_nanos() as u64 + 1_000_000_000)
     }
 
     /// A turn of the loop. It waits for the host, at most until `wait` is over, if nothing else is
@@ -106,12 +111,12 @@ impl World {
         while self.is_proxy
             && let Some(Accepted { tcp, client, .. }) = around.outside.accept()
         {
-            engine.accept_client(Way::Host(tcp), client, &mut around);
+            engine.accept_client(Outlet::Host(tcp), client, &mut around);
         }
         while let Some(to) = self.published_to
             && let Some(Accepted { tcp, client, .. }) = around.outside.accept()
         {
-            engine.accept_published(Way::Host(tcp), client, to, &mut around);
+            engine.accept_published(Outlet::Host(tcp), client, to, &mut around);
         }
         engine.turn(&mut around);
         inner.flush();

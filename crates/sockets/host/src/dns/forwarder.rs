@@ -12,7 +12,7 @@
 //! `dns_not_asked`, `dns_case`; limits: `dns_in_flight`, and those of [`crate::dns::limits`].
 
 mod answer;
-mod asking;
+pub(super) mod asking;
 mod ech;
 mod flight;
 mod framing;
@@ -30,7 +30,6 @@ use super::Send;
 use super::hosts::Hosts;
 use super::limits::SERVERS_MAX;
 use crate::random::Random;
-pub use asking::{Said, question, said};
 use flight::{Context, Flight, Progress, Upstream};
 pub use framing::{Framing, TooLong, framed};
 pub use policy::{Answered, Asked, Learned, Policy, Target, Verdict};

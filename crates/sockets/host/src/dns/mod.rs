@@ -27,10 +27,10 @@ mod resolver;
 pub use config::{Config, Note, PORT};
 pub use error::LookupError;
 pub use exchange::Send;
+pub use forwarder::asking::{Said, question, said};
 pub use forwarder::{
     Answered, Asked, Forwarder, ForwarderAction, ForwarderConfig, ForwarderCounts, Framing,
-    Learned, Policy, QueryId, Said, Target, TooLong, Transport, Verdict, address_of_pointer,
-    framed, question, said,
+    Learned, Policy, QueryId, Target, TooLong, Transport, Verdict, address_of_pointer, framed,
 };
 pub use hosts::Hosts;
 pub use lookup::{Action, Families, Lookup};

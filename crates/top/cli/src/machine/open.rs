@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use live::Live;
 
+use super::egress;
 use super::networks::Network;
 use super::options::{Dns, Net4, Net6, Options};
 use super::publish::Publish;
 use super::rules::Texts;
 use super::servers;
 use super::settings::{Auto, Dialect, EndsWith, Given, Learn, Settings, Tool, asking_name};
-use super::way;
 use crate::{Usage, output};
 
 /// The port of name servers (RFC 1035 section 4.2).
@@ -39,16 +39,16 @@ pub(crate) fn settings(
     links: usize,
 ) -> Result<Settings> {
     let networks = networks(options, links)?;
-    let way = way::find(options.via.as_deref())?;
-    let beyond = beyond(options, &way);
+    let found = egress::find(options.via.as_deref())?;
+    let beyond = beyond(options, &found);
     Ok(Settings {
         tool,
         ends_with: EndsWith::default(),
         is_switched: false,
         auto: Auto::default(),
         link: options.link.clone(),
-        via: way.proxy,
-        tunnel: way.tunnel,
+        via: found.proxy,
+        tunnel: found.tunnel,
         asks_through: beyond.is_some(),
         host_addresses: host_addresses(options, &networks),
         networks,
@@ -60,7 +60,7 @@ pub(crate) fn settings(
         hosts: fs::read_to_string("/etc/hosts").unwrap_or_default(),
         to_host: Vec::new(),
         credentials: None,
-        learn: learn(options, way.routes_v6),
+        learn: learn(options, found.routes_v6),
         configures: false,
         given,
     })
@@ -135,11 +135,11 @@ fn host_has_ipv6() -> bool {
 
 /// The name servers that are asked by the way of `--via`: those that the user named, or else those
 /// that a tunnel's file has. The host's own servers are asked by the host.
-fn beyond(options: &Options, way: &way::Way) -> Option<Vec<SocketAddr>> {
-    let has_way = way.tunnel.is_some() || way.proxy.is_some();
+fn beyond(options: &Options, found: &egress::Found) -> Option<Vec<SocketAddr>> {
+    let has_egress = found.tunnel.is_some() || found.proxy.is_some();
     let servers = match &options.dns {
-        Dns::Of(servers) if has_way => servers,
-        Dns::Host if !way.servers.is_empty() => &way.servers,
+        Dns::Of(servers) if has_egress => servers,
+        Dns::Host if !found.servers.is_empty() => &found.servers,
         Dns::Off | Dns::Host | Dns::Of(_) => return None,
     };
     Some(servers.iter().map(|&ip| SocketAddr::new(ip, NAMES)).collect())

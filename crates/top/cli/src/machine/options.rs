@@ -11,10 +11,10 @@ use live::Http;
 use serde::{Deserialize, Serialize};
 use wirespeed::{Cidr, Mtu};
 
+use super::egress;
 use super::link;
 use super::networks::Network;
 use super::publish::Publish;
-use super::way;
 use crate::Usage;
 
 /// The options. The guest is a program or a virtual machine.
@@ -80,7 +80,7 @@ pub(crate) struct Outer {
     /// The way out: a proxy, which carries TCP only; a WireGuard tunnel, by its configuration of
     /// wg-quick; direct: the host's own
     #[arg(long, value_name = "socks5|http://[USER:PASSWORD@]HOST:PORT|wg:FILE|direct",
-          value_parser = way::check)]
+          value_parser = egress::check)]
     pub(crate) via: Option<String>,
     /// Write a line of JSON for every flow that ended or was refused, to a file or to - (stderr)
     #[arg(long, value_name = "FILE|-")]

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 
 use ::gateway::{Around, Token};
 use anyhow::{Context, Result, bail};
-use outside::{Listen, Way};
+use outside::{Listen, Outlet};
 use wirespeed::{Cidr, Instant, Route};
 
 use super::Machine;
@@ -68,7 +68,7 @@ impl Machine {
         let now = self.now();
         let (outside, policy) = (&mut self.host, &mut self.policy);
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
-        let token = self.engine.publish_udp(Way::Host(socket), to, what.networks(), &mut around);
+        let token = self.engine.publish_udp(Outlet::Host(socket), to, what.networks(), &mut around);
         token.context("a UDP port cannot be published")
     }
 

@@ -9,7 +9,7 @@ use std::task::Waker;
 use ::gateway::{Around, Outside, Ready};
 use ::link::SwitchNews;
 use anyhow::{Context, Result};
-use outside::{Accepted, Wake, Way};
+use outside::{Accepted, Outlet, Wake};
 use policy::HostAddresses;
 use policy::log::{Line, rfc3339};
 use wirespeed::device::packet::PacketError;
@@ -142,7 +142,7 @@ impl Machine {
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
             if self.proxies.contains(&accepted.listener) {
-                let tcp = Way::Host(accepted.tcp);
+                let tcp = Outlet::Host(accepted.tcp);
                 self.engine.accept_client(tcp, accepted.client, &mut around);
                 continue;
             }
@@ -150,13 +150,13 @@ impl Machine {
             let guests = first.as_ref().map_or(&self.program[..], std::slice::from_ref);
             match published_to(self.ports.of(accepted.listener), guests, &accepted) {
                 Some(to) => {
-                    let tcp = Way::Host(accepted.tcp);
+                    let tcp = Outlet::Host(accepted.tcp);
                     self.engine.accept_published(tcp, accepted.client, to, &mut around);
                 }
                 None => {
                     let budget = self.engine.budget_mut();
                     self.watch.line(&not_admitted(accepted.client), budget);
-                    around.outside.tcp_abort(Way::Host(accepted.tcp));
+                    around.outside.tcp_abort(Outlet::Host(accepted.tcp));
                 }
             }
         }

@@ -115,7 +115,8 @@ fn http_connects_and_fetches() {
         ("http://[::1]?d", at("[::1]:80"), "GET /?d HTTP/1.1\r\nHost: [::1]\r\n"),
     ] {
         let text = format!(
-            "GET {url} HTTP/1.1\r\nHost: other\r\nProxy-Connection: keep-alive\r\nAccept: */*\r\n\r\n"
+            "GET {url} HTTP/1.1\r\nHost: other\r\nProxy-Connection: keep-alive\r\n\
+             Accept: */*\r\n\r\n"
         );
         let (taken, _, _) = take(text.as_bytes(), None, true);
         let first = taken.as_ref().ok().and_then(|request| request.clone()).expect("one").first;

@@ -1,13 +1,13 @@
 //! Sessions whose datagrams a proxy relays: their control connections in the host's epoll.
 //!
-//! Called by: `ways.rs`. `via/relay.rs` has what is said to the proxy.
+//! Called by: `egress.rs`. `via/relay.rs` has what is said to the proxy.
 
 use gateway::{Failure, Outgoing, Outside, Ready, SessionKey, Token};
 
-use super::{Way, WaySocket, Ways};
+use super::{Egress, EgressSocket, Outlet};
 use crate::via::{NO_DATAGRAMS, RELAYS, Turn};
 
-impl Ways {
+impl Egress {
     /// The control connection of a relay is ready.
     pub(super) fn relay_ready(&mut self, number: usize, ready: Ready) {
         let Some(relayed) = self.relays.all.get_mut(number) else { return };
@@ -45,7 +45,7 @@ impl Ways {
         &mut self,
         token: Token,
         key: &SessionKey,
-    ) -> Option<Result<WaySocket, Failure>> {
+    ) -> Option<Result<EgressSocket, Failure>> {
         if self.relays.are_refused {
             return None;
         }
@@ -57,9 +57,9 @@ impl Ways {
         let both = Ready::READABLE.and(Ready::WRITABLE);
         let fd = self.relays.all[number].control();
         if self.host.watch(fd, RELAYS + number as u32, both).is_err() {
-            self.close(Way::Relayed(number));
+            self.close(Outlet::Relayed(number));
             return Some(Err(Failure::Full));
         }
-        Some(Ok(Way::Relayed(number)))
+        Some(Ok(Outlet::Relayed(number)))
     }
 }

@@ -1,4 +1,4 @@
-//! Ways out: a proxy and a WireGuard peer beyond the gateway, and the gateway as a proxy itself.
+//! Egress out: a proxy and a WireGuard peer beyond the gateway, and the gateway as a proxy itself.
 //!
 //! microsocks runs at the router; the peer is boringtun's daemon at the server, behind an interface
 //! of the kernel. Names, web and logins are the server's.

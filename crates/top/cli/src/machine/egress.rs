@@ -1,14 +1,14 @@
 //! `--via`: the way out that the user names.
 //!
-//! Called by: `open.rs`, which finds it; `machine.rs`, which opens it; `options.rs` checks how it is
-//! written.
+//! Called by: `open.rs`, which finds it; `machine.rs`, which opens it; `options.rs` checks how it
+//! is written.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use outside::{Host, Tunnel, TunnelConfig, Via, Ways};
+use outside::{Clock, Egress, Host, Tunnel, TunnelConfig, Via};
 use policy::Rules;
 use policy::rules::Server;
 
@@ -25,7 +25,7 @@ const FILE_MAX: u64 = 1 << 20;
 
 /// A way out.
 #[derive(Default)]
-pub(super) struct Way {
+pub(super) struct Found {
     /// A proxy, and where it is.
     pub(super) proxy: Option<(String, SocketAddr)>,
     pub(super) tunnel: Option<TunnelText>,
@@ -49,17 +49,17 @@ pub(super) fn check(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// The file cannot be read or has a mistake; a name is not known.
-pub(super) fn find(text: Option<&str>) -> Result<Way> {
-    let Some(text) = text.filter(|text| *text != DIRECT) else { return Ok(Way::default()) };
+pub(super) fn find(text: Option<&str>) -> Result<Found> {
+    let Some(text) = text.filter(|text| *text != DIRECT) else { return Ok(Found::default()) };
     if let Some(file) = text.strip_prefix(TUNNEL) {
         return tunnel(Path::new(file));
     }
     let via: Via = text.parse()?;
     let at = via.resolve().context("the proxy of --via is not known: give its address")?;
-    Ok(Way { proxy: Some((text.to_owned(), at)), ..Way::default() })
+    Ok(Found { proxy: Some((text.to_owned(), at)), ..Found::default() })
 }
 
-fn tunnel(file: &Path) -> Result<Way> {
+fn tunnel(file: &Path) -> Result<Found> {
     use std::io::Read;
     let mut text = String::new();
     let read = fs::File::open(file).and_then(|f| f.take(FILE_MAX).read_to_string(&mut text));
@@ -70,7 +70,12 @@ fn tunnel(file: &Path) -> Result<Way> {
     let endpoints = config.resolve()?;
     let routes_v6 = config.has_v6();
     let servers = config.dns;
-    Ok(Way { tunnel: Some(TunnelText { text, endpoints }), routes_v6, servers, ..Way::default() })
+    Ok(Found {
+        tunnel: Some(TunnelText { text, endpoints }),
+        routes_v6,
+        servers,
+        ..Found::default()
+    })
 }
 
 /// A mistake as `LINE: WHY`.
@@ -78,20 +83,20 @@ fn shown(why: &outside::TunnelParseError) -> String {
     why.to_string().trim_start_matches("line ").to_owned()
 }
 
-/// The ways out.
-pub(super) fn ways(host: Host, settings: &Settings, rules: &Rules) -> Result<Ways> {
-    let mut ways = Ways::from(host);
+/// Open the ways out.
+pub(super) fn open(host: Host, settings: &Settings, rules: &Rules, clock: Clock) -> Result<Egress> {
+    let mut egress = Egress::from(host);
     if let Some(known) = &settings.tunnel {
         let config = TunnelConfig::parse(&known.text)?;
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-        let tunnel = Tunnel::open(&config, &known.endpoints, [half(0), half(8)])
+        let tunnel = Tunnel::open(&config, &known.endpoints, [half(0), half(8)], clock)
             .context("the tunnel of --via cannot be opened: is its ListenPort free?")?;
-        ways.set_tunnel(tunnel).context("epoll refuses the tunnel")?;
+        egress.set_tunnel(tunnel).context("epoll refuses the tunnel")?;
     }
-    ways.ask_through(asks_through(settings, rules));
-    Ok(ways)
+    egress.ask_through(asks_through(settings, rules));
+    Ok(egress)
 }
 
 /// Do questions for names go by the way of `--via`? Those to servers that the user has named do.

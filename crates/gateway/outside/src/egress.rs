@@ -30,7 +30,7 @@ const TUNNEL: u32 = (1 << 31) - 1;
 
 /// Something of the host, of a tunnel, or of a proxy's relay.
 #[derive(Debug)]
-pub enum Way<H, T> {
+pub enum Outlet<H, T> {
     /// The host's.
     Host(H),
     /// The tunnel's.
@@ -39,23 +39,23 @@ pub enum Way<H, T> {
     Relayed(usize),
 }
 
-impl<H, T> Way<H, T> {
+impl<H, T> Outlet<H, T> {
     /// The host's.
     pub fn host(&self) -> Option<&H> {
         match self {
-            Way::Host(own) => Some(own),
-            Way::Tunnel(_) | Way::Relayed(_) => None,
+            Outlet::Host(own) => Some(own),
+            Outlet::Tunnel(_) | Outlet::Relayed(_) => None,
         }
     }
 }
 
 /// A connection by one of the ways.
-pub type WayTcp = Way<Tcp, TcpHandle>;
+pub type EgressTcp = Outlet<Tcp, TcpHandle>;
 /// A socket for datagrams or echoes by one of the ways.
-pub type WaySocket = Way<Socket, beyond::Socket>;
+pub type EgressSocket = Outlet<Socket, beyond::Socket>;
 
 /// The ways out. Methods of [`Host`] are there, too.
-pub struct Ways {
+pub struct Egress {
     host: Host,
     tunnel: Option<Box<Tunnel>>,
     relays: Relays,
@@ -65,7 +65,7 @@ pub struct Ways {
     is_polled: bool,
 }
 
-impl Deref for Ways {
+impl Deref for Egress {
     type Target = Host;
 
     fn deref(&self) -> &Host {
@@ -73,21 +73,21 @@ impl Deref for Ways {
     }
 }
 
-impl DerefMut for Ways {
+impl DerefMut for Egress {
     fn deref_mut(&mut self) -> &mut Host {
         &mut self.host
     }
 }
 
-impl From<Host> for Ways {
+impl From<Host> for Egress {
     /// The host's sockets alone.
-    fn from(host: Host) -> Ways {
+    fn from(host: Host) -> Egress {
         let (relays, wakes) = (Relays::default(), VecDeque::new());
-        Ways { host, tunnel: None, relays, wakes, is_polled: false }
+        Egress { host, tunnel: None, relays, wakes, is_polled: false }
     }
 }
 
-impl Ways {
+impl Egress {
     /// What guests send goes through a tunnel from now on.
     ///
     /// # Errors
@@ -104,8 +104,8 @@ impl Ways {
     /// As [`Host::wait`].
     pub fn wait(&mut self, now: Instant, until: Instant) -> io::Result<()> {
         self.is_polled = false;
-        let left = self.tunnel.as_ref().and_then(|tunnel| tunnel.left());
-        let until = left.map_or(until, |left| until.min(now + left));
+        let deadline = self.tunnel.as_ref().map_or(Instant::NEVER, |tunnel| tunnel.deadline());
+        let until = until.min(deadline.max(now));
         self.host.wait(now, until)
     }
 
@@ -150,31 +150,31 @@ impl Ways {
 /// A tunnel's thing is there only with the tunnel.
 const GONE: Failure = Failure::Reset;
 
-impl Outside for Ways {
-    type Tcp = WayTcp;
-    type Socket = WaySocket;
+impl Outside for Egress {
+    type Tcp = EgressTcp;
+    type Socket = EgressSocket;
 
     fn tcp_connect(
         &mut self,
         token: Token,
         ends: &Ends,
         to: SocketAddr,
-    ) -> Result<WayTcp, Failure> {
+    ) -> Result<EgressTcp, Failure> {
         let is_local = to.ip().to_canonical().is_loopback();
         let tunnel = self.through(ends.guest.ip().is_unspecified());
         let Some(tunnel) = tunnel.filter(|_| !is_local) else {
-            return self.host.tcp_connect(token, ends, to).map(Way::Host);
+            return self.host.tcp_connect(token, ends, to).map(Outlet::Host);
         };
         tunnel.admit(to.ip())?;
         let handle = tunnel.beyond().tcp_connect(token, ends, to)?;
         tunnel.connects(handle, token, to.ip());
-        Ok(Way::Tunnel(handle))
+        Ok(Outlet::Tunnel(handle))
     }
 
-    fn tcp_outcome(&mut self, tcp: &mut WayTcp) -> Result<Outcome, Failure> {
+    fn tcp_outcome(&mut self, tcp: &mut EgressTcp) -> Result<Outcome, Failure> {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_outcome(tcp),
-            (Way::Tunnel(tcp), Some(tunnel)) => match tunnel.beyond().tcp_outcome(tcp) {
+            (Outlet::Host(tcp), _) => self.host.tcp_outcome(tcp),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => match tunnel.beyond().tcp_outcome(tcp) {
                 Ok(Outcome::Pending) if tunnel.is_given_up(*tcp) => {
                     Err(Failure::Unreachable(Unreachable::Host))
                 }
@@ -184,90 +184,90 @@ impl Outside for Ways {
                     decided
                 }
             },
-            (Way::Tunnel(_) | Way::Relayed(_), _) => Err(GONE),
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => Err(GONE),
         }
     }
 
-    fn tcp_adopt(&mut self, token: Token, tcp: &mut WayTcp) {
+    fn tcp_adopt(&mut self, token: Token, tcp: &mut EgressTcp) {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_adopt(token, tcp),
-            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_adopt(token, tcp),
-            (Way::Tunnel(_) | Way::Relayed(_), _) => {}
+            (Outlet::Host(tcp), _) => self.host.tcp_adopt(token, tcp),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_adopt(token, tcp),
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => {}
         }
     }
 
-    fn tcp_send(&mut self, tcp: &mut WayTcp, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
+    fn tcp_send(&mut self, tcp: &mut EgressTcp, parts: &[IoSlice<'_>]) -> Result<usize, Stop> {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_send(tcp, parts),
-            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_send(tcp, parts),
-            (Way::Tunnel(_) | Way::Relayed(_), _) => Err(Stop::Failed(GONE)),
+            (Outlet::Host(tcp), _) => self.host.tcp_send(tcp, parts),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_send(tcp, parts),
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => Err(Stop::Failed(GONE)),
         }
     }
 
-    fn tcp_send_urgent(&mut self, tcp: &mut WayTcp, byte: u8) -> Result<(), Stop> {
+    fn tcp_send_urgent(&mut self, tcp: &mut EgressTcp, byte: u8) -> Result<(), Stop> {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_send_urgent(tcp, byte),
-            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_send_urgent(tcp, byte),
-            (Way::Tunnel(_) | Way::Relayed(_), _) => Err(Stop::Failed(GONE)),
+            (Outlet::Host(tcp), _) => self.host.tcp_send_urgent(tcp, byte),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_send_urgent(tcp, byte),
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => Err(Stop::Failed(GONE)),
         }
     }
 
     fn tcp_receive(
         &mut self,
-        tcp: &mut WayTcp,
+        tcp: &mut EgressTcp,
         parts: &mut [IoSliceMut<'_>],
     ) -> Result<Received, Stop> {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_receive(tcp, parts),
-            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_receive(tcp, parts),
-            (Way::Tunnel(_) | Way::Relayed(_), _) => Err(Stop::Failed(GONE)),
+            (Outlet::Host(tcp), _) => self.host.tcp_receive(tcp, parts),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_receive(tcp, parts),
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => Err(Stop::Failed(GONE)),
         }
     }
 
-    fn tcp_at_mark(&mut self, tcp: &mut WayTcp) -> Option<bool> {
+    fn tcp_at_mark(&mut self, tcp: &mut EgressTcp) -> Option<bool> {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_at_mark(tcp),
-            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_at_mark(tcp),
-            (Way::Tunnel(_) | Way::Relayed(_), _) => None,
+            (Outlet::Host(tcp), _) => self.host.tcp_at_mark(tcp),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_at_mark(tcp),
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => None,
         }
     }
 
-    fn tcp_shutdown(&mut self, tcp: &mut WayTcp) {
+    fn tcp_shutdown(&mut self, tcp: &mut EgressTcp) {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_shutdown(tcp),
-            (Way::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_shutdown(tcp),
-            (Way::Tunnel(_) | Way::Relayed(_), _) => {}
+            (Outlet::Host(tcp), _) => self.host.tcp_shutdown(tcp),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => tunnel.beyond().tcp_shutdown(tcp),
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => {}
         }
     }
 
-    fn tcp_close(&mut self, tcp: WayTcp) {
+    fn tcp_close(&mut self, tcp: EgressTcp) {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_close(tcp),
-            (Way::Tunnel(tcp), Some(tunnel)) => {
+            (Outlet::Host(tcp), _) => self.host.tcp_close(tcp),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => {
                 tunnel.connected(tcp);
                 tunnel.beyond().tcp_close(tcp);
             }
-            (Way::Tunnel(_) | Way::Relayed(_), _) => {}
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => {}
         }
     }
 
-    fn tcp_abort(&mut self, tcp: WayTcp) {
+    fn tcp_abort(&mut self, tcp: EgressTcp) {
         match (tcp, &mut self.tunnel) {
-            (Way::Host(tcp), _) => self.host.tcp_abort(tcp),
-            (Way::Tunnel(tcp), Some(tunnel)) => {
+            (Outlet::Host(tcp), _) => self.host.tcp_abort(tcp),
+            (Outlet::Tunnel(tcp), Some(tunnel)) => {
                 tunnel.connected(tcp);
                 tunnel.beyond().tcp_abort(tcp);
             }
-            (Way::Tunnel(_) | Way::Relayed(_), _) => {}
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) => {}
         }
     }
 
-    fn open(&mut self, token: Token, key: &SessionKey) -> Result<WaySocket, Failure> {
+    fn open(&mut self, token: Token, key: &SessionKey) -> Result<EgressSocket, Failure> {
         match self.through(matches!(key, SessionKey::Names(_))) {
-            Some(tunnel) => tunnel.beyond().open(token, key).map(Way::Tunnel),
+            Some(tunnel) => tunnel.beyond().open(token, key).map(Outlet::Tunnel),
             None => match self.open_relayed(token, key) {
                 Some(opened) => opened,
-                None => self.host.open(token, key).map(Way::Host),
+                None => self.host.open(token, key).map(Outlet::Host),
             },
         }
     }
@@ -275,82 +275,84 @@ impl Outside for Ways {
     fn open_beside(
         &mut self,
         token: Token,
-        tcp: &mut WayTcp,
-    ) -> Result<(WaySocket, SocketAddr), Failure> {
+        tcp: &mut EgressTcp,
+    ) -> Result<(EgressSocket, SocketAddr), Failure> {
         match tcp {
-            Way::Host(tcp) => {
-                self.host.open_beside(token, tcp).map(|(socket, at)| (Way::Host(socket), at))
+            Outlet::Host(tcp) => {
+                self.host.open_beside(token, tcp).map(|(socket, at)| (Outlet::Host(socket), at))
             }
-            Way::Tunnel(_) | Way::Relayed(_) => Err(Failure::Unreachable(Unreachable::Prohibited)),
+            Outlet::Tunnel(_) | Outlet::Relayed(_) => {
+                Err(Failure::Unreachable(Unreachable::Prohibited))
+            }
         }
     }
 
-    fn adopt(&mut self, token: Token, key: &SessionKey, socket: &mut WaySocket) -> Option<bool> {
+    fn adopt(&mut self, token: Token, key: &SessionKey, socket: &mut EgressSocket) -> Option<bool> {
         match socket {
             // What a guest sends to others goes through the tunnel.
-            Way::Host(socket) => {
+            Outlet::Host(socket) => {
                 let is_for_all = Outside::adopt(&mut self.host, token, key, socket)?;
                 Some(is_for_all && self.tunnel.is_none())
             }
-            Way::Tunnel(_) | Way::Relayed(_) => None,
+            Outlet::Tunnel(_) | Outlet::Relayed(_) => None,
         }
     }
 
-    fn send(&mut self, socket: &mut WaySocket, what: &Outgoing<'_>) -> Result<(), Failure> {
+    fn send(&mut self, socket: &mut EgressSocket, what: &Outgoing<'_>) -> Result<(), Failure> {
         let is_local = what.to.ip().to_canonical().is_loopback();
         match (socket, &mut self.tunnel) {
-            (Way::Host(socket), _) => self.host.send(socket, what),
-            (Way::Tunnel(_) | Way::Relayed(_), _) if is_local => {
+            (Outlet::Host(socket), _) => self.host.send(socket, what),
+            (Outlet::Tunnel(_) | Outlet::Relayed(_), _) if is_local => {
                 Err(Failure::Unreachable(Unreachable::Prohibited))
             }
-            (Way::Tunnel(socket), Some(tunnel)) => {
+            (Outlet::Tunnel(socket), Some(tunnel)) => {
                 tunnel.admit(what.to.ip())?;
                 tunnel.beyond().send(socket, what)
             }
-            (Way::Relayed(number), _) => {
+            (Outlet::Relayed(number), _) => {
                 let host = &mut self.host;
                 let relayed = self.relays.all.get_mut(*number).ok_or(GONE)?;
                 relayed.send(what, |socket, what| host.send(socket, what))
             }
-            (Way::Tunnel(_), None) => Err(GONE),
+            (Outlet::Tunnel(_), None) => Err(GONE),
         }
     }
 
-    fn receive(&mut self, socket: &mut WaySocket, into: &mut [u8]) -> Option<Incoming> {
+    fn receive(&mut self, socket: &mut EgressSocket, into: &mut [u8]) -> Option<Incoming> {
         match (socket, &mut self.tunnel) {
-            (Way::Host(socket), _) => self.host.receive(socket, into),
-            (Way::Tunnel(socket), Some(tunnel)) => tunnel.beyond().receive(socket, into),
-            (Way::Relayed(number), _) => {
+            (Outlet::Host(socket), _) => self.host.receive(socket, into),
+            (Outlet::Tunnel(socket), Some(tunnel)) => tunnel.beyond().receive(socket, into),
+            (Outlet::Relayed(number), _) => {
                 let mut buffer = self.relays.buffer();
                 let relayed = self.relays.all.get_mut(*number);
                 let got = relayed.and_then(|r| self.host.receive_relayed(r, into, &mut buffer));
                 self.relays.keep(buffer);
                 got
             }
-            (Way::Tunnel(_), None) => None,
+            (Outlet::Tunnel(_), None) => None,
         }
     }
 
-    fn take_error(&mut self, socket: &mut WaySocket) -> Option<Problem> {
+    fn take_error(&mut self, socket: &mut EgressSocket) -> Option<Problem> {
         match (socket, &mut self.tunnel) {
-            (Way::Host(socket), _) => self.host.take_error(socket),
-            (Way::Tunnel(socket), Some(tunnel)) => tunnel.beyond().take_error(socket),
-            (Way::Relayed(number), _) => self.relays.all.get_mut(*number)?.take_error(),
-            (Way::Tunnel(_), None) => None,
+            (Outlet::Host(socket), _) => self.host.take_error(socket),
+            (Outlet::Tunnel(socket), Some(tunnel)) => tunnel.beyond().take_error(socket),
+            (Outlet::Relayed(number), _) => self.relays.all.get_mut(*number)?.take_error(),
+            (Outlet::Tunnel(_), None) => None,
         }
     }
 
-    fn close(&mut self, socket: WaySocket) {
+    fn close(&mut self, socket: EgressSocket) {
         match (socket, &mut self.tunnel) {
-            (Way::Host(socket), _) => self.host.close(socket),
-            (Way::Tunnel(socket), Some(tunnel)) => tunnel.beyond().close(socket),
-            (Way::Relayed(number), _) => {
+            (Outlet::Host(socket), _) => self.host.close(socket),
+            (Outlet::Tunnel(socket), Some(tunnel)) => tunnel.beyond().close(socket),
+            (Outlet::Relayed(number), _) => {
                 if let Some(relayed) = self.relays.all.try_remove(number) {
                     let _ = self.host.unwatch(relayed.control());
                     self.host.close(relayed.end());
                 }
             }
-            (Way::Tunnel(_), None) => {}
+            (Outlet::Tunnel(_), None) => {}
         }
     }
 
