@@ -1,10 +1,11 @@
 //! Clients of a proxy: connections that the outside has accepted, whose requests by SOCKS5 or HTTP
 //! become flows to the outside, by the same policy, names and limits as those of guests.
 //!
-//! Called by: `gateway.rs`, in its turn; the owner of listeners. Read `serve.rs` first; `protocol.rs`
-//! has what is said first; `greet.rs` brings a client from its first byte to its request, `begin.rs` from there to a
-//! connection, `pump.rs` moves bytes, `datagrams.rs` is UDP ASSOCIATE. RFC 1928, RFC 9110 section
-//! 9.3.6. Limits: `gateway_flows` and `gateway_pending`, which clients and guests share.
+//! Called by: `gateway.rs`, in its turn; the owner of listeners. Read `serve.rs` first;
+//! `protocol.rs` has what is said first; `greet.rs` brings a client from its first byte to its
+//! request, `begin.rs` from there to a connection, `pump.rs` moves bytes, `datagrams.rs` is UDP
+//! ASSOCIATE. RFC 1928, RFC 9110 section 9.3.6. Limits: `gateway_flows` and `gateway_pending`,
+//! which clients and guests share.
 
 mod association;
 mod begin;

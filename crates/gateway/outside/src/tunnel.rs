@@ -1,8 +1,8 @@
 //! A WireGuard tunnel as the way out: a stack of ours whose device are datagrams to peers.
 //!
 //! Called by: `egress.rs`. `config.rs` reads the file, `peers.rs` encrypts. TCP, datagrams and
-//! echoes are those of [`gateway::beyond`]; the peers' sockets are in the host's epoll. What is behind no
-//! peer is not reached, and no packet leaves the tunnel.
+//! echoes are those of [`gateway::beyond`]; the peers' sockets are in the host's epoll. What is
+//! behind no peer is not reached, and no packet leaves the tunnel.
 
 mod config;
 mod peers;
