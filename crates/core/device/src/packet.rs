@@ -307,7 +307,11 @@ fn limits(link: LinkKind, offload: bool, mtu: Mtu) -> Limits {
         tx_checksum: offload,
         rx_checksum: true,
         tso_max_bytes: if offload { PACKET_MAX + link.header_len() } else { 0 },
-        uso_max_bytes: 0,
+        uso_max_bytes: if offload && open::cuts_datagrams() {
+            PACKET_MAX + link.header_len()
+        } else {
+            0
+        },
         gro: offload,
     };
     Limits {

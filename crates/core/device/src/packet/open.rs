@@ -219,6 +219,19 @@ impl PacketSocket {
     }
 }
 
+/// The first Linux whose packet sockets take super-datagrams.
+const CUTS_DATAGRAMS: (u32, u32) = (6, 2);
+
+/// Does this kernel take super-datagrams from packet sockets? It says so nowhere but in the error
+/// of a frame.
+pub(super) fn cuts_datagrams() -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_str().unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
+    let version = numbers.next().zip(numbers.next());
+    version.is_some_and(|version| version >= CUTS_DATAGRAMS)
+}
+
 /// The largest packet of an interface, or that of `config` if it is less.
 pub(super) fn mtu(fd: &OwnedFd, config: &Config) -> Result<Mtu, PacketError> {
     let name = config.name.as_str();
