@@ -125,6 +125,12 @@ impl Fence {
         self.used = (bytes_out, bytes_in);
     }
 
+    /// Does somebody read the log? If nobody does, no line is made, and [`Fence::next_line`] has
+    /// none. At first somebody does.
+    pub fn set_logged(&mut self, is_logged: bool) {
+        self.log.set_read(is_logged);
+    }
+
     /// Questions for names, which are all flows to port 53, lead to this address, whatever the
     /// rules say of them: they are judged by the forwarder of names. Without one they are flows
     /// like others.

@@ -82,6 +82,9 @@ impl Fence {
     }
 
     fn write_end(&mut self, note: Note, report: &Report) {
+        if !self.log.is_read() {
+            return;
+        }
         // A guest can begin and be refused many times.
         let is_refused_datagram = report.end == End::Refused && report.protocol != Protocol::Tcp;
         let has_begun = !matches!(report.end, End::NotConnected(_) | End::Unanswered);
@@ -139,6 +142,9 @@ impl Fence {
 
     /// A line about a question for a name that was refused.
     pub(crate) fn write_name(&mut self, name: &DomainName, rule: Option<u16>, why: String) {
+        if !self.log.is_read() {
+            return;
+        }
         let line = Line {
             time: rfc3339(self.unix),
             protocol: "dns".to_owned(),
@@ -210,7 +216,7 @@ impl Fence {
 
     fn refuse(&mut self, ends: &Ends, note: Note, why: String) -> Verdict {
         self.counts.refused += 1;
-        if self.log.says(ends.guest.ip(), note.to, self.now) {
+        if self.log.is_read() && self.log.says(ends.guest.ip(), note.to, self.now) {
             let line = self.line(note, ends);
             self.log.push(Line { verdict: "deny".to_owned(), error: Some(why), ..line });
         }

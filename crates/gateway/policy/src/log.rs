@@ -78,6 +78,8 @@ pub(crate) struct Note {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     queue: VecDeque<Line>,
+    /// Nobody reads the lines.
+    is_unread: bool,
     lost: u64,
     flows: HashMap<(Protocol, Ends), Note>,
     /// Refused datagrams by guest and destination, and when a line said so.
@@ -86,6 +88,15 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    pub(crate) fn set_read(&mut self, is_read: bool) {
+        self.is_unread = !is_read;
+    }
+
+    /// Is it worth making a line?
+    pub(crate) fn is_read(&self) -> bool {
+        !self.is_unread
+    }
+
     pub(crate) fn push(&mut self, line: Line) {
         if self.queue.len() < LINES_MAX {
             self.queue.push_back(line);

@@ -254,7 +254,8 @@ impl Machine {
         let addresses = Addresses::read()?;
         let host_addresses = of_host(&addresses, settings);
         let host = egress::open(host, settings, &rules, Box::new(move || clock(began)))?;
-        let fence = Fence::new(rules, host_addresses)?;
+        let mut fence = Fence::new(rules, host_addresses)?;
+        fence.set_logged(watch.reads_lines());
         let mut machine = Machine {
             command: settings.tool.name(),
             switch,

@@ -38,6 +38,18 @@ fn tls(name: Option<&str>) -> Vec<u8> {
 }
 
 #[test]
+fn no_line_is_made_that_nobody_reads() {
+    let mut fence = fence("[[rule]]\nallow = \"any\"\nports = \"80\"\n");
+    for is_logged in [true, false] {
+        fence.set_logged(is_logged);
+        let (good, bad) = (ends(1, "192.0.3.1:80"), ends(2, "192.0.3.1:81"));
+        assert_eq!((fence.tcp(&good), fence.tcp(&bad)), (Verdict::Allow, Verdict::Reset));
+        fence.ended(&report(good, End::Finished));
+        assert_eq!(lines(&mut fence).len(), if is_logged { 2 } else { 0 });
+    }
+}
+
+#[test]
 fn each_refusal_and_each_end_is_a_line() {
     let mut fence = fence(
         "[[rule]]\nallow = \"a.test\"\n[[rule]]\ndeny = \"private\"\n\

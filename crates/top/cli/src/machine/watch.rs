@@ -85,6 +85,11 @@ impl Watch {
         self.learned = Some((file, LEARNED_MAX));
     }
 
+    /// Does somebody read the lines of the log?
+    pub(super) fn reads_lines(&self) -> bool {
+        self.log.is_some() || self.learned.is_some()
+    }
+
     /// Does the service have to act by now?
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.service.next_deadline() <= now || self.service.is_watched()
