@@ -18,6 +18,9 @@ const BUFFERS_MAX: usize = crate::flow::BUFFERS_MAX as usize;
 /// Bytes of one call: a socket of the host rarely has more at once.
 const CALL_BYTES: usize = 64 * 1024;
 
+/// A turn does not begin a call for fewer bytes than this.
+const LEAST: usize = 4 * 1024;
+
 /// Move bytes until a side has no more of them or no more room, or `budget` is used up.
 pub(crate) fn pump<O: Outside>(
     flow: &mut Flow<O::Tcp>,
@@ -43,7 +46,8 @@ pub(crate) fn pump<O: Outside>(
         if !flow.has(bit::HOST_READABLE) {
             return Step::Idle;
         }
-        if left == 0 {
+        // A few bytes are not worth a call.
+        if left < LEAST {
             return Step::UsedUp;
         }
         let room = match legs.stack.tcp_writable(legs.handle) {
