@@ -43,6 +43,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("device", Only(&["base", "mbuf"])),
             ("stack", Only(LAYERS)),
             ("link", Only(&["base", "mbuf", "wire", "device"])),
+            ("virtio", Only(&["base", "mbuf", "wire", "device", "link"])),
         ],
     ),
     (

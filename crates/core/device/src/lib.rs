@@ -85,7 +85,7 @@ pub mod vlan;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod vm;
 #[cfg(all(feature = "linux", target_os = "linux"))]
-mod vnet;
+pub mod vnet;
 mod wrap;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod xdp;

@@ -3,9 +3,9 @@
 //! datagram. vfkit and libkrun have datagrams, too, and [`Dgram::listen`] is for them; passt's
 //! socket is a [`Stream`].
 //!
-//! Called by: the stack, once per burst; programs that open one. Counters:
-//! [`drops`](crate::Device::drops), by reason. Source: QEMU, `docs/system/devices/net.rst`,
-//! `net/stream.c`.
+//! Called by: the stack, once per burst; programs that open one; crate `virtio`, whose machines
+//! share their memory, for [`Interest`] and [`Name`]. Counters: [`drops`](crate::Device::drops), by
+//! reason. Source: QEMU, `docs/system/devices/net.rst`, `net/stream.c`.
 //!
 //! ```no_run
 //! # mod wirespeed { pub use wirespeed_device as device; }
@@ -43,10 +43,11 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use arrayvec::ArrayVec;
 use base::{DropReason, LinkKind, Mtu};
 pub use dgram::Dgram;
 pub use error::VmError;
-use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
+use rustix::event::epoll::{CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 pub use stream::Stream;
@@ -55,6 +56,9 @@ use crate::{Limits, Offloads};
 
 /// The longest frame that QEMU sends or accepts, `NET_BUFSIZE`.
 const LONGEST: usize = 4096 + 65536;
+
+/// The most numbers of one call of [`Interest::news`]; the others are due at the next one.
+const NEWS: usize = 8;
 
 /// The declared transmit depth; only a hint.
 const DEPTH: usize = 256;
@@ -77,7 +81,7 @@ fn refused(len: usize, limits: &Limits) -> Option<DropReason> {
 }
 
 /// Is one of these events pending now, or an error or hang-up?
-fn is_ready(fd: &impl AsFd, events: PollFlags) -> bool {
+pub fn is_ready(fd: &impl AsFd, events: PollFlags) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(fd, events)], Some(&now)).is_ok_and(|n| n > 0)
 }
@@ -93,11 +97,33 @@ fn is_ready(fd: &impl AsFd, events: PollFlags) -> bool {
 // socket would keep its connection open, a duplicate of the epoll instance does not.
 
 /// The events that a port waits for at its sockets.
-struct Interest(OwnedFd);
+pub struct Interest(OwnedFd);
 
 impl Interest {
-    fn new() -> io::Result<Interest> {
+    /// No events yet.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn new() -> io::Result<Interest> {
         epoll::create(CreateFlags::CLOEXEC).map(Interest).map_err(io::Error::from)
+    }
+
+    /// Report `number` once for each time at which this descriptor becomes readable, or has an
+    /// error. A descriptor of a peer that stays readable wakes nobody for ever.
+    ///
+    /// # Errors
+    /// The descriptor is of a kind that cannot be waited for, or is registered already.
+    pub fn report(&self, descriptor: &impl AsFd, number: u64) -> io::Result<()> {
+        let events = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.0, descriptor, EventData::new_u64(number), events).map_err(io::Error::from)
+    }
+
+    /// Take the numbers that are due, by one call.
+    pub fn news(&self) -> ArrayVec<u64, NEWS> {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; NEWS];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = epoll::wait(&self.0, &mut events[..], Some(&now)).unwrap_or(0);
+        events.iter().take(count).map(|event| event.data.u64()).collect()
     }
 
     /// Wait for these events at a new socket.
@@ -113,13 +139,13 @@ impl Interest {
 
     /// Remove a socket. Closing it is not enough: a child of this process may hold it for a moment
     /// longer.
-    fn remove(&self, socket: &impl AsFd) {
+    pub fn remove(&self, socket: &impl AsFd) {
         // An error means that the socket is not registered, which is what the caller wants.
         let _ = epoll::delete(&self.0, socket);
     }
 
     /// Is an awaited event pending?
-    fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         is_ready(&self.0, PollFlags::IN)
     }
 }
@@ -137,6 +163,13 @@ impl AsFd for Interest {
 pub struct Bound<S> {
     socket: S,
     name: Name,
+}
+
+impl<S> Bound<S> {
+    /// The socket, and what removes its path.
+    pub fn into_parts(self) -> (S, Name) {
+        (self.socket, self.name)
+    }
 }
 
 impl Bound<UnixListener> {
@@ -167,7 +200,7 @@ impl<S> Bound<S> {
 }
 
 /// A path that is removed when this is dropped, unless another file has replaced it.
-struct Name {
+pub struct Name {
     path: PathBuf,
     /// The file's identity: device and inode.
     file: (u64, u64),
@@ -175,7 +208,10 @@ struct Name {
 
 impl Name {
     /// Make a socket at `path` with `bind`; `what` describes the attempt in an error.
-    fn bind<S>(
+    ///
+    /// # Errors
+    /// Another file is there, or a socket that somebody uses; the errors of `bind`.
+    pub fn bind<S>(
         what: &'static str,
         path: &Path,
         bind: impl FnOnce() -> io::Result<S>,

@@ -1,28 +1,32 @@
 //! The virtio-net header, which precedes each frame where offloads are used with the kernel.
 //!
-//! Called by: `tap` and `packet`. Only this file parses frames beyond the link header, for the
-//! fields that it must fill in: IP version, TCP or UDP, and the TCP header's length. Source: VIRTIO
-//! 1.2 section 5.1.6, Linux `uapi/linux/virtio_net.h`. Fields are in native byte order, the default
-//! of tun.
+//! Called by: `tap` and `packet`; crate `virtio`. Only this file parses frames beyond the link
+//! header, for the fields that it must fill in: IP version, TCP or UDP, and the TCP header's
+//! length. Source: VIRTIO 1.2 section 5.1.6, Linux `uapi/linux/virtio_net.h`. Fields are in native
+//! byte order, the default of tun.
 
 use base::LinkKind;
 use mbuf::{Flags, Mbuf};
 
 /// Bytes of the header that we request.
-pub(crate) const LEN: usize = 10;
+pub const LEN: usize = 10;
 
 /// Maximum bytes of an adopted descriptor's header, which may have a hash report and tunnel fields.
-pub(crate) const LEN_MAX: usize = 32;
+pub const LEN_MAX: usize = 32;
 
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 
-const GSO_NONE: u8 = 0;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
+/// No super-segment.
+pub const GSO_NONE: u8 = 0;
+/// A super-segment of TCP over IPv4.
+pub const GSO_TCPV4: u8 = 1;
+/// A super-segment of TCP over IPv6.
+pub const GSO_TCPV6: u8 = 4;
 /// Datagrams of one size after one UDP header (Linux's USO, since 6.2).
-const GSO_UDP_L4: u8 = 5;
-const GSO_ECN: u8 = 0x80;
+pub const GSO_UDP_L4: u8 = 5;
+/// Beside the kind: the first segment has CWR (RFC 3168 section 6.1.2).
+pub const GSO_ECN: u8 = 0x80;
 
 /// Offset of the checksum in a TCP header (RFC 9293 section 3.1) and in a UDP header (RFC 768).
 const TCP_CHECKSUM_AT: u16 = 16;
@@ -32,11 +36,11 @@ const UDP: u8 = 17;
 
 /// Frame and header contradict each other, or need an offload that was not negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Contradiction;
+pub struct Contradiction;
 
 /// `struct virtio_net_hdr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Header {
+pub struct Header {
     flags: u8,
     gso_type: u8,
     header_len: u16,
@@ -52,7 +56,7 @@ impl Header {
     /// The frame has an unfinished checksum and no transport header at the given offset, or it is a
     /// super-segment whose checksum is finished or whose TCP header is cut.
     #[inline]
-    pub(crate) fn of(frame: &Mbuf, link: LinkKind) -> Result<Header, Contradiction> {
+    pub fn of(frame: &Mbuf, link: LinkKind) -> Result<Header, Contradiction> {
         if !frame.has(Flags::CSUM_PARTIAL) {
             // Segmentation requires an unfinished checksum: VIRTIO 1.2 section 5.1.6.2.
             return if frame.segment_size() == 0 {
@@ -97,7 +101,7 @@ impl Header {
 
     /// The same header for a frame with `by` more bytes before its transport header.
     #[inline]
-    pub(crate) fn moved(self, by: u16) -> Header {
+    pub fn moved(self, by: u16) -> Header {
         if self.flags & NEEDS_CSUM == 0 {
             return self;
         }
@@ -106,7 +110,7 @@ impl Header {
 
     /// If the checksum is unfinished, the offset at which the sum begins and the offset of its
     /// field. And the payload bytes of each segment if the frame is a super-segment, else 0.
-    pub(crate) fn asked(&self) -> (Option<(u16, u16)>, u16) {
+    pub fn asked(&self) -> (Option<(u16, u16)>, u16) {
         let needs = self.flags & NEEDS_CSUM != 0;
         let sum =
             needs.then(|| (self.csum_start, self.csum_start.saturating_add(self.csum_offset)));
@@ -114,9 +118,21 @@ impl Header {
         (sum, if is_super { self.segment_size } else { 0 })
     }
 
+    /// The kind of super-segment: a `GSO_` constant, perhaps with [`GSO_ECN`].
+    #[must_use]
+    pub fn gso_type(&self) -> u8 {
+        self.gso_type
+    }
+
+    /// Is the checksum unfinished?
+    #[must_use]
+    pub fn needs_checksum(&self) -> bool {
+        self.flags & NEEDS_CSUM != 0
+    }
+
     /// The header as bytes, in the order of the struct.
     #[inline]
-    pub(crate) fn to_bytes(self) -> [u8; LEN] {
+    pub fn to_bytes(self) -> [u8; LEN] {
         let [h0, h1] = self.header_len.to_ne_bytes();
         let [s0, s1] = self.segment_size.to_ne_bytes();
         let [c0, c1] = self.csum_start.to_ne_bytes();
@@ -126,7 +142,7 @@ impl Header {
 
     /// Parse the first [`LEN`] bytes.
     #[inline]
-    pub(crate) fn from_bytes(bytes: &[u8; LEN_MAX]) -> Header {
+    pub fn from_bytes(bytes: &[u8; LEN_MAX]) -> Header {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Header {
             flags: bytes[0],
@@ -145,7 +161,7 @@ impl Header {
     /// # Errors
     /// The header does not fit the frame, or is of a kind of super-segment that was not requested.
     #[inline]
-    pub(crate) fn describe(&self, frame: &mut Mbuf) -> Result<(), Contradiction> {
+    pub fn describe(&self, frame: &mut Mbuf) -> Result<(), Contradiction> {
         if self.flags & NEEDS_CSUM != 0 {
             let end = usize::from(self.csum_start) + usize::from(self.csum_offset) + 2;
             if end > frame.len() {

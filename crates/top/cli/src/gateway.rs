@@ -36,7 +36,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     settings.is_switched = is_switched;
     let learns = options.learn.as_deref().map(Learns::begin).transpose()?;
     let how = How { options, settings, learns: learns.as_ref(), more: Vec::new(), leaves: None };
-    let running = begin(how, || args.vm.iter().map(|vm| vm.open(options.mtu())).collect())?;
+    let running = begin(how, || args.vm.iter().map(|vm| vm.open()).collect())?;
     for (number, vm) in args.vm.iter().enumerate() {
         let link = if is_switched { 0 } else { number };
         let networks = running.networks.iter().filter(|network| network.link == link);

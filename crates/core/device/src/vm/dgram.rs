@@ -7,7 +7,7 @@
 //! would refuse the frames of a restarted machine until something was sent to that machine. So
 //! while the queue is full, a second socket is connected as a probe. The probe sends nothing.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
@@ -33,15 +33,30 @@ enum Full {
     Theirs,
 }
 
+/// Where the machine is.
+enum Machine {
+    /// At this address.
+    At(SocketAddr),
+    /// It is the one that sent last; `None` until the first datagram.
+    Last(Option<SocketAddr>),
+    /// At the other end of the socket, which is connected.
+    Peer,
+}
+
+impl Machine {
+    /// The one with a socket there.
+    fn of(local: &Path, remote: &Path) -> Result<Machine, VmError> {
+        let remote = SocketAddr::from_pathname(remote);
+        remote.map(Machine::At).map_err(VmError::refused("sending to", local))
+    }
+}
+
 /// A virtual machine's network over a datagram socket.
 pub struct Dgram {
     socket: UnixDatagram,
     /// A second socket. While it is connected, it is notified of room in the other end's queue.
     probe: UnixDatagram,
-    /// The machine's address; `None` until the first datagram.
-    remote: Option<SocketAddr>,
-    /// Is the machine the one that sent last?
-    learns: bool,
+    machine: Machine,
     interest: Interest,
     limits: Limits,
     room: Vec<u8>,
@@ -57,7 +72,7 @@ impl Dgram {
     /// # Errors
     /// The socket cannot be made, or another file is there.
     pub fn bind(local: &Path, remote: &Path) -> Result<Dgram, VmError> {
-        Dgram::at(local, Some(remote))
+        Dgram::at(local, Machine::of(local, remote)?)
     }
 
     /// Make a socket at `local` for a machine that has a socket of its own and sends first: vfkit,
@@ -67,12 +82,7 @@ impl Dgram {
     /// # Errors
     /// The socket cannot be made, or another file is there.
     pub fn listen(local: &Path) -> Result<Dgram, VmError> {
-        Dgram::at(local, None)
-    }
-
-    fn at(local: &Path, remote: Option<&Path>) -> Result<Dgram, VmError> {
-        let Bound { socket, name } = Bound::datagram(local)?;
-        Dgram::with(socket, Some(name), local, remote)
+        Dgram::at(local, Machine::Last(None))
     }
 
     /// As [`Dgram::bind`] with a `remote`, else as [`Dgram::listen`], with a socket that is bound
@@ -85,18 +95,33 @@ impl Dgram {
         local: &Path,
         remote: Option<&Path>,
     ) -> Result<Dgram, VmError> {
-        Dgram::with(socket, None, local, remote)
+        let machine = match remote {
+            Some(remote) => Machine::of(local, remote)?,
+            None => Machine::Last(None),
+        };
+        Dgram::over(socket, machine, local, None)
     }
 
-    fn with(
+    /// Use a socket that is connected, one end of a socketpair(2), with a machine at the other end.
+    ///
+    /// # Errors
+    /// The socket cannot be set up.
+    pub fn adopt(socket: UnixDatagram) -> Result<Dgram, VmError> {
+        Dgram::over(socket, Machine::Peer, "a socket that was passed to us".as_ref(), None)
+    }
+
+    fn at(local: &Path, machine: Machine) -> Result<Dgram, VmError> {
+        let Bound { socket, name } = Bound::datagram(local)?;
+        Dgram::over(socket, machine, local, Some(name))
+    }
+
+    fn over(
         socket: UnixDatagram,
-        name: Option<Name>,
+        machine: Machine,
         local: &Path,
-        remote: Option<&Path>,
+        name: Option<Name>,
     ) -> Result<Dgram, VmError> {
         let refused = || VmError::refused("setting up", local);
-        let remote = remote.map(SocketAddr::from_pathname).transpose();
-        let remote = remote.map_err(VmError::refused("sending to", local))?;
         socket.set_nonblocking(true).map_err(refused())?;
         let probe = UnixDatagram::unbound().map_err(refused())?;
         let interest = Interest::new().map_err(refused())?;
@@ -104,8 +129,7 @@ impl Dgram {
         Ok(Dgram {
             socket,
             probe,
-            learns: remote.is_none(),
-            remote,
+            machine,
             interest,
             limits: limits(Mtu::ETHERNET),
             room: vec![0; LONGEST],
@@ -128,8 +152,12 @@ impl Dgram {
     fn wait_for_room(&mut self) {
         let waits = if is_ready(&self.socket, PollFlags::OUT) {
             // Connect again each time: there may be another machine at that path.
-            let remote = self.remote.as_ref();
-            let connected = remote.map_or(Ok(()), |remote| self.probe.connect_addr(remote));
+            let connected = match &self.machine {
+                Machine::At(remote) | Machine::Last(Some(remote)) => {
+                    self.probe.connect_addr(remote)
+                }
+                Machine::Last(None) | Machine::Peer => Ok(()),
+            };
             let waits = connected.and_then(|()| self.interest.add(&self.probe, EventFlags::OUT));
             waits.map(|()| Full::Theirs)
         } else {
@@ -137,6 +165,16 @@ impl Dgram {
             self.interest.change(&self.socket, events).map(|()| Full::Ours)
         };
         self.full = waits.ok();
+    }
+
+    fn send(&self, frame: &[u8]) -> io::Result<usize> {
+        match &self.machine {
+            Machine::At(remote) | Machine::Last(Some(remote)) => {
+                self.socket.send_to_addr(frame, remote)
+            }
+            Machine::Last(None) => Err(ErrorKind::NotConnected.into()),
+            Machine::Peer => self.socket.send(frame),
+        }
     }
 
     fn wait_no_longer(&mut self) {
@@ -168,10 +206,10 @@ impl Device for Dgram {
         for _ in 0..into.remaining_capacity() {
             let len = match self.socket.recv_from(&mut self.room) {
                 Ok((len, from)) => {
-                    if self.learns {
-                        self.remote = Some(from).filter(|from| !from.is_unnamed());
+                    if let Machine::Last(last) = &mut self.machine {
+                        *last = Some(from).filter(|from| !from.is_unnamed());
                     }
-                    if self.learns && &self.room[..len] == GREETING {
+                    if !matches!(self.machine, Machine::At(_)) && &self.room[..len] == GREETING {
                         continue;
                     }
                     len
@@ -200,8 +238,8 @@ impl Device for Dgram {
         while let Some(frame) = from.get(taken) {
             if frame.len() > self.limits.max_frame {
                 self.drops.count(DropReason::DeviceFrameTooBig);
-            } else if let Some(remote) = &self.remote {
-                match self.socket.send_to_addr(frame.as_slice(), remote) {
+            } else {
+                match self.send(frame.as_slice()) {
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -211,8 +249,6 @@ impl Device for Dgram {
                     // There is no receiver. For the next frame the path is looked up again.
                     Err(_) => self.drops.count(DropReason::DeviceLinkDown),
                 }
-            } else {
-                self.drops.count(DropReason::DeviceLinkDown);
             }
             taken += 1;
         }

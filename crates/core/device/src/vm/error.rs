@@ -43,7 +43,8 @@ pub enum VmError {
 }
 
 impl VmError {
-    pub(super) fn refused<E: Into<io::Error>>(
+    /// The error of a call about the socket at `path`; `what` describes the attempt.
+    pub fn refused<E: Into<io::Error>>(
         what: &'static str,
         path: &Path,
     ) -> impl FnOnce(E) -> VmError {

@@ -21,8 +21,12 @@ Examples:
 SPEC is how the machine is connected:
   qemu:PATH                a stream socket, at which we listen (-netdev stream,server=off)
   qemu-dgram:LOCAL,REMOTE  datagram sockets: ours and the machine's (-netdev dgram)
+  vhost-user:PATH[,client] the machine's memory is shared with us (-netdev vhost-user): fastest; we
+                           listen, or with `client` connect to its socket
   passt:PATH               the socket of passt, for machines that know it
   vfkit:PATH, krun:PATH    a datagram socket for a machine that sends first (vfkit, libkrun)
+  krun:fd:N                a connected datagram socket, which this process inherits
+                           krun and passt take `,offload=on`, for libkrun with its TSO features
   gvproxy:PATH             the same without a greeting
   tap:NAME                 a TAP interface
   tapfd:N                  an open TAP

@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
+use wirespeed::Device;
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
 use wirespeed::device::vm::Bound;
-use wirespeed::{Device, Mtu};
 
 use crate::machine::connection::Connection;
 use crate::machine::ends::inherited;
 
 /// The kinds, as they are written.
-const KINDS: &str = "qemu:PATH, qemu-dgram:LOCAL,REMOTE, passt:PATH, vfkit:PATH, krun:PATH, \
+const KINDS: &str = "qemu:PATH, qemu-dgram:LOCAL,REMOTE, vhost-user:PATH, \
+                     passt:PATH[,offload=on], krun:PATH|fd:N[,offload=on], vfkit:PATH, \
                      gvproxy:PATH, tap:NAME or tapfd:N";
 
 /// A virtual machine's link.
@@ -25,6 +26,8 @@ const KINDS: &str = "qemu:PATH, qemu-dgram:LOCAL,REMOTE, passt:PATH, vfkit:PATH,
 pub(super) struct Spec {
     text: String,
     kind: Kind,
+    /// Do frames come with the card's offloads, though without its header?
+    is_bare: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,10 @@ enum Kind {
     Dgram(PathBuf, PathBuf),
     /// Datagrams of a machine that sends first.
     First(PathBuf),
+    /// Datagrams at a descriptor that we inherit.
+    Fd(RawFd),
+    /// A card whose rings are in the machine's memory; we listen.
+    VhostUser(PathBuf),
     Tap(String),
     TapFd(RawFd),
 }
@@ -47,9 +54,18 @@ impl FromStr for Spec {
         if rest.is_empty() {
             return Err(format!("'{text}': expected {KINDS}"));
         }
+        let (rest, is_bare) = match (kind, rest.rsplit_once(",offload=")) {
+            ("krun" | "passt", Some((rest, "on"))) => (rest, true),
+            ("krun" | "passt", Some((rest, "off"))) => (rest, false),
+            ("krun" | "passt", Some((_, other))) => {
+                return Err(format!("'offload={other}': write offload=on or offload=off"));
+            }
+            _ => (rest, false),
+        };
         let path = PathBuf::from(rest);
         let kind = match kind {
             "qemu" | "passt" => Kind::Stream(path),
+            "krun" if rest.starts_with("fd:") => Kind::Fd(descriptor(&rest[3..], "krun:fd:3")?),
             "vfkit" | "krun" | "gvproxy" => Kind::First(path),
             "qemu-dgram" => match rest.split_once(',') {
                 Some((local, remote)) if !local.is_empty() && !remote.is_empty() => {
@@ -58,17 +74,33 @@ impl FromStr for Spec {
                 _ => return Err(format!("'{text}': write qemu-dgram:OURS,THEIRS")),
             },
             "tap" => Kind::Tap(rest.to_owned()),
-            "tapfd" => match rest.parse() {
-                Ok(fd) if fd > 2 => Kind::TapFd(fd),
-                _ => return Err(format!("'{rest}' is no descriptor of a TAP: write tapfd:3")),
+            "tapfd" => Kind::TapFd(descriptor(rest, "tapfd:3")?),
+            "vhost-user" => match rest.rsplit_once(',') {
+                None => Kind::VhostUser(path),
+                Some((_, option)) => {
+                    return Err(format!(
+                        "'{option}': write vhost-user:PATH; we listen there, and there is one pair \
+                         of queues"
+                    ));
+                }
             },
-            "vhost-user" => {
-                return Err("vhost-user is not there yet: use qemu:PATH with -netdev stream".into());
-            }
             _ => return Err(format!("there is no kind '{kind}': expected {KINDS}")),
         };
-        Ok(Spec { text: text.to_owned(), kind })
+        Ok(Spec { text: text.to_owned(), kind, is_bare })
     }
+}
+
+/// The number of a descriptor that we inherit.
+fn descriptor(text: &str, example: &str) -> Result<RawFd, String> {
+    match text.parse() {
+        Ok(fd) if fd > 2 => Ok(fd),
+        _ => Err(format!("'{text}' is no number of a descriptor above 2: write {example}")),
+    }
+}
+
+/// A copy of an inherited descriptor.
+fn own(fd: RawFd) -> Result<OwnedFd> {
+    inherited(fd).with_context(|| format!("descriptor {fd} is not open in this process"))
 }
 
 impl fmt::Display for Spec {
@@ -92,15 +124,33 @@ pub(crate) enum Held {
 }
 
 impl Spec {
-    /// Open the link for packets of up to `mtu`; a TAP has its own MTU.
+    /// Open the link.
     ///
     /// # Errors
     /// The device's error, with what to do.
-    pub(super) fn open(&self, mtu: Mtu) -> Result<Opened> {
+    pub(super) fn open(&self) -> Result<Opened> {
+        let opened = self.open_plain()?;
+        let connection = match self.is_bare {
+            true => Connection::Bare(Box::new(opened.connection)),
+            false => opened.connection,
+        };
+        Ok(Opened { connection, ..opened })
+    }
+
+    fn open_plain(&self) -> Result<Opened> {
         match &self.kind {
             Kind::Stream(path) => listen(path),
             Kind::Dgram(local, remote) => datagrams(local, Some(remote)),
             Kind::First(path) => datagrams(path, None),
+            Kind::Fd(fd) => {
+                let fd = own(*fd)?;
+                Ok(Opened { connection: Connection::Peer, fd, held: None })
+            }
+            Kind::VhostUser(path) => {
+                let opened = listen(path)?;
+                let connection = Connection::VhostUser { path: absolute(path)? };
+                Ok(Opened { connection, ..opened })
+            }
             Kind::Tap(name) => {
                 let mut tap = Tap::open(&Config { name: Some(name.clone()), ..Config::default() })?;
                 match tap.configure(&Setup { up: true, ..Setup::default() }) {
@@ -112,14 +162,12 @@ impl Spec {
                 let fd = tap.as_fd().context("the TAP is gone: make it again")?;
                 let fd = fd.try_clone_to_owned().context("no descriptor is left")?;
                 let uso = limits.offloads.uso_max_bytes > 0;
-                let connection = Connection::Tap { mtu: limits.mtu.bytes(), uso };
+                let connection = Connection::Tap { mtu: Some(limits.mtu.bytes()), uso };
                 Ok(Opened { connection, fd, held: None })
             }
             Kind::TapFd(fd) => {
-                let connection = Connection::Tap { mtu: mtu.bytes(), uso: false };
-                let fd = inherited(*fd)
-                    .with_context(|| format!("descriptor {fd} is not open in this process"))?;
-                Ok(Opened { connection, fd, held: None })
+                let connection = Connection::Tap { mtu: None, uso: false };
+                Ok(Opened { connection, fd: own(*fd)?, held: None })
             }
         }
     }
@@ -163,6 +211,13 @@ mod tests {
         assert_eq!(kind("passt:/run/vm"), kind("qemu:/run/vm"));
         assert_eq!(kind("qemu-dgram:a,b"), Ok(Kind::Dgram("a".into(), "b".into())));
         assert_eq!(kind("vfkit:a:b"), Ok(Kind::First("a:b".into())));
+        assert_eq!(kind("krun:/run/vm"), Ok(Kind::First("/run/vm".into())));
+        assert_eq!(kind("krun:fd:7,offload=on"), Ok(Kind::Fd(7)));
+        let is_bare = |text: &str| text.parse::<Spec>().map(|spec| spec.is_bare);
+        assert_eq!(is_bare("krun:a,offload=on"), Ok(true));
+        assert_eq!(is_bare("passt:a,offload=off"), Ok(false));
+        assert_eq!(is_bare("krun:a"), Ok(false));
+        assert_eq!(kind("vhost-user:a"), Ok(Kind::VhostUser("a".into())));
         assert_eq!(kind("tap:tap0"), Ok(Kind::Tap("tap0".into())));
         assert_eq!(kind("tapfd:3"), Ok(Kind::TapFd(3)));
         for (text, says) in [
@@ -171,7 +226,10 @@ mod tests {
             ("vm:a", "no kind 'vm'"),
             ("qemu-dgram:a", "OURS,THEIRS"),
             ("tapfd:0", "tapfd:3"),
-            ("vhost-user:a", "qemu:PATH"),
+            ("krun:fd:x", "krun:fd:3"),
+            ("krun:a,offload=yes", "offload=on or"),
+            ("vhost-user:a,queues=2", "one pair of queues"),
+            ("vhost-user:a,client", "we listen there"),
         ] {
             let why = kind(text).expect_err("no machine");
             assert!(why.contains(says), "{text}: {why}");

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use virtio::{Bare, VhostUser};
 use wirespeed::device::tap::{Declared, Tap};
 use wirespeed::device::vm::{Dgram, Stream};
 use wirespeed::{Device, LinkKind, Mtu};
@@ -21,11 +22,25 @@ pub(crate) enum Connection {
     Connected { place: PathBuf },
     /// A datagram socket; without `remote` the machine sends first.
     Datagram { local: PathBuf, remote: Option<PathBuf> },
-    /// A TAP with this MTU.
-    Tap { mtu: usize, uso: bool },
+    /// A socket that is connected to a machine's, with one frame per datagram.
+    Peer,
+    /// A listening socket of vhost-user.
+    VhostUser { path: PathBuf },
+    /// A TAP with this MTU, or with that of the gateway.
+    Tap { mtu: Option<usize>, uso: bool },
+    /// Frames come with the card's offloads, though without its header.
+    Bare(Box<Connection>),
 }
 
 impl Connection {
+    /// The connection below offloads.
+    pub(super) fn plain(&self) -> &Connection {
+        match self {
+            Connection::Bare(inner) => inner,
+            other => other,
+        }
+    }
+
     /// The link, for packets of up to `mtu` bytes; a TAP has its own MTU.
     ///
     /// # Errors
@@ -42,8 +57,16 @@ impl Connection {
                 let dgram = Dgram::from_socket(fd.into(), local, remote.as_deref())?;
                 Box::new(dgram.with_mtu(mtu))
             }
+            Connection::Peer => Box::new(Dgram::adopt(fd.into())?.with_mtu(mtu)),
+            Connection::VhostUser { path } => {
+                Box::new(VhostUser::from_listener(fd.into(), path)?.with_mtu(mtu))
+            }
+            Connection::Bare(inner) => {
+                let device = inner.device(fd, Bare::<Box<dyn Device>>::inner_mtu())?;
+                Box::new(Bare::new(device, mtu))
+            }
             &Connection::Tap { mtu: own, uso } => {
-                let mtu = Mtu::new(own).unwrap_or(mtu);
+                let mtu = own.and_then(Mtu::new).unwrap_or(mtu);
                 let link = LinkKind::Ethernet;
                 Box::new(Tap::adopt(fd, &Declared { link, mtu, uso, ..Declared::default() })?)
             }

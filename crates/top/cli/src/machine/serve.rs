@@ -86,10 +86,11 @@ impl Running {
 fn sees(more: &[(What, OwnedFd)]) -> Sees {
     let mut folders: Vec<PathBuf> = Vec::new();
     for (what, _) in more {
-        match what {
+        let What::Machine(connection) = what else { continue };
+        match connection.plain() {
             // The path is the machine's, and not known before it sends.
-            What::Machine(Connection::Datagram { remote: None, .. }) => return Sees::All,
-            What::Machine(Connection::Datagram { remote: Some(remote), .. }) => {
+            Connection::Datagram { remote: None, .. } => return Sees::All,
+            Connection::Datagram { remote: Some(remote), .. } => {
                 let folder = remote.parent().map(PathBuf::from);
                 folders.extend(folder.filter(|folder| !folders.contains(folder)));
             }
