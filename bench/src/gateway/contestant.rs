@@ -1,6 +1,6 @@
 //! A gateway that runs, with a client behind it: ours, pasta, slirp4netns, or none, where the
-//! client is in the host's namespace itself; or ours or passt, with the client in a machine. Called by the rows. Gateways run as an ordinary user,
-//! as people run them.
+//! client is in the host's namespace itself; or ours or passt, with the client in a machine. Called
+//! by the rows. Gateways run as an ordinary user, as people run them.
 //!
 //! A gateway ends when its client ends, and the client when its standard input does: with this
 //! value, and with this process.
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::machine;
+use super::machine::UNTIL_END;
 use super::policies;
 use super::processes;
 use super::server::SERVER;
@@ -121,7 +121,7 @@ impl<'a> Contestant<'a> {
         let socket = world.scratch.0.join(format!("run/vm-{number}"));
         let beside = match kind {
             Kind::OursAtQemu | Kind::Passt => {
-                let command = words(&machine::gateway(world, kind, &socket)?);
+                let command = words(&gateway(world, kind, &socket)?);
                 Some(spawn(world, &command, &errors)?.0)
             }
             _ => None,
@@ -129,7 +129,7 @@ impl<'a> Contestant<'a> {
         let command = match beside {
             Some(_) => {
                 wait_for(&socket)?;
-                words(&machine::client(world, &socket)?)
+                words(&world.image()?.client(&socket))
             }
             None => command_line(world, kind)?,
         };
@@ -290,4 +290,19 @@ fn command_line(world: &World, kind: Kind) -> Result<Vec<OsString>> {
     };
     command.extend([world.bench.display().to_string(), "load".into()]);
     Ok(words(&command))
+}
+
+/// The command line of what serves a machine at `socket`.
+fn gateway(world: &World, kind: Kind, socket: &Path) -> Result<Vec<String>> {
+    let socket = socket.display().to_string();
+    let mut command = UNTIL_END.map(str::to_owned).to_vec();
+    if kind == Kind::OursAtQemu {
+        command.push(world.wirespeed.display().to_string());
+        command.extend(["gateway".to_owned(), "--vm".to_owned(), format!("qemu:{socket}")]);
+    } else {
+        command.extend(world.peers()?.passt());
+        command.extend(["--foreground", "--quiet", "--mtu", "65520"].map(str::to_owned));
+        command.extend(["--no-map-gw", "--socket", &socket].map(str::to_owned));
+    }
+    Ok(command)
 }

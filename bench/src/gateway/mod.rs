@@ -1,8 +1,8 @@
 //! The rows of bench `gateway`: `wirespeed netns` beside pasta and slirp4netns of Debian sid, and
-//! `wirespeed gateway` beside passt, in one run. Called by `main.rs`. `world` makes the network, `peers` finds the peers, `contestant`
-//! runs a gateway with the client of `load` behind it, `traffic` and `processes` count, `rows` and
-//! `life` are the rows, `machine` has that with a virtual machine, `server` is the server. It needs root, for namespaces; the gateways run as
-//! an ordinary user.
+//! `wirespeed gateway` beside passt, in one run. Called by `main.rs`. `world` makes the network,
+//! `peers` finds the peers, `machine` makes virtual machines, `contestant` runs a gateway with the
+//! client of `load` behind it, `traffic` and `processes` count, `rows` and `life` are the rows,
+//! `server` is the server. It needs root, for namespaces; the gateways run as an ordinary user.
 
 mod contestant;
 mod life;
@@ -131,7 +131,7 @@ pub const ROWS: &[Spec] = {
             0.8,
             1.1,
             "x",
-            machine::against_passt,
+            rows::against_passt,
         ),
         spec(
             "1,000 rules and 4,096 pins: connections a second / none",

@@ -149,3 +149,23 @@ pub(super) fn round_trips(b: &Bench) -> Result<Figure> {
     let unit = "us of the helper's CPU time a round trip";
     compare(b, &Compared { kinds: PASTA, load, figure, unit, better: Better::Lower })
 }
+
+/// Megabits a second that a machine sends and receives, ours over passt's.
+pub(super) fn against_passt(b: &Bench) -> Result<Figure> {
+    let kinds = &[Kind::OursAtQemu, Kind::Passt];
+    let mut notes = Vec::new();
+    let mut lesser: Option<Vec<f64>> = None;
+    for kind in ["up", "down"] {
+        let sides = rounds(b, world(b)?, kinds, Load { kind, flows: 1 })?;
+        let mbps = |at: usize| sides[at].figures(|window| window.gbit_per_s() * 1e3);
+        let (ours, theirs) = (mbps(0)?, mbps(1)?);
+        notes.push(format!("{kind} ours {}, passt {}", spread(&ours), spread(&theirs)));
+        let samples = ratios(&ours, &theirs);
+        if lesser.as_ref().is_none_or(|other| median(&samples) < median(other)) {
+            lesser = Some(samples);
+        }
+    }
+    let samples = lesser.context("nothing was measured")?;
+    let note = format!("Mb/s of a machine without KVM: {}", notes.join("; "));
+    Ok(Figure { value: median(&samples), samples, note })
+}

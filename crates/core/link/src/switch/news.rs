@@ -24,7 +24,7 @@ impl SwitchNews {
         // Only the switch writes. Moves of another station begin a new count.
         let moves = if before % COUNT == bits { before / COUNT } else { 0 };
         if moves <= MOVES_MAX {
-            self.0.store((moves + 1) * COUNT | bits, Ordering::Relaxed);
+            self.0.store(((moves + 1) * COUNT) | bits, Ordering::Relaxed);
         }
     }
 

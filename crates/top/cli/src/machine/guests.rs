@@ -56,10 +56,8 @@ impl Guests {
                         let config = config_v4(network, (gateway, names), learn);
                         link.dhcp4 = Some((gateway, dhcp4::Server::new(config)?));
                     }
-                    (IpAddr::V6(_), IpAddr::V6(names)) => {
-                        if learn.dhcp6 {
-                            link.dhcp6 = Some(dhcp6::Server::new(names_v6(names, learn))?);
-                        }
+                    (IpAddr::V6(_), IpAddr::V6(names)) if learn.dhcp6 => {
+                        link.dhcp6 = Some(dhcp6::Server::new(names_v6(names, learn))?);
                     }
                     _ => {}
                 }

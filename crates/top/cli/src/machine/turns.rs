@@ -37,6 +37,14 @@ pub(super) struct Owner<'a> {
     pub(super) last: Duration,
 }
 
+/// Who waits for an answer.
+struct Asked {
+    /// A tool.
+    is_asked: bool,
+    /// A flow for which a question was answered.
+    has_answers: bool,
+}
+
 impl Machine {
     /// Pass packets on until the owner has ended, and what was sent has left.
     ///
@@ -110,6 +118,40 @@ impl Machine {
         while let Some(event) = self.stack.next_event() {
             outside::event(&mut self.engine, event);
         }
+        let Asked { is_asked, has_answers } = self.wake(now)?;
+        if self.listening.next_deadline() <= now {
+            self.follow_listeners(now);
+        }
+        if let Some(guests) = &mut self.guests {
+            guests.turn(&mut self.stack, now);
+        }
+        self.routers.turn(&mut self.stack, now);
+        self.accept(now);
+        let (outside, policy) = (&mut self.host, &mut self.policy);
+        let mut around = Around { stack: &mut self.stack, outside, policy, now };
+        outside::turn(&mut self.engine, &mut around);
+        if let Some(asking) = &mut self.asking
+            && (has_answers || !around.policy.rules.questions().open().is_empty())
+        {
+            for (ends, verdict) in asking.turn(&mut around.policy.rules, now) {
+                self.engine.decide(&ends, verdict, &mut around);
+            }
+            asking.wait_for(around.outside)?;
+        }
+        self.stack.flush();
+        self.say();
+        self.log();
+        self.watch.look_at_capture();
+        if is_asked {
+            let (sockets, log) = ((&*self.host, &self.relay), self.watch.log_counts());
+            let beyond = Beside::of(&self.engine, sockets, &self.policy.rules, log, now);
+            self.watch.answer(&mut self.stack, &self.host, &beyond, now)?;
+        }
+        Ok(())
+    }
+
+    /// Take what woke us.
+    fn wake(&mut self, now: Instant) -> Result<Asked> {
         let (mut is_asked, mut has_answers) = (self.watch.is_due(now), false);
         let mut has_orders = false;
         while let Some(wake) = self.host.next_wake() {
@@ -131,13 +173,11 @@ impl Machine {
         if has_orders {
             self.obey()?;
         }
-        if self.listening.next_deadline() <= now {
-            self.follow_listeners(now);
-        }
-        if let Some(guests) = &mut self.guests {
-            guests.turn(&mut self.stack, now);
-        }
-        self.routers.turn(&mut self.stack, now);
+        Ok(Asked { is_asked, has_answers })
+    }
+
+    /// Lead clients of published ports to the guests, and those of a proxy to the engine.
+    fn accept(&mut self, now: Instant) {
         let (outside, policy) = (&mut self.host, &mut self.policy);
         let mut around = Around { stack: &mut self.stack, outside, policy, now };
         while let Some(accepted) = around.outside.accept() {
@@ -160,16 +200,10 @@ impl Machine {
                 }
             }
         }
-        outside::turn(&mut self.engine, &mut around);
-        if let Some(asking) = &mut self.asking
-            && (has_answers || !around.policy.rules.questions().open().is_empty())
-        {
-            for (ends, verdict) in asking.turn(&mut around.policy.rules, now) {
-                self.engine.decide(&ends, verdict, &mut around);
-            }
-            asking.wait_for(around.outside)?;
-        }
-        self.stack.flush();
+    }
+
+    /// Tell the user what is new.
+    fn say(&mut self) {
         if let Some(notice) = self.host.take_notice() {
             output::err(&format!("wirespeed {}: {notice}", self.command));
         }
@@ -181,14 +215,6 @@ impl Machine {
                 self.command
             ));
         }
-        self.log();
-        self.watch.look_at_capture();
-        if is_asked {
-            let (sockets, log) = ((&*self.host, &self.relay), self.watch.log_counts());
-            let beyond = Beside::of(&self.engine, sockets, &self.policy.rules, log, now);
-            self.watch.answer(&mut self.stack, &self.host, &beyond, now)?;
-        }
-        Ok(())
     }
 
     /// Log what the rules refused, and the flows that ended.
