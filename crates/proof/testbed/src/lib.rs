@@ -1,6 +1,6 @@
 //! Support for tests against this machine's kernel: network namespaces, checks for what a case
-//! needs, processes that end with their case, virtual machines, a headless browser, and a `main` for
-//! test programs without a harness, because libtest cannot skip a case at run time.
+//! needs, processes that end with their case, virtual machines, a headless browser, and a `main`
+//! for test programs without a harness, because libtest cannot skip a case at run time.
 //!
 //! Called by: tests of other crates, as a dev-dependency; no library or program depends on it. It
 //! imports no other crate of this workspace. On other systems than Linux it runs no case.

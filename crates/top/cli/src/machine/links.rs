@@ -1,5 +1,5 @@
-//! The links of a gateway to its guests: the model of a bad network, the switch and the capture that
-//! are in front of the stack.
+//! The links of a gateway to its guests: the model of a bad network, the switch and the capture
+//! that are in front of the stack.
 //!
 //! Called by: `machine.rs`, once.
 
