@@ -11,6 +11,7 @@ mod life;
 mod others;
 mod podman;
 mod programs;
+mod quic;
 mod scene;
 mod table;
 
@@ -20,7 +21,7 @@ use super::outside::{CURL, IP, NGINX};
 use super::router::{PYTHON3, SS, TRACEROUTE};
 use super::{Case, Need};
 
-const BORINGTUN: Need = Need::Program { program: "boringtun-cli", package: "boringtun-cli" };
+const WIREGUARD: Need = Need::Program { program: "wireguard-go", package: "wireguard-go" };
 const MICROSOCKS: Need = Need::Program { program: "microsocks", package: "microsocks" };
 const SOCAT: Need = Need::Program { program: "socat", package: "socat" };
 const APT_GET: Need = Need::Program { program: "apt-get", package: "apt" };
@@ -76,7 +77,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "--via wg, wirespeed wg: curl, ssh, ping, dig",
-        needs: needs![BORINGTUN, CURL, DIG, PING, SSH, SSHD, GIT],
+        needs: needs![CURL, DIG, PING, SSH, SSHD, GIT, WIREGUARD],
         run: egress::wireguard,
     },
     Case {
@@ -115,6 +116,7 @@ pub(super) const PROGRAMS: &[Case] = &[
     },
     Case { name: "python asyncio: 200 connections at once", needs: needs![], run: others::asyncio },
     Case { name: "Go's resolver", needs: needs![GO], run: others::go },
+    Case { name: "quinn: bytes both ways, names of hellos", needs: needs![DIG], run: quic::quinn },
     Case { name: "java", needs: needs![JAVA, JAVAC], run: others::java },
     Case {
         name: "apt-get update and download from a mirror",

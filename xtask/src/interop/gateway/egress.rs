@@ -1,6 +1,6 @@
 //! Egress out: a proxy and a WireGuard peer beyond the gateway, and the gateway as a proxy itself.
 //!
-//! microsocks runs at the router; the peer is boringtun's daemon at the server, behind an interface
+//! microsocks runs at the router; the peer is wireguard-go at the server, behind an interface
 //! of the kernel. Names, web and logins are the server's.
 
 use anyhow::{Context, Result, ensure};
@@ -126,7 +126,7 @@ pub(super) fn wireguard(bench: &Workbench) -> Result<()> {
     let &[peer, peer_public, own, own_public] = &keys[..] else {
         anyhow::bail!("no keys: {keys:?}")
     };
-    site.serve("peer", "boringtun-cli -f --disable-drop-privileges wg0")?;
+    site.serve("peer", "wireguard-go -f wg0")?;
     let configure = format!(
         "for i in $(seq 100); do test -S /var/run/wireguard/wg0.sock && break; sleep 0.1; done; \
          /usr/bin/python3 $F/configure.py {peer} {own_public}; \
