@@ -177,6 +177,7 @@ impl<T, S> Gateway<T, S> {
         let now = [
             ("flows_now", "TCP flows that there are now."),
             ("pending_now", "TCP flows that are not open yet."),
+            ("clients_now", "Clients of the proxy that have not said what they want."),
             ("sessions_now", "Sessions of datagrams that there are now."),
             ("echoes_now", "Sessions of echo requests that there are now."),
             ("dns_in_flight_now", "Questions whose answer is awaited."),

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, WaitOptions, kill_process, set_dumpable_behavior, waitpid,
+    DumpableBehavior, Pid, WaitOptions, kill_process, set_dumpable_behavior, wait,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
@@ -59,7 +59,7 @@ fn run(socket: &OwnedFd, command: &[OsString]) -> Result<u8, Error> {
     let started = started.map_err(|why| not_executed(command, &why))?;
     let code = watch(socket, &mut signals, Pid::from_child(&started));
     // Until no process is left.
-    while keep && waitpid(None, WaitOptions::empty()).err() != Some(Errno::CHILD) {}
+    while keep && wait(WaitOptions::empty()).err() != Some(Errno::CHILD) {}
     Ok(code)
 }
 
@@ -77,7 +77,8 @@ fn give_up_capabilities() -> Result<(), Error> {
 /// Wait for the program's end; returns its exit status. Collects what it leaves meanwhile.
 fn watch(socket: &OwnedFd, signals: &mut Signals, started: Pid) -> u8 {
     loop {
-        while let Ok(Some((pid, status))) = waitpid(None, NOHANG | UNTRACED) {
+        // Of all process groups: a shell or timeout(1) makes one of its own.
+        while let Ok(Some((pid, status))) = wait(NOHANG | UNTRACED) {
             match Change::of(status) {
                 Change::Ended(code) if pid == started => return code,
                 change if pid == started && change.is_stop_of_terminal() => {

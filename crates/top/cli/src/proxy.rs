@@ -25,8 +25,9 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     args.outer.check()?;
     let options = Options::without_network(&args.outer);
     let learns = options.learn.as_deref().map(Learns::begin).transpose()?;
-    let more = args.listen.iter().map(|at| Ok((What::Proxy, listener(*at)?)));
-    let more = more.collect::<Result<Vec<_>>>()?;
+    let listeners = args.listen.iter().map(|at| listener(*at)).collect::<Result<Vec<_>>>()?;
+    let (at, more): (Vec<_>, Vec<_>) =
+        listeners.into_iter().map(|(at, fd)| (at, (What::Proxy, fd))).unzip();
     let mut settings = open::settings(Tool::Proxy, &options, Vec::new(), 0)?;
     settings.credentials.clone_from(&args.user);
     let is_open = args.user.is_none() && args.listen.iter().any(|at| !at.ip().is_loopback());
@@ -36,19 +37,21 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         );
     }
     let how = How { options: &options, settings, learns: learns.as_ref(), more, leaves: None };
-    serve::begin(how)?.wait()?;
+    let running = serve::begin(how)?;
+    for at in at {
+        output::err(&format!("wirespeed proxy: SOCKS5 and HTTP at {at}"));
+    }
+    running.wait()?;
     learns.map_or(Ok(()), Learns::end)?;
     Ok(Outcome::Done)
 }
 
-/// A listening socket, whose address the user hears.
-fn listener(at: SocketAddr) -> Result<OwnedFd> {
+/// A listening socket, and its address.
+fn listener(at: SocketAddr) -> Result<(SocketAddr, OwnedFd)> {
     let listen = Listen { address: Some(at.ip()), interface: None, port: at.port() };
     let bound = Bound::tcp(&listen)
         .with_context(|| format!("{at} cannot be listened at: give another port by --listen"))?;
     let fd = bound.into_fd();
     let own = rustix::net::getsockname(&fd).ok().and_then(|own| SocketAddr::try_from(own).ok());
-    let own = own.unwrap_or(at);
-    output::err(&format!("wirespeed proxy: SOCKS5 and HTTP at {own}"));
-    Ok(fd)
+    Ok((own.unwrap_or(at), fd))
 }

@@ -197,14 +197,14 @@ api.sendall(sys.argv[2].encode())
 print(api.recv(4096).decode())
 ";
 
-/// A forward by the API's socket; the end by the descriptor.
+/// A forward by the API's socket.
 fn slirp(site: &Site<'_>) -> Result<()> {
     std::fs::write(site.bench.path("api.py"), API)?;
     let container = Container::new(site, "slirped")?;
     let line = format!(
-        "sh -c 'exec 3> $F/home/ready; sleep 300 | $WS slirp4netns --disable-host-loopback \
-         --mtu=65520 --enable-sandbox --enable-seccomp --enable-ipv6 -c -r 3 -e 0 --api-socket \
-         $F/home/api {} tap0'",
+        "sh -c 'mkfifo $F/home/exit; exec 3> $F/home/ready 4<> $F/home/exit; exec $WS slirp4netns \
+         --disable-host-loopback --mtu=65520 --enable-sandbox --enable-seccomp --enable-ipv6 -c \
+         -r 3 -e 4 --api-socket $F/home/api {} tap0'",
         container.pid
     );
     let _slirp = site.start("slirp", &line)?;

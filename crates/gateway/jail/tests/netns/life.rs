@@ -35,6 +35,8 @@ fn statuses() {
         let of = |command: &[&str]| run(options, command);
         assert_eq!(of(&["true"]).0, 0);
         assert_eq!(of(&["sh", "-c", "exit 3"]).0, 3);
+        // It makes a process group of its own.
+        assert_eq!(of(&["timeout", "60", "sh", "-c", "exit 4"]).0, 4);
         assert_eq!(of(&["sh", "-c", "kill -9 $$"]).0, 137);
         let (code, _, err) = of(&["no-such-program"]);
         assert!(code == 127 && err.contains("no-such-program: not found"), "{code} {err}");

@@ -58,6 +58,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("stack/routes", Some(Ip)),
         ("stack/", Some(Stack)),
         ("link/", Some(Driver)),
+        ("virtio/", Some(Driver)),
         ("sim/", Some(Other)),
         ("net/bell", Some(WakeUps)),
         ("net/driver", Some(WakeUps)),
