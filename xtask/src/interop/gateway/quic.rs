@@ -15,7 +15,7 @@ use crate::interop::Workbench;
 const FENCE: &str = "\
 [[rule]]
 allow = [\"web.example\"]
-ports = [\"443/udp\"]
+ports = [\"8443/udp\"]
 sni = \"match\"
 ";
 
@@ -28,9 +28,13 @@ pub(super) fn quinn(bench: &Workbench) -> Result<()> {
     std::fs::copy(target.join("debug/quic"), bench.path("quic")).context("the program")?;
     std::fs::write(bench.path("quic.toml"), FENCE)?;
     let mut site = Site::new(bench)?;
-    site.serve("quic", "$F/quic serve [::]:443 $F/server.pem $F/server.key")?;
+    for (name, at) in [("quic4", "8.8.4.80"), ("quic6", "[2001:4860::80]")] {
+        site.serve(name, &format!("$F/quic serve {at}:8443 $F/server.pem $F/server.key"))?;
+        let ready = site.wait_for(&format!("{name}.out"), "ready");
+        ready.with_context(|| site.read(&format!("{name}.err")))?;
+    }
     let echo =
-        |at: &str, name: &str| format!("timeout 20 $F/quic echo {at}:443 {name} $F/ca.pem 3000000");
+        |at: &str, name: &str| format!("timeout 20 $F/quic echo {at}:8443 {name} $F/ca.pem 3000000");
     for (options, at) in
         [("", "8.8.4.80"), ("", "[2001:4860::80]"), ("--link rtt=40ms,loss=1%", "8.8.4.80")]
     {
