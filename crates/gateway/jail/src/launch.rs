@@ -38,11 +38,10 @@ pub fn launch(options: &Options, note: &mut dyn FnMut(&str)) -> Result<u8, Error
         return Err(Error::not_started(format!("give fewer ports and files, {most} at most")));
     }
     let signals = Signals::catch()?;
-    // The program's network takes the longest.
+    let mut gateway = Child::start(process::GATEWAY, |command| command.stdout(Stdio::null()))?;
     let mut program = Child::start(process::PROGRAM, |command| command.args(&options.command))?;
     let setup = ToProgram::Setup(options.setup());
     send(&program.socket, &setup, &[]).map_err(not_sent)?;
-    let mut gateway = Child::start(process::GATEWAY, |command| command.stdout(Stdio::null()))?;
     let made = program.made(options.pid, note)?;
     let begin = ToGateway::Begin {
         settings: options.settings.clone(),

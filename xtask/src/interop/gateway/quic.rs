@@ -33,8 +33,9 @@ pub(super) fn quinn(bench: &Workbench) -> Result<()> {
         let ready = site.wait_for(&format!("{name}.out"), "ready");
         ready.with_context(|| site.read(&format!("{name}.err")))?;
     }
-    let echo =
-        |at: &str, name: &str| format!("timeout 20 $F/quic echo {at}:8443 {name} $F/ca.pem 3000000");
+    let echo = |at: &str, name: &str| {
+        format!("timeout 20 $F/quic echo {at}:8443 {name} $F/ca.pem 3000000")
+    };
     for (options, at) in
         [("", "8.8.4.80"), ("", "[2001:4860::80]"), ("--link rtt=40ms,loss=1%", "8.8.4.80")]
     {
