@@ -1,7 +1,8 @@
 //! QUIC by quinn, for the interop suite `gateway-programs`.
 //!
-//! `quic serve ADDRESS CERTIFICATE KEY` echoes each stream; `quic echo ADDRESS NAME AUTHORITY BYTES`
-//! sends bytes to a server of that name and checks that they come back. Files are PEM.
+//! Called by: `xtask/src/interop/gateway/quic.rs`. `quic serve ADDRESS CERTIFICATE KEY` echoes each
+//! stream; `quic echo ADDRESS NAME AUTHORITY BYTES` sends bytes to a server of that name and checks
+//! that they come back. Files are PEM.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
