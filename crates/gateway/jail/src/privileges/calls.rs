@@ -102,6 +102,8 @@ const IOCTLS: &[u64] = &[
     libc::SIOCGIFHWADDR,
     libc::SIOCGIFINDEX,
     libc::FIONBIO,
+    // The bytes of a message that are there: vhost-user.
+    libc::FIONREAD,
     PERF_EVENT_IOC_ENABLE,
     PERF_EVENT_IOC_DISABLE,
 ];
