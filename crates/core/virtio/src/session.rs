@@ -147,8 +147,11 @@ impl Session {
             Err(Errno::AGAIN) => return Ok(Message::Part),
             Err(error) => return Err(error),
         };
+        // The rest of a message does not come any more once the frontend has gone.
+        let part =
+            || if is_ready(&self.socket, PollFlags::RDHUP) { Message::End } else { Message::Part };
         if got < HEADER {
-            return Ok(Message::Part);
+            return Ok(part());
         }
         let word = |at: usize| {
             u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
@@ -156,7 +159,7 @@ impl Session {
         let (request, size) = (word(0), word(8));
         let whole = HEADER.saturating_add(size as usize);
         let is_whole = whole > MESSAGE_MAX || ioctl_fionread(&self.socket)? >= whole as u64;
-        Ok(if is_whole { Message::Whole(request) } else { Message::Part })
+        Ok(if is_whole { Message::Whole(request) } else { part() })
     }
 }
 

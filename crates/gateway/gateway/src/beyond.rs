@@ -33,11 +33,11 @@ pub struct Beyond<'a> {
 /// What the connections and sockets of an outside are called by the engine.
 #[derive(Debug, Default)]
 pub struct Tokens {
-    /// Of connections.
+    /// Tokens of connections.
     pub tcp: BTreeMap<TcpHandle, Token>,
-    /// Of sockets for datagrams.
+    /// Tokens of sockets for datagrams.
     pub udp: BTreeMap<UdpHandle, Token>,
-    /// Of sockets for echoes.
+    /// Tokens of sockets for echoes.
     pub ping: BTreeMap<PingHandle, Token>,
 }
 

@@ -77,7 +77,7 @@ fn give_up_capabilities() -> Result<(), Error> {
 /// Wait for the program's end; returns its exit status. Collects what it leaves meanwhile.
 fn watch(socket: &OwnedFd, signals: &mut Signals, started: Pid) -> u8 {
     loop {
-        // Of all process groups: a shell or timeout(1) makes one of its own.
+        // A child may be in a process group of its own: shells and timeout(1) make one.
         while let Ok(Some((pid, status))) = wait(NOHANG | UNTRACED) {
             match Change::of(status) {
                 Change::Ended(code) if pid == started => return code,

@@ -80,7 +80,7 @@ impl Fence {
 
     fn pin(&mut self, answer: &Answered<'_>) {
         let asked = answer.asked.name;
-        // Whoever asks for a target does so for these names.
+        // A guest asks for a target because of these names.
         let before: Vec<DomainName> = self.targets.leading_to(asked, self.now).cloned().collect();
         for target in answer.targets {
             for name in before.iter().rev().chain([asked]) {

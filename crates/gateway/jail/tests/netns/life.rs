@@ -80,7 +80,7 @@ fn ignored() {
     assert_eq!(set & 1, 1, "{out}");
 }
 
-/// Whoever starts a launcher may read SIGCHLD from a descriptor, and has it blocked then.
+/// A program that reads SIGCHLD from a descriptor has it blocked, and may start a launcher.
 fn blocked() {
     let set = SigSet::from_iter([Number::SIGCHLD]);
     for options in ["", "pid", "keep pid"] {

@@ -37,7 +37,7 @@ pub(super) struct Owner<'a> {
     pub(super) last: Duration,
 }
 
-/// Who waits for an answer.
+/// The ones that wait for an answer.
 struct Asked {
     /// A tool.
     is_asked: bool,

@@ -25,6 +25,7 @@ pub(crate) const BUSYBOX: Need = Need::Program("busybox", "busybox");
 pub(crate) const CASES: &[Case] = &[
     ("a_machine_at_a_stream_configures_itself", &[BUSYBOX, Need::PING, Need::CURL], stream),
     ("machines_that_send_first_are_served_apart", &[BUSYBOX, Need::PING], apart),
+    ("the_locked_process_answers_a_frontend_of_vhost_user", &[], frontend),
 ];
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -243,6 +244,30 @@ fn apart() {
     let (reached, text) = machines[0].runs("ping", "-n -c 1 -W 2 10.0.3.100");
     assert!(!reached, "one machine reaches the other: {text}");
     drop(machines);
+    let (code, _, err) = gateway.end_by(Signal::INT);
+    assert_eq!(code, 0, "{err}");
+}
+
+/// A frontend asks for features, as each does first; then one whose request is cut off vanishes.
+/// A third one is served all the same.
+fn frontend() {
+    let folder = Folder::new("frontend");
+    let path = folder.path("vm");
+    let gateway = gateway(&["--vm", &format!("vhost-user:{}", path.display())], &[&path]);
+    // VHOST_USER_GET_FEATURES, version 1, without a payload.
+    let request = [1_u32, 1, 0].map(u32::to_ne_bytes).concat();
+    for whole in [true, false, true] {
+        let mut socket = std::os::unix::net::UnixStream::connect(&path).expect("it listens");
+        socket.set_read_timeout(Some(SOON)).expect("a socket");
+        let length = if whole { request.len() } else { 5 };
+        socket.write_all(&request[..length]).expect("room");
+        if whole {
+            let mut answer = [0; 20];
+            socket.read_exact(&mut answer).expect("an answer");
+            // VIRTIO_F_VERSION_1 is bit 32.
+            assert_eq!((answer[0], answer[16] & 1), (1, 1), "{answer:?}");
+        }
+    }
     let (code, _, err) = gateway.end_by(Signal::INT);
     assert_eq!(code, 0, "{err}");
 }
