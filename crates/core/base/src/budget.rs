@@ -101,7 +101,7 @@ limits! {
         "bytes of all extension headers of an IPv6 packet";
     ExtensionOptions "extension_options" 8
         "unknown options that are skipped in one IPv6 extension header";
-    NeighbourQueue "neighbour_queue" 3
+    NeighbourQueue "neighbour_queue" 64
         "packets in the pending queue of one neighbour; the oldest is dropped";
     NeighbourQueueTotal "neighbour_queue_total" 512
         "packets in the pending queues of all neighbours";

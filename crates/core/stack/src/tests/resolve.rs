@@ -5,7 +5,7 @@ mod hostile;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use base::{Counter, DropReason, Duration, Instant, IpVersion, MacAddr, Owner};
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Limit, MacAddr, Owner};
 use device::mem;
 use inet::nd;
 use inet::neighbour::State;
@@ -128,6 +128,7 @@ fn a_connect_to_nobody_ends_after_three_questions_as_host_unreachable() {
 #[test]
 fn datagrams_are_held_the_latest_three_and_leave_when_the_answer_comes() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    bench.stack.core.cx.budget.set(Limit::NeighbourQueue, 3);
     let local = SocketAddr::new(bench.ours, 9);
     let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
     let remote = SocketAddr::new(bench.theirs, 7);

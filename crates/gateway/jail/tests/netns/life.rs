@@ -174,7 +174,9 @@ fn leftovers() {
 
 fn keep() {
     for options in ["keep", "keep pid"] {
-        let out = sh(options, "(sleep 0.3; echo late) & echo early");
+        // The second process speaks when the shell is gone.
+        let late = "while kill -0 $$ 2> /dev/null; do sleep 0.05; done; echo late";
+        let out = sh(options, &format!("({late}) & echo early"));
         assert_eq!(out, "early\nlate\n", "{options}");
     }
 }

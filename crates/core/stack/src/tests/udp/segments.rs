@@ -1,6 +1,6 @@
 //! One call that sends many datagrams of one size: the frames equal those of as many single calls.
 
-use base::{Counter, DropReason, Mtu, Switch};
+use base::{Counter, DropReason, Limit, Mtu, Switch};
 
 use super::super::craft::Rng;
 use super::*;
@@ -99,6 +99,7 @@ fn a_full_device_takes_whole_segments() {
 #[test]
 fn segments_wait_for_a_neighbour() {
     let mut bench = Bench::among_strangers(&PairConfig::new([8, 9]));
+    bench.stack.core.cx.budget.set(Limit::NeighbourQueue, 3);
     let (socket, to) = (bound(&mut bench, 9), peer(&bench, 7));
     let sent = bench.stack.udp_send_segments(socket, to, &[1; 500], 100, NOW);
     assert_eq!(sent, Ok(500));
