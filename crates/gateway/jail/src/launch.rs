@@ -104,6 +104,7 @@ impl Child {
                 (Some(made), true) => return Ok(made),
                 (before, _) => made = before,
             }
+            self.wait_for_message()?;
             let (message, descriptors) = self.receive()?;
             match message {
                 FromProgram::Made { notes, init } => {
@@ -119,6 +120,21 @@ impl Child {
                 FromProgram::Stopped | FromProgram::Joined { .. } => {}
             }
         }
+    }
+
+    /// Wait until the socket has a message or is closed, or the process has ended without one: the
+    /// first process of a PID namespace has the same socket, so it may stay open then.
+    fn wait_for_message(&mut self) -> Result<(), Error> {
+        while !message::is_readable(&self.socket) {
+            if let Some(Change::Ended(code)) = self.process.change()
+                && !message::is_readable(&self.socket)
+            {
+                return Err(ended("the program's process", Some(Change::Ended(code))));
+            }
+            let time = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&time));
+        }
+        Ok(())
     }
 
     pub(crate) fn receive(&mut self) -> Result<(FromProgram, Vec<OwnedFd>), Error> {
