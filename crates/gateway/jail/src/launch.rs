@@ -122,8 +122,8 @@ impl Child {
         }
     }
 
-    /// Wait until the socket has a message or is closed, or the process has ended without one: the
-    /// first process of a PID namespace has the same socket, so it may stay open then.
+    /// Wait until the socket has a message or is closed. A process that was killed may leave it
+    /// open, because the first process of the PID namespace has the same socket: that is an error.
     fn wait_for_message(&mut self) -> Result<(), Error> {
         while !message::is_readable(&self.socket) {
             if let Some(Change::Ended(code)) = self.process.change()

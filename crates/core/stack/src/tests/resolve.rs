@@ -125,6 +125,24 @@ fn a_connect_to_nobody_ends_after_three_questions_as_host_unreachable() {
     }
 }
 
+/// A traceroute sends 16 probes at once, and their answers go to a neighbour that is new.
+#[test]
+fn a_burst_to_a_new_neighbour_is_held_whole() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let local = SocketAddr::new(bench.ours, 9);
+    let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
+    let remote = SocketAddr::new(bench.theirs, 7);
+    for n in 0..16 {
+        bench.stack.udp_send(socket, remote, &[n], NOW).expect("taken");
+    }
+    let theirs = (pair::mac(2), v4(bench.theirs));
+    let reply = arp_frame(Operation::Reply, theirs, v4(bench.ours));
+    assert_eq!(bench.sent().len(), 1, "not one solicitation left");
+    let sent = bench.exchange(&reply, after(5));
+    let payloads: Vec<u8> = sent.iter().map(|frame| frame[42]).collect();
+    assert_eq!(payloads, Vec::from_iter(0..16));
+}
+
 #[test]
 fn datagrams_are_held_the_latest_three_and_leave_when_the_answer_comes() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));

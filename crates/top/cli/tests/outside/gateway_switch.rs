@@ -140,7 +140,7 @@ fn killed() {
     let (mut gateway, child) = alone(&folder, "qemu");
     kill_process(Pid::from_child(&gateway.0), Signal::KILL).expect("it runs");
     gateway.wait();
-    // Whoever is its parent now may not collect it.
+    // Its new parent may leave it a zombie.
     let has_ended = || matches!(line(child, "State").chars().next(), None | Some('Z'));
     assert!(until(SOON, has_ended), "the second process is left");
 }
