@@ -84,7 +84,9 @@ pub enum RouteOrigin {
 pub struct Route {
     /// The destination prefix.
     pub dest: Cidr,
-    /// The gateway; `None` if the destination is on the link.
+    /// The gateway; `None` if the destination is on the link. The gateway of an IPv4 route may have
+    /// an IPv6 address (RFC 8950): neighbour discovery finds its link address, and the packets stay
+    /// IPv4.
     pub via: Option<IpAddr>,
     /// The port to send on.
     pub port: u16,
@@ -151,7 +153,14 @@ impl Route {
 
     /// The next hop of a packet to `dst` by this route.
     pub fn next_hop(&self, dst: IpAddr) -> NextHop {
-        NextHop { port: self.port, neighbour: self.via.unwrap_or(dst), mtu: self.mtu }
+        NextHop { port: self.port, neighbour: self.via.unwrap_or(dst), mtu: self.usable_mtu() }
+    }
+
+    /// The MTU that packets get: a route that the network offered may have one below the minimum
+    /// of an IPv6 link (RFC 8200 section 5). IPv4 by an IPv6 gateway keeps its own minimum.
+    fn usable_mtu(&self) -> Option<Mtu> {
+        let least = if self.dest.addr.is_ipv4() { Mtu::MIN_V4 } else { Mtu::MIN_V6 };
+        self.mtu.map(|mtu| mtu.max(least))
     }
 
     /// Does one of two routes to the same prefix replace the other? Routes that share packets and

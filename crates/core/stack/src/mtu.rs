@@ -63,9 +63,7 @@ impl NeighbourMtus {
     pub(crate) fn of_hop(&self, ports: &Ports, hop: &NextHop) -> Option<Mtu> {
         let port = ports.get(hop.port)?;
         let neighbour = self.get(&(hop.port, hop.neighbour));
-        // A route that the network offered may have an MTU below the minimum of an IPv6 link.
-        let least = if hop.neighbour.is_ipv4() { Mtu::MIN_V4 } else { Mtu::MIN_V6 };
-        let route = hop.mtu.map_or(Mtu::MAX, |mtu| mtu.max(least));
+        let route = hop.mtu.unwrap_or(Mtu::MAX);
         Some(port.limits.mtu.min(route).min(neighbour.unwrap_or(Mtu::MAX)))
     }
 

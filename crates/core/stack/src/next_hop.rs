@@ -12,7 +12,7 @@ use inet::select::{self, is_link_scoped};
 use inet::{NextHop, NoRoute, Sender};
 
 use crate::handles::PortId;
-use crate::port::LOOPBACK;
+use crate::port::{LOOPBACK, Port};
 use crate::resolving::NoSource;
 use crate::stack::Stack;
 
@@ -87,7 +87,24 @@ pub(crate) fn source(
     }
     let hop = next_hop(stack, None, remote, sender).map_err(NoSource::Unreachable)?;
     let port = stack.ports.get(hop.port).ok_or(NoSource::Unreachable(DropReason::TxNoPort))?;
-    select::source(port.addresses.iter(), remote.ip(), hop.neighbour).ok_or(NoSource::NoAddress)
+    source_of(stack, port, remote.ip(), hop.neighbour).ok_or(NoSource::NoAddress)
+}
+
+/// The source address of packets to `dst` by a port and a neighbour. IPv4 by an IPv6 next hop
+/// leaves a router by ports that have no IPv4 address: then any other port's is taken, because a
+/// router accepts the answer at any port. RFC 1812 section 5.2.3, RFC 8950.
+pub(crate) fn source_of(
+    stack: &Stack,
+    port: &Port,
+    dst: IpAddr,
+    neighbour: IpAddr,
+) -> Option<IpAddr> {
+    let own = select::source(port.addresses.iter(), dst, neighbour);
+    if own.is_some() || !stack.forwarding.on || dst.is_ipv6() || neighbour.is_ipv4() {
+        return own;
+    }
+    let mut others = stack.ports.iter().filter(|other| other.id.0 != LOOPBACK);
+    others.find_map(|other| select::source(other.addresses.iter(), dst, neighbour))
 }
 
 /// Do packets to `remote` come back to us? A link-local address belongs to the link that it names.

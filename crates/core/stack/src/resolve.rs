@@ -182,7 +182,8 @@ fn note_progress(stack: &mut Stack, key: Key) {
 /// Do a connection's segments leave by this neighbour?
 fn goes_over(stack: &Stack, pcb: &Pcb, (port, neighbour): Key) -> bool {
     let remote = pcb.key.remote();
-    if pcb.port != port || remote.is_ipv4() != neighbour.is_ipv4() {
+    // IPv4 may go by a neighbour with an IPv6 address (RFC 8950), but not the reverse.
+    if pcb.port != port || remote.is_ipv6() && neighbour.is_ipv4() {
         return false;
     }
     let (src, remote) = (pcb.key.local().ip(), scoped(remote, port));

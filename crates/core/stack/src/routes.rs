@@ -15,7 +15,7 @@ use inet::{NextHop, Route, RouteOrigin, Rule, RuleError, select};
 use crate::handles::PortId;
 use crate::learned::{Offer, RefusedRoute};
 use crate::mtu::MtuError;
-use crate::next_hop::next_hop;
+use crate::next_hop::{next_hop, source_of};
 use crate::port::LOOPBACK;
 use crate::stack::Stack;
 
@@ -217,7 +217,7 @@ impl Stack {
             rule,
             paths: route.as_ref().map_or_else(Vec::new, paths),
             route,
-            source: select::source(port.addresses.iter(), query.dst, hop.neighbour),
+            source: source_of(self, port, query.dst, hop.neighbour),
             neighbour: row.map(|row| (row.state, row.mac)),
             mtu: self.path_mtus.mtu(query.dst, link, now),
             port_mtu: port.limits.mtu,

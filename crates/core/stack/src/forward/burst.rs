@@ -20,7 +20,7 @@ use core::net::IpAddr;
 pub(super) use adjacency::Adjacencies;
 use adjacency::{Adjacency, Link, Slot, tagged};
 use arrayvec::{ArrayVec, IntoIter};
-use base::{Counter, Duration, Instant, LinkKind, MacAddr, Mtu};
+use base::{Counter, Duration, Instant, IpVersion, LinkKind, MacAddr, Mtu};
 use begin::{Said, Verdicts};
 use device::vlan::Tag;
 use device::{BURST, Burst};
@@ -181,20 +181,18 @@ impl Bursts {
     /// `None` if there is none without going the long way.
     #[inline(always)]
     fn find(&mut self, stack: &Stack, hop: &NextHop, dst: IpAddr) -> Option<(Slot, bool)> {
-        // The header has the EtherType of the next hop's version.
-        if hop.neighbour.is_ipv4() != dst.is_ipv4() {
-            return None;
-        }
-        match self.adjacencies.find(hop, self.generation, stack.core.cx.now) {
+        // The header has the EtherType of the packet's version, whatever that of the next hop is.
+        let version = IpVersion::of(&dst);
+        match self.adjacencies.find((hop, version), self.generation, stack.core.cx.now) {
             Some(slot) => Some((slot, false)),
-            None => self.make(stack, hop).map(|slot| (slot, true)),
+            None => self.make(stack, hop, version).map(|slot| (slot, true)),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn make(&mut self, stack: &Stack, hop: &NextHop) -> Option<Slot> {
-        let made = long_way(stack, hop)?;
+    fn make(&mut self, stack: &Stack, hop: &NextHop, version: IpVersion) -> Option<Slot> {
+        let made = long_way(stack, hop, version)?;
         Some(self.adjacencies.insert(made, self.generation))
     }
 
@@ -423,14 +421,14 @@ fn egress_of(egresses: &mut Egresses, number: u8) -> Option<&mut Egress> {
 /// How often the use of a neighbour is noted.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
 
-/// The adjacency that the long way would find for this next hop of a packet of the same version,
+/// The adjacency that the long way would find for this next hop of a packet of this version,
 /// without a solicitation and without a change. `None` if it would do more than send.
-fn long_way(stack: &Stack, hop: &NextHop) -> Option<Adjacency> {
+fn long_way(stack: &Stack, hop: &NextHop, version: IpVersion) -> Option<Adjacency> {
     let port = stack.ports.get(hop.port)?;
     let mtu = stack.neighbour_mtus.of_hop(&stack.ports, hop).map_or(0, Mtu::bytes) as u32;
     let merges = port.limits.offloads.gro && port.limits.offloads.tx_checksum;
     if port.limits.link == LinkKind::Ip {
-        return Some(Adjacency::new(hop, mtu, Link::Bare, Instant::NEVER).merging(merges));
+        return Some(Adjacency::new(hop, version, mtu, Link::Bare, Instant::NEVER).merging(merges));
     }
     if port.local.is_group(hop.neighbour) {
         return None;
@@ -438,14 +436,14 @@ fn long_way(stack: &Stack, hop: &NextHop) -> Option<Adjacency> {
     let now = stack.core.cx.now;
     let (mac, until) = stack.neighbours.usable((hop.port, hop.neighbour), now)?;
     let until = if until == Instant::NEVER { until } else { until.min(now + NOTED_EVERY) };
-    let header = header(mac, port.mac, hop.neighbour);
+    let header = header(mac, port.mac, version);
     let link =
         port.own_tag.map_or(Link::Ethernet(header), |tag| Link::Tagged(tagged(&header, tag)));
-    Some(Adjacency::new(hop, mtu, link, until).merging(merges))
+    Some(Adjacency::new(hop, version, mtu, link, until).merging(merges))
 }
 
-fn header(dst: MacAddr, src: MacAddr, to: IpAddr) -> [u8; ether::HEADER_LEN] {
-    let ethertype = if to.is_ipv6() { ether::IPV6 } else { ether::IPV4 };
+fn header(dst: MacAddr, src: MacAddr, version: IpVersion) -> [u8; ether::HEADER_LEN] {
+    let ethertype = if version == IpVersion::V6 { ether::IPV6 } else { ether::IPV4 };
     let mut header = [0; ether::HEADER_LEN];
     ether::Header { dst, src, ethertype }.emit(&mut header);
     header

@@ -27,6 +27,15 @@ pub(crate) fn transport_max(dst: IpAddr) -> usize {
     usize::from(u16::MAX) - if dst.is_ipv4() { ipv4::HEADER_LEN } else { 0 }
 }
 
+/// [`transport_max`] of packets with this egress. Its neighbour may be of another version (RFC
+/// 8950).
+#[inline(always)]
+fn transport_max_of(egress: &Egress) -> usize {
+    let template = &egress.template;
+    let is_v4 = template.len() - template.link_len() == ipv4::HEADER_LEN;
+    usize::from(u16::MAX) - if is_v4 { ipv4::HEADER_LEN } else { 0 }
+}
+
 /// Send a transport header and the data that follows it, in fragments if the packet has more than
 /// `most` bytes. While the link address is unknown the whole datagram waits.
 ///
@@ -56,7 +65,7 @@ pub(crate) fn send_udp(
     data: &[u8],
     most: Mtu,
 ) -> Fate {
-    if udp::HEADER_LEN + data.len() > transport_max(egress.neighbour) {
+    if udp::HEADER_LEN + data.len() > transport_max_of(egress) {
         return Err(DropReason::IpTooBig);
     }
     // The header is written when the sum of the data is known.

@@ -3,6 +3,7 @@
 
 mod merging;
 mod neighbours;
+mod next_hop_v6;
 mod offloads_and_tags;
 mod redirects;
 mod shared_paths;

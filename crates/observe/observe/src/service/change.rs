@@ -201,10 +201,12 @@ fn leads_to(
         let none = "No such device: give a next hop, by via or dev".to_owned();
         return named.ok_or((Refusal::Wrong, none));
     };
-    if via.is_ipv4() != dest.addr.is_ipv4() || via.is_multicast() || via.is_unspecified() {
+    // An IPv4 route may have an IPv6 gateway: RFC 8950.
+    let is_v6_by_v4 = via.is_ipv4() && dest.addr.is_ipv6();
+    if is_v6_by_v4 || via.is_multicast() || via.is_unspecified() {
         return invalid(format!(
-            "Nexthop has invalid gateway: {via} is not a host address of the same IP version as \
-             {dest}"
+            "Nexthop has invalid gateway: {via} is no host address that packets to {dest} can go \
+             by: give a host's, of the same IP version, or an IPv6 address for an IPv4 route"
         ));
     }
     if let Some(port) = named {

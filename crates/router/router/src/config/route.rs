@@ -9,7 +9,7 @@ use core::num::NonZeroU8;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::{Cidr, IpVersion, Mtu};
+use base::{Cidr, Mtu};
 use stack::route::{Access, GROUPS_MAX, MAIN_TABLE, PATHS_MAX, Route};
 
 use super::file::{At, Once, Section};
@@ -182,9 +182,10 @@ fn towards(via: IpAddr, section: &Section<'_>, ports: &Ports) -> Option<String> 
 /// Check that a gateway is a neighbour on its port.
 fn gateway(to: Cidr, via: IpAddr, name: &str, section: &Section<'_>, ports: &Ports) {
     let Some(port) = ports.get(name) else { return };
-    if IpVersion::of(&via) != IpVersion::of(&to.addr) {
-        let what = "the gateway and the destination are of different versions of IP";
-        return section.note("via", format!("{what}: give a gateway of the destination's"));
+    // An IPv4 route may have an IPv6 gateway: RFC 8950.
+    if via.is_ipv4() && to.addr.is_ipv6() {
+        let what = "an IPv6 route cannot have an IPv4 gateway";
+        return section.note("via", format!("{what}: give the gateway's IPv6 address"));
     }
     if ports.values().any(|port| port.addresses.contains_key(&via)) {
         let what = format!("gateway {via} is an address of ours: give the other router's");

@@ -241,7 +241,7 @@ fn routes_lead_somewhere() {
     says(&route(&format!("{to}{by}")), "7:7", &["on no network of port 'lan'"]);
     says(&route(&format!("{to}via = \"192.0.2.1\"\n")), "7:7", &["an address of ours"]);
     says(&route("to = \"198.51.100.1/24\"\nvia = \"192.0.2.9\"\n"), "6:6", &["198.51.100.0/24"]);
-    says(&route("to = \"::/0\"\nvia = \"192.0.2.9\"\n"), "7:7", &["different versions"]);
+    says(&route("to = \"::/0\"\nvia = \"192.0.2.9\"\n"), "7:7", &["cannot have an IPv4 gateway"]);
     says(&route("to = \"192.0.2.0/24\"\nport = \"lan\"\n"), "6:6", &["remove the route"]);
     right(&route("to = \"::/0\"\nvia = \"fe80::1\"\nport = \"lan\"\n"));
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use wirespeed::MAIN_TABLE;
 
 use super::args::Args;
-use super::line::{Line, Metrics};
+use super::line::{Line, Metrics, gateway};
 use super::run::Asked;
 use super::words::{Words, garbage, usage};
 use wirespeed::control::protocol::{Found, Leaving, Lookup};
@@ -83,9 +83,11 @@ fn leaves(lookup: &Lookup, found: &Leaving) -> Line {
     } else {
         (found.broadcast && lookup.dst.is_ipv4()).then_some("broadcast")
     };
+    let (gateway, via) = gateway(lookup.dst, Some(found.next_hop).filter(|&hop| hop != lookup.dst));
     Line {
         kind,
-        gateway: Some(found.next_hop).filter(|&hop| hop != lookup.dst),
+        gateway,
+        via,
         table: (found.table != MAIN_TABLE).then(|| found.table.to_string()),
         metrics: (found.mtu != found.port_mtu).then_some([Metrics { mtu: found.mtu }]),
         ..answer(lookup, &found.dev, lookup.src.or(found.source))

@@ -2,7 +2,7 @@
 //!
 //! Called by: `route.rs`, `get.rs`. Source: ip-route(8).
 
-use core::fmt::Display;
+use core::fmt::{self, Display};
 use core::net::IpAddr;
 
 use serde::Serialize;
@@ -18,6 +18,8 @@ pub(super) struct Line {
     pub(super) from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gateway: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) via: Option<Via>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dev: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,10 +62,36 @@ pub(super) struct Metrics {
     pub(super) mtu: u64,
 }
 
+/// The gateway of an IPv4 route that has an IPv6 address (RFC 8950).
+#[derive(Serialize)]
+pub(super) struct Via {
+    family: &'static str,
+    host: IpAddr,
+}
+
+impl Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.family, self.host)
+    }
+}
+
+/// A gateway as ip(8) shows it: by the key `gateway`, or by `via` if its version is not that of
+/// the destination.
+pub(super) fn gateway(dst: IpAddr, gateway: Option<IpAddr>) -> (Option<IpAddr>, Option<Via>) {
+    match gateway {
+        Some(host) if host.is_ipv6() && dst.is_ipv4() => {
+            (None, Some(Via { family: "inet6", host }))
+        }
+        same => (same, None),
+    }
+}
+
 #[derive(Serialize)]
 pub(super) struct NextHop {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gateway: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) via: Option<Via>,
     pub(super) dev: String,
     pub(super) weight: Option<u8>,
     pub(super) flags: [&'static str; 0],
@@ -77,6 +105,7 @@ impl Line {
         line.push(' ');
         line += &words("from", &self.from);
         line += &words("via", &self.gateway);
+        line += &words("via", &self.via);
         line += &words("dev", &self.dev);
         line += &words("table", &self.table);
         line += &words("proto", &self.protocol);
@@ -107,7 +136,8 @@ impl Line {
             line += "pref medium";
         }
         for hop in &self.nexthops {
-            let (via, weight) = (words("via", &hop.gateway), words("weight", &hop.weight));
+            let via = words("via", &hop.gateway) + &words("via", &hop.via);
+            let weight = words("weight", &hop.weight);
             line += &format!("\n\tnexthop {via}dev {} {weight}", hop.dev);
         }
         line

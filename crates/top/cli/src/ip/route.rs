@@ -9,7 +9,7 @@ use wirespeed::{Cidr, MAIN_TABLE};
 
 use super::args::Args;
 use super::get;
-use super::line::{Line, Metrics, NextHop, destination};
+use super::line::{Line, Metrics, NextHop, destination, gateway};
 use super::run::{Asked, verb};
 use super::words::{Words, garbage, prefix, table, unknown, usage};
 use wirespeed::control::protocol::{Address, Change, Hop, Object, Route, RouteSpec, Section, Verb};
@@ -85,7 +85,12 @@ fn selector(args: &Args, asked: &Asked, words: &mut Words) -> Result<(Selector, 
         match word {
             "table" => selector.table = table(words.value("table")?)?,
             "dev" => selector.dev = Some(asked.port(words.value("dev")?)?),
-            "via" => selector.via = Some(words.parsed("via")?),
+            "via" => {
+                selector.via = Some(match words.value("via")? {
+                    "inet" | "inet6" => words.parsed("via")?,
+                    via => Words::new(&[via.to_owned()]).parsed("via")?,
+                });
+            }
             "metric" => selector.metric = Some(words.parsed("metric")?),
             "proto" | "protocol" => selector.proto = Some(protocol(words.value("proto")?)?),
             "to" | "root" | "match" | "exact" => {
@@ -138,7 +143,8 @@ fn grouped(found: &[Route], asked: &Asked, addresses: &[Address], by: &Selector)
         }
         if let (Some(weight), Some(row)) = (route.weight, rows.last_mut()) {
             let (dev, weight) = (route.dev.clone(), Some(weight));
-            row.nexthops.push(NextHop { dev, weight, flags: [], gateway: route.via });
+            let (gateway, via) = gateway(route.destination.addr, route.via);
+            row.nexthops.push(NextHop { dev, weight, flags: [], gateway, via });
         }
         last = key;
     }
@@ -151,9 +157,12 @@ fn shown(route: &Route, asked: &Asked, addresses: &[Address], by: &Selector) -> 
     let is_down = port.is_some_and(|port| !port.link_up);
     let is_shared = route.weight.is_some();
     let is_of_main = route.table == MAIN_TABLE;
+    let shown = route.via.filter(|_| by.via.is_none() && !is_shared);
+    let (gateway, via) = gateway(route.destination.addr, shown);
     Line {
         dst: destination(route.destination),
-        gateway: route.via.filter(|_| by.via.is_none() && !is_shared),
+        gateway,
+        via,
         dev: (by.dev.is_none() && !is_shared).then(|| route.dev.clone()),
         table: (by.table.is_none() && !is_of_main).then(|| route.table.to_string()),
         protocol: by.proto.is_none().then(|| route.origin.clone()),
@@ -197,7 +206,7 @@ fn groups(word: &str) -> Vec<String> {
 
 fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<RouteSpec> {
     let mut spec = RouteSpec { table: MAIN_TABLE, ..RouteSpec::default() };
-    let (mut to, mut hop) = (None::<String>, Hop::default());
+    let (mut to, mut hop, mut is_named) = (None::<String>, Hop::default(), false);
     while let Some(word) = words.next() {
         match word {
             // The word begins another next hop; the first next hop may have come without the word.
@@ -208,7 +217,9 @@ fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<Rou
                 hop.weight = Some(1);
             }
             "via" => match words.value("via")? {
-                "inet" | "inet6" => hop.via = Some(words.parsed("via")?),
+                "inet" | "inet6" => {
+                    (is_named, hop.via) = (true, Some(words.parsed("via")?));
+                }
                 via => hop.via = Some(Words::new(&[via.to_owned()]).parsed("via")?),
             },
             "dev" => hop.port = Some(asked.port(words.value("dev")?)?),
@@ -240,7 +251,9 @@ fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<Rou
         spec.hops.push(hop);
     }
     let Some(to) = to else { return usage("a prefix is required: `ip route add PREFIX via IP`") };
-    let is_v6 = args.v6 || spec.hops.iter().any(|hop| hop.via.is_some_and(|via| via.is_ipv6()));
+    // The version of `default`: with `inet6` the gateway says nothing of it, and IPv4 is meant.
+    let is_by_v6 = |hop: &Hop| hop.via.is_some_and(|via| via.is_ipv6());
+    let is_v6 = args.v6 || !is_named && spec.hops.iter().any(is_by_v6);
     spec.to = prefix(&to, is_v6)?.to_string();
     Ok(spec)
 }

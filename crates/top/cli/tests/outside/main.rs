@@ -45,6 +45,8 @@ mod up_filter;
 #[cfg(target_os = "linux")]
 mod up_live;
 #[cfg(target_os = "linux")]
+mod up_next_hop_v6;
+#[cfg(target_os = "linux")]
 mod up_offloads;
 #[cfg(target_os = "linux")]
 mod up_paths;
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         up::CASES,
         up_filter::CASES,
         up_live::CASES,
+        up_next_hop_v6::CASES,
         up_offloads::CASES,
         up_paths::CASES,
         up_policy::CASES,

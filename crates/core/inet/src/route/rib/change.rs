@@ -138,7 +138,7 @@ fn paths(routes: &[Route], down: &BTreeSet<u16>) -> Vec<(Path, u8)> {
     let usable = routes.iter().filter(|route| !down.contains(&route.port));
     let Some(best) = usable.clone().next() else { return Vec::new() };
     let path = |route: &Route, weight| {
-        let Route { port, via, mtu, .. } = *route;
+        let (&Route { port, via, .. }, mtu) = (route, route.usable_mtu());
         (Path { port, via, mtu, restrictions: route.restrictions() }, weight)
     };
     if best.weight.is_none() {

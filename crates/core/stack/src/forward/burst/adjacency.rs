@@ -1,4 +1,6 @@
-//! Adjacencies: for next hops in use, the port and the finished link header of their frames.
+//! Adjacencies: for next hops in use, the port and the finished link header of their frames. A
+//! neighbour with an IPv6 address may be the next hop of both versions, and has one of each (RFC
+//! 8950).
 //!
 //! Called by: `forward/burst.rs`. An entry holds until something changes from which it was made
 //! (`burst::generation_of`), and no longer than a second if its neighbour is not permanent: then
@@ -7,7 +9,7 @@
 
 use core::net::IpAddr;
 
-use base::Instant;
+use base::{Instant, IpVersion};
 use device::vlan::Tag;
 use inet::NextHop;
 
@@ -24,6 +26,8 @@ const WAYS: usize = 2;
 #[derive(Clone, Copy)]
 pub(super) struct Adjacency {
     hop: NextHop,
+    /// The version of the packets, which the link header names.
+    version: IpVersion,
     /// The largest packet that leaves in a run of plain frames: `path_mtu`, or 0 if the port has
     /// its segments merged first.
     pub(super) mtu: u32,
@@ -77,6 +81,7 @@ impl Adjacency {
             neighbour: IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
             mtu: None,
         },
+        version: IpVersion::V4,
         mtu: 0,
         path_mtu: 0,
         until: Instant::ZERO,
@@ -85,9 +90,16 @@ impl Adjacency {
         link: Link::Bare,
     };
 
-    /// How packets of at most `mtu` bytes leave to this next hop, before `until`.
-    pub(super) fn new(hop: &NextHop, mtu: u32, link: Link, until: Instant) -> Adjacency {
-        Adjacency { hop: *hop, mtu, path_mtu: mtu, until, link, ..Adjacency::NONE }
+    /// How packets of this version and of at most `mtu` bytes leave to this next hop, before
+    /// `until`.
+    pub(super) fn new(
+        hop: &NextHop,
+        version: IpVersion,
+        mtu: u32,
+        link: Link,
+        until: Instant,
+    ) -> Adjacency {
+        Adjacency { hop: *hop, version, mtu, path_mtu: mtu, until, link, ..Adjacency::NONE }
     }
 
     /// The same for a port whose segments are merged.
@@ -127,11 +139,18 @@ impl Adjacencies {
         Adjacencies { entries: Box::new([[Adjacency::NONE; WAYS]; BUCKETS]), made: 0 }
     }
 
-    /// The adjacency of a next hop that holds now, in this generation of the stack.
+    /// The adjacency of a next hop of packets of this version that holds now, in this generation
+    /// of the stack.
     #[inline(always)]
-    pub(super) fn find(&self, hop: &NextHop, generation: u64, now: Instant) -> Option<Slot> {
+    pub(super) fn find(
+        &self,
+        (hop, version): (&NextHop, IpVersion),
+        generation: u64,
+        now: Instant,
+    ) -> Option<Slot> {
         let bucket = bucket_of(hop);
-        let holds = |a: &Adjacency| a.hop == *hop && a.generation == generation && a.until > now;
+        let is_it = |a: &Adjacency| a.hop == *hop && a.version == version;
+        let holds = |a: &Adjacency| is_it(a) && a.generation == generation && a.until > now;
         let way = self.entries[bucket].iter().position(holds)?;
         let serial = self.entries[bucket][way].serial;
         Some(Slot { index: (bucket * WAYS + way) as u16, serial })
@@ -142,7 +161,7 @@ impl Adjacencies {
         let bucket = bucket_of(&made.hop);
         let ways = &mut self.entries[bucket];
         // An entry for the same next hop that no longer holds is replaced first.
-        let way = ways.iter().position(|a| a.hop == made.hop);
+        let way = ways.iter().position(|a| a.hop == made.hop && a.version == made.version);
         let oldest = || usize::from(ways[0].serial > ways[1].serial);
         let way = way.unwrap_or_else(oldest);
         self.made = self.made.wrapping_add(1);

@@ -38,11 +38,12 @@ fn host_mac(port: usize, last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 1, port as u8, last])
 }
 
-/// Routes to networks beyond each link, by the second host of the link.
+/// Routes to networks beyond each link, by the second host of the link. Beyond the second link, the
+/// gateway of IPv4 has an IPv6 address (RFC 8950).
 fn beyond(port: usize) -> [(Cidr, IpAddr); 2] {
     let link = port + 1;
     [
-        (cidr(&format!("203.0.{link}.0/24")), host(port, 2, false)),
+        (cidr(&format!("203.0.{link}.0/24")), host(port, 2, port == 1)),
         (cidr(&format!("2001:db8:7700:{link:x}::/40")), host(port, 2, true)),
     ]
 }
@@ -233,7 +234,9 @@ impl Traffic {
                 _ => {
                     // Flows share two gateways.
                     for last in [2, 3] {
-                        let route = Route::new(dest, Some(host(port, last, v6)), id.0);
+                        // Their versions may differ.
+                        let is_v6 = v6 || on && last == 3;
+                        let route = Route::new(dest, Some(host(port, last, is_v6)), id.0);
                         _ = stack.add_route(route.shared(NonZeroU8::MIN));
                     }
                 }
