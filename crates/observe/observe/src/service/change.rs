@@ -189,6 +189,12 @@ fn routes_of(
     spec.hops.iter().map(one).collect()
 }
 
+/// Can a port find the link addresses of IPv6 neighbours, if its link has such addresses?
+fn finds_v6(stack: &Stack, port: PortId) -> bool {
+    let has_none = stack.device(port).is_some_and(|device| device.limits().link == LinkKind::Ip);
+    has_none || stack.addresses(port).iter().any(|address| address.ip().is_ipv6())
+}
+
 /// The port of a next hop: the named port, or else the port with the gateway's network.
 fn leads_to(
     stack: &Stack,
@@ -210,6 +216,13 @@ fn leads_to(
         ));
     }
     if let Some(port) = named {
+        let is_by_v6 = via.is_ipv6() && dest.addr.is_ipv4();
+        if is_by_v6 && !finds_v6(stack, port) {
+            return invalid(format!(
+                "Nexthop has invalid gateway: this port has no IPv6 address from which neighbour \
+                 discovery could find {via}; add one with `ip addr`"
+            ));
+        }
         if onlink || stack.is_on_link(port, via) {
             return Ok(port);
         }

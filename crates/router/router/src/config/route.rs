@@ -191,6 +191,13 @@ fn gateway(to: Cidr, via: IpAddr, name: &str, section: &Section<'_>, ports: &Por
         let what = format!("gateway {via} is an address of ours: give the other router's");
         return section.note("via", what);
     }
+    let is_by_v6 = via.is_ipv6() && to.addr.is_ipv4();
+    let has_v6 = port.addresses.keys().any(IpAddr::is_ipv6) || port.asks.contains_key(&Asks::Auto);
+    if is_by_v6 && !has_v6 {
+        let what = "neighbour discovery finds this gateway, from an IPv6 address";
+        let instead = format!("give port '{name}' one, as \"fe80::1/64\"");
+        return section.note("via", format!("{what}: {instead}"));
+    }
     let is_local = matches!(via, IpAddr::V6(a) if a.is_unicast_link_local());
     let asks = if via.is_ipv6() { Asks::Auto } else { Asks::Dhcp };
     if !is_local && !port.asks.contains_key(&asks) && !port.has_network_of(via) {

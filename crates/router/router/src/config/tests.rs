@@ -244,6 +244,12 @@ fn routes_lead_somewhere() {
     says(&route("to = \"::/0\"\nvia = \"192.0.2.9\"\n"), "7:7", &["cannot have an IPv4 gateway"]);
     says(&route("to = \"192.0.2.0/24\"\nport = \"lan\"\n"), "6:6", &["remove the route"]);
     right(&route("to = \"::/0\"\nvia = \"fe80::1\"\nport = \"lan\"\n"));
+    // IPv4 by an IPv6 gateway: RFC 8950. The port of a link-local one has to be named.
+    let by_v6 = "to = \"10.77.0.0/16\"\nvia = \"fe80::5\"\n";
+    says(&route(by_v6), "7:7", &["on no network of ours"]);
+    says(&route(&format!("{by_v6}port = \"lan\"\n")), "7:7", &["give port 'lan' one"]);
+    let with_v6 = with_lan("").replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"fe80::1/64\"]");
+    right(&format!("{with_v6}[[route]]\n{by_v6}port = \"lan\"\n"));
 }
 
 /// Several routes to a network share its packets; alone, a route has no weight.

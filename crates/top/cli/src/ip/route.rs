@@ -157,11 +157,11 @@ fn shown(route: &Route, asked: &Asked, addresses: &[Address], by: &Selector) -> 
     let is_down = port.is_some_and(|port| !port.link_up);
     let is_shared = route.weight.is_some();
     let is_of_main = route.table == MAIN_TABLE;
-    let shown = route.via.filter(|_| by.via.is_none() && !is_shared);
-    let (gateway, via) = gateway(route.destination.addr, shown);
+    let (gateway, via) = gateway(route.destination.addr, route.via.filter(|_| !is_shared));
     Line {
         dst: destination(route.destination),
-        gateway,
+        // As ip(8): a gateway that the selector names is left out, but not the key `via`.
+        gateway: gateway.filter(|_| by.via.is_none()),
         via,
         dev: (by.dev.is_none() && !is_shared).then(|| route.dev.clone()),
         table: (by.table.is_none() && !is_of_main).then(|| route.table.to_string()),
