@@ -43,23 +43,6 @@ fn routes_neighbours_and_addresses_are_changed_and_shown() {
         done("route add 11.0.0.0/8 nexthop via 203.0.113.2 weight 2 nexthop via 203.0.113.3");
         let hops = &json(&running, "route show 11.0.0.0/8")[0]["nexthops"];
         assert_eq!((hops.as_array().map(Vec::len), &hops[0]["weight"]), (Some(2), &2.into()));
-        // IPv4 by an IPv6 next hop, as ip(8) writes it.
-        done(&format!("addr replace fe80::7/64 dev {port} nodad"));
-        done(&format!("route add 10.77.0.0/16 via inet6 fe80::5 dev {port}"));
-        let (_, text, _) = ip(&running, "route show 10.77.0.0/16");
-        assert_eq!(
-            text.trim_end(),
-            format!("10.77.0.0/16 via inet6 fe80::5 dev {port} proto static")
-        );
-        let via = serde_json::json!({"family": "inet6", "host": "fe80::5"});
-        let row = &json(&running, "route show 10.77.0.0/16")[0];
-        assert_eq!((&row["via"], row.get("gateway")), (&via, None));
-        assert_eq!(json(&running, "route get 10.77.1.1")[0]["via"], via);
-        done(&format!("route add default via inet6 fe80::5 dev {port} metric 9"));
-        let row = &json(&running, "-4 route show default metric 9")[0];
-        assert_eq!((&row["dst"], &row["via"]), (&"default".into(), &via));
-        done(&format!("route del default via inet6 fe80::5 dev {port} metric 9"));
-        done("route flush 10.77.0.0/16");
         done(&format!("neigh add 203.0.113.9 lladdr 02:00:00:00:00:09 dev {port}"));
         assert_eq!(json(&running, "neigh show 203.0.113.9")[0]["state"][0], "PERMANENT");
         done("route flush root 10.0.0.0/7");
@@ -94,6 +77,30 @@ fn routes_neighbours_and_addresses_are_changed_and_shown() {
         let (_, text, _) = ip(&running, "route show table all 12.0.0.0/8");
         assert!(text.contains(" table 10 ") && text.contains(" include 5,6 no_forward "), "{text}");
     }
+}
+
+/// RFC 8950, in the words and with the keys of ip(8).
+#[test]
+fn an_ipv4_route_has_an_ipv6_gateway() {
+    let running = Running::start("1").ready();
+    let done = |words: &str| {
+        let (code, text, error) = ip(&running, words);
+        assert_eq!((code, text.as_str(), error.as_str()), (0, "", ""), "{words}");
+    };
+    let port = json(&running, "link")[0]["ifname"].as_str().expect("a name").to_owned();
+    done(&format!("addr replace fe80::7/64 dev {port} nodad"));
+    done(&format!("route add 10.77.0.0/16 via inet6 fe80::5 dev {port}"));
+    let (_, text, _) = ip(&running, "route show 10.77.0.0/16");
+    assert_eq!(text.trim_end(), format!("10.77.0.0/16 via inet6 fe80::5 dev {port} proto static"));
+    let via = serde_json::json!({"family": "inet6", "host": "fe80::5"});
+    let row = &json(&running, "route show 10.77.0.0/16")[0];
+    assert_eq!((&row["via"], row.get("gateway")), (&via, None));
+    assert_eq!(json(&running, "route get 10.77.1.1")[0]["via"], via);
+    done(&format!("route add default via inet6 fe80::5 dev {port} metric 9"));
+    let row = &json(&running, "-4 route show default metric 9")[0];
+    assert_eq!((&row["dst"], &row["via"]), (&"default".into(), &via));
+    done(&format!("route del default via inet6 fe80::5 dev {port} metric 9"));
+    done("route flush 10.77.0.0/16");
 }
 
 #[test]

@@ -111,7 +111,8 @@ fn the_source_is_told_of_a_silent_gateway_and_never_redirected_there() {
     assert_eq!(router.stack.counters().of(Counter::RedirectsOut), 0);
 }
 
-/// The route's MTU may be less than every IPv6 link carries; the source is told of it.
+/// The route's MTU may be less than every IPv6 link carries; the source of a larger packet
+/// gets an error.
 #[test]
 fn the_mtu_of_the_route_is_that_of_ipv4() {
     for in_bursts in [true, false] {
