@@ -153,3 +153,30 @@ fn a_port_without_ipv4_borrows_an_address() {
     router.stack.set_forwarding(false);
     assert_eq!(source(&router), None);
 }
+
+/// A connection of our own waits for neighbour discovery, and sends its SYN as IPv4. A gateway that
+/// does not answer ends it.
+#[test]
+fn a_connection_of_our_own_goes_by_it() {
+    for answers in [true, false] {
+        let mut router = routed(1, true);
+        let to = SocketAddr::new(ip(FAR), 80);
+        let (config, owner) = (tcp::Config::default(), base::Owner::program());
+        router.stack.poll(NOW);
+        let handle = router.stack.tcp_connect(to, None, &config, owner, NOW).expect("a route");
+        let [_, out] = router.sent(NOW);
+        assert_eq!((out.len(), out[0][54]), (1, 135), "a neighbour solicitation");
+        if answers {
+            let sent = advertise(&mut router);
+            let [sent] = &sent[..] else { panic!("one SYN: {sent:?}") };
+            assert_eq!((&sent[12..14], sent[23], sent[47]), (&[8, 0][..], 6, 2));
+            assert_eq!(sent[26..30], [198, 51, 100, 1]);
+            continue;
+        }
+        for second in 1..9 {
+            router.sent(NOW + Duration::from_secs(second));
+        }
+        let (_, error) = router.stack.tcp_state(handle).expect("the program has not closed it");
+        assert_eq!(error, Some(tcp::Error::HostUnreachable));
+    }
+}
