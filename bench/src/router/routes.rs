@@ -114,7 +114,7 @@ fn table() -> Result<(Routes, Vec<Cidr>)> {
     let (mut routes, mut known) = (Routes::default(), Vec::with_capacity(ROUTES));
     while routes.len() < ROUTES {
         let dest = random.prefix()?;
-        if routes.at(dest, MAIN_TABLE).is_empty() {
+        if routes.at(dest, MAIN_TABLE).next().is_none() {
             ensure!(routes.add(random.route(dest)), "the table does not accept the route {dest}");
             known.push(dest);
         }

@@ -132,7 +132,7 @@ impl fmt::Debug for MacAddr {
 /// assert!("192.0.2.1/33".parse::<Cidr>().is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr {
     /// The address, with its host bits.
     pub addr: IpAddr,

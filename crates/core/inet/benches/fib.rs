@@ -104,7 +104,7 @@ fn table(count: usize, prefix: fn(&mut Random) -> Cidr) -> (Routes, Vec<Cidr>) {
     let (mut routes, mut dests) = (Routes::default(), Vec::with_capacity(count));
     while routes.len() < count {
         let dest = prefix(&mut random);
-        if routes.at(dest, MAIN_TABLE).is_empty() {
+        if routes.at(dest, MAIN_TABLE).next().is_none() {
             assert!(routes.add(route(dest, &mut random)));
             dests.push(dest);
         }

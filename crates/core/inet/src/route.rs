@@ -50,7 +50,7 @@ pub const RETIRED_MAX: usize = 1 << 19;
 pub const PATHS_MAX: usize = 64;
 
 /// Where a route comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum RouteOrigin {
     /// Set by the user.
@@ -80,7 +80,7 @@ pub enum RouteOrigin {
 /// # assert!(on_link.via.is_none() && worse.metric == 10 && half.weight.is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     /// The destination prefix.
     pub dest: Cidr,

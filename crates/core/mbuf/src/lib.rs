@@ -32,6 +32,7 @@ mod reclaim;
 mod share;
 mod sockbuf;
 mod store;
+mod words;
 
 pub use class::{Class, HEADROOM};
 pub use copy::copy;
@@ -44,6 +45,7 @@ pub use pool::Pool;
 pub use prefetch::{prefetch, prefetch_line};
 pub use queue::MbufQueue;
 pub use sockbuf::SockBuf;
+pub use words::zeroed_words;
 
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,7 @@ pub(crate) fn input(
     // The redirect applies only to the users of the gateway's route; others gain nothing from it.
     // If others have a better route in that table, which the new route would hide, the redirect is
     // refused.
-    let Some(old) = stack.routes.route_for(dst, Some(src), sender).ok().cloned() else {
+    let Some(old) = stack.routes.route_for(dst, Some(src), sender).ok() else {
         return Err(DropReason::RedirectRefused);
     };
     let best = stack.routes.lookup_in(old.table, dst, Some(src), Sender::Program);
@@ -101,15 +101,15 @@ fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u3
 /// RFC 1122 3.2.2.2-d.
 fn follow(stack: &mut Stack, gateway: IpAddr, old: Route) -> Fate {
     let (dest, port, table) = (old.dest, old.port, old.table);
-    let of_redirect = |route: &&Route| route.origin == RouteOrigin::Redirect;
-    let mut known = stack.routes.at(dest, table).iter();
-    if known.clone().any(|r| !of_redirect(&r)) {
+    let of_redirect = |route: &Route| route.origin == RouteOrigin::Redirect;
+    let known: Vec<Route> = stack.routes.at(dest, table).collect();
+    if !known.iter().all(of_redirect) {
         return Err(DropReason::RedirectRefused);
     }
-    let is_known = known.any(|r| r.port == port);
+    let is_known = known.iter().any(|r| r.port == port);
     let held = stack.routes.count_of(RouteOrigin::Redirect);
     if !is_known && !stack.core.cx.budget.admits(Limit::Redirects, held) {
-        let oldest = stack.routes.iter().filter(of_redirect).min_by_key(|r| r.expires).cloned();
+        let oldest = stack.routes.iter().filter(of_redirect).min_by_key(|r| r.expires);
         let Some(oldest) = oldest else { return Err(DropReason::RedirectRefused) };
         stack.routes.remove(|r| *r == oldest);
     }

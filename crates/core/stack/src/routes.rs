@@ -192,18 +192,18 @@ impl Stack {
         let is_scoped = query.output.is_some() && select::is_link_scoped(query.dst);
         let found = self.routes.route_and_rule_for(query.dst, query.src, sender).ok();
         let (route, rule) = match found.filter(|_| !is_scoped) {
-            Some((route, rule)) => (Some(route.clone()), rule),
+            Some((route, rule)) => (Some(route), rule),
             None => (None, None),
         };
         let table = route.as_ref().map_or(inet::route::MAIN_TABLE, |route| route.table);
         let paths = |route: &Route| {
-            let of_it = |r: &&Route| {
+            let of_it = |r: &Route| {
                 r.weight.is_some() && r.metric == route.metric && !self.routes.is_down(r.port)
             };
             match route.weight {
                 Some(_) => {
-                    let of_prefix = self.routes.at(route.dest, table).iter().filter(of_it);
-                    of_prefix.take(PATHS_MAX).cloned().collect()
+                    let of_prefix = self.routes.at(route.dest, table).filter(of_it);
+                    of_prefix.take(PATHS_MAX).collect()
                 }
                 None => vec![route.clone()],
             }
@@ -229,8 +229,8 @@ impl Stack {
     }
 
     /// The routes of a table to exactly this prefix; the best route is first.
-    pub fn routes_to(&self, dest: Cidr, table: u32) -> &[Route] {
-        self.routes.at(dest, table)
+    pub fn routes_to(&self, dest: Cidr, table: u32) -> Vec<Route> {
+        self.routes.at(dest, table).collect()
     }
 
     /// Is a gateway a neighbour on the port's link, by the port's routes and addresses?

@@ -359,7 +359,7 @@ impl Stack {
 
     /// A page of the routes; begin with `cursor` 0. At most `most` rows, but at least one.
     pub fn routes_page(&self, cursor: u64, most: usize) -> Page<Route> {
-        page((0..).zip(self.routes.iter().cloned()), cursor, most)
+        page((0..).zip(self.routes.iter()), cursor, most)
     }
 }
 

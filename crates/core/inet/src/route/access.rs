@@ -14,7 +14,7 @@ use super::Route;
 pub const GROUPS_MAX: usize = 64;
 
 /// Which users may use a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// Only members of one of these groups.
     Include(Arc<[u32]>),

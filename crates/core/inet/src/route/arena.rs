@@ -8,6 +8,8 @@
 use core::sync::atomic::AtomicU32;
 use std::sync::OnceLock;
 
+use mbuf::zeroed_words;
+
 /// Records in the first chunk, as a power of two. Each further chunk has twice as many records as
 /// the previous one.
 const FIRST: u32 = 4;
@@ -36,7 +38,8 @@ impl<const WORDS: usize> Arena<WORDS> {
     /// The record with this index. Its chunk is allocated if it does not exist.
     pub(super) fn make(&self, index: u32) -> Option<&[AtomicU32; WORDS]> {
         let (chunk, at) = position(index);
-        let words = self.chunks.get(chunk)?.get_or_init(|| zeroed(WORDS << (FIRST + chunk as u32)));
+        let words =
+            self.chunks.get(chunk)?.get_or_init(|| zeroed_words(WORDS << (FIRST + chunk as u32)));
         words.get(at * WORDS..)?.first_chunk()
     }
 }
@@ -47,13 +50,6 @@ fn position(index: u32) -> (usize, usize) {
     let number = u64::from(index) + (1 << FIRST);
     let log = number.ilog2();
     ((log - FIRST) as usize, (number - (1 << log)) as usize)
-}
-
-/// Allocate this many words, all zero. The system provides the memory only when it is written to:
-/// plain integers are allocated as zeros, and the compiler turns them into atomic ones without a
-/// loop. Only a build with debug assertions writes to all of them.
-pub(super) fn zeroed(words: usize) -> Box<[AtomicU32]> {
-    vec![0_u32; words].into_iter().map(AtomicU32::new).collect()
 }
 
 /// Which indices of an arena are free. Only the writer has this.

@@ -7,7 +7,8 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::arena::zeroed;
+use mbuf::zeroed_words;
+
 use super::epoch::Freed;
 use super::group::{GroupIndex, Path, Registry};
 use super::shared::Shared;
@@ -123,7 +124,7 @@ impl Writer {
     ) {
         let Writer { shared, allocator, .. } = self;
         let Some(trie) = shared.make_table(table).map(|t| t.trie(is_v6)) else { return };
-        let wide = zeroed(1 << WIDE);
+        let wide = zeroed_words(1 << WIDE);
         let mut update = Update { nodes: &shared.nodes, epochs: &shared.epochs, allocator };
         for (prefix, group) in prefixes.filter(|(prefix, _)| prefix.len > SHORT) {
             update.insert(&wide, 0, prefix, leaf(prefix.len, group));

@@ -5,17 +5,14 @@
 //! 3.3.1.1, RFC 1812 section 5.2.4. docs/decisions/0080.
 
 use core::cell::Cell;
-use core::cmp::Reverse;
 use core::net::IpAddr;
 
 use base::Cidr;
 
 use super::ecmp::{self, BUCKETS};
 use super::group::{Found, GroupIndex, flow_of};
-use super::rib::Known;
+use super::rib::Found as OfPrefix;
 use super::rule::{NoRoute, Rule, RuleError};
-use super::shared::key_of;
-use super::trie::mask;
 use super::{MAIN_TABLE, NextHop, PATHS_MAX, Route, Routes, Sender};
 
 impl Routes {
@@ -105,7 +102,7 @@ impl Routes {
         match view.find(view.lookup(dst, table), dst, flow, sender.restriction()) {
             Found::Hop(hop) => Some(hop),
             Found::Nothing => None,
-            Found::Restricted => self.walk(table, dst, flow, sender).map(|r| r.next_hop(dst)),
+            Found::Restricted => self.walk(table, dst, flow, sender).map(|(_, r)| r.next_hop(dst)),
         }
     }
 
@@ -125,7 +122,7 @@ impl Routes {
         dst: IpAddr,
         src: Option<IpAddr>,
         sender: Sender<'_>,
-    ) -> Result<&Route, NoRoute> {
+    ) -> Result<Route, NoRoute> {
         self.route_and_rule_for(dst, src, sender).map(|(route, _)| route)
     }
 
@@ -139,14 +136,14 @@ impl Routes {
         dst: IpAddr,
         src: Option<IpAddr>,
         sender: Sender<'_>,
-    ) -> Result<(&Route, Option<Rule>), NoRoute> {
+    ) -> Result<(Route, Option<Rule>), NoRoute> {
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
         self.rules.find_by(selects, |rule, table| {
             if self.follows() {
                 return None;
             }
-            let route = self.walk(table, dst, flow_of(src, dst), sender)?;
-            Some((route, rule.copied()))
+            let (found, route) = self.walk(table, dst, flow_of(src, dst), sender)?;
+            Some((found.whole(route), rule.copied()))
         })
     }
 
@@ -154,29 +151,37 @@ impl Routes {
     /// comes here only for a restricted prefix, and has a copy of that prefix and of all that
     /// contain it.
     #[cold]
-    fn walk(&self, table: u32, dst: IpAddr, flow: u32, sender: Sender<'_>) -> Option<&Route> {
-        self.prefixes_of(table, dst).find_map(|known| self.choose(known, dst, flow, sender))
+    fn walk(
+        &self,
+        table: u32,
+        dst: IpAddr,
+        flow: u32,
+        sender: Sender<'_>,
+    ) -> Option<(OfPrefix<'_>, &Route)> {
+        self.prefixes_of(table, dst)
+            .find_map(|found| Some((found, self.choose(found, dst, flow, sender)?)))
     }
 
     /// The prefixes of a table that contain `dst`, longest first.
-    pub(super) fn prefixes_of(&self, table: u32, dst: IpAddr) -> impl Iterator<Item = &Known> {
-        let (key, is_v6) = (key_of(dst), dst.is_ipv6());
-        let lengths = (0..=if is_v6 { 128 } else { 32 }).rev();
-        lengths.filter_map(move |len| {
-            self.walked().get(&(Reverse(len), is_v6, table))?.get(&(key & mask(len)))
-        })
+    pub(super) fn prefixes_of(
+        &self,
+        table: u32,
+        dst: IpAddr,
+    ) -> impl Iterator<Item = OfPrefix<'_>> {
+        let lengths = (0..=if dst.is_ipv6() { 128 } else { 32 }).rev();
+        lengths.filter_map(move |len| self.walked(Cidr::new(dst, len)?.network(), table))
     }
 
     /// The route of one prefix for a sender.
     fn choose<'a>(
         &self,
-        known: &'a Known,
+        found: OfPrefix<'a>,
         dst: IpAddr,
         flow: u32,
         sender: Sender<'_>,
     ) -> Option<&'a Route> {
         let usable = |route: &&Route| route.admits(sender) && !self.is_down(route.port);
-        let admitted = known.routes.iter().filter(usable);
+        let admitted = found.routes.iter().filter(usable);
         let best = admitted.clone().next()?;
         if best.weight.is_none() {
             return Some(best);
@@ -184,7 +189,7 @@ impl Routes {
         let equal = admitted.take_while(|route| route.metric == best.metric);
         let shared = equal.filter(|route| route.weight.is_some()).take(PATHS_MAX);
         // The next hop that this flow has without restrictions is used, if this sender may use it.
-        let usual = self.view().next_hop(known.group, dst, flow);
+        let usual = self.view().next_hop(found.group, dst, flow);
         if let Some(route) = shared.clone().find(|route| Some(route.next_hop(dst)) == usual) {
             return Some(route);
         }
@@ -202,8 +207,8 @@ impl Routes {
     /// The least MTU of all routes to `dst` by this next hop, which any sender may use.
     pub fn mtu_over(&self, dst: IpAddr, port: u16, neighbour: IpAddr) -> Option<base::Mtu> {
         let tables = self.tables().into_iter();
-        let known = tables.flat_map(|table| self.prefixes_of(table, dst));
-        let hops = known.flat_map(|known| known.routes.iter().map(|r| r.next_hop(dst)));
+        let found = tables.flat_map(|table| self.prefixes_of(table, dst));
+        let hops = found.flat_map(|found| found.routes.iter().map(|r| r.next_hop(dst)));
         hops.filter(|hop| (hop.port, hop.neighbour) == (port, neighbour))
             .filter_map(|hop| hop.mtu)
             .min()
@@ -242,6 +247,6 @@ impl Routes {
 
     /// The next-hop group of exactly this prefix. Counters of the group count the prefix's packets.
     pub fn group(&self, dest: Cidr, table: u32) -> GroupIndex {
-        self.known(dest, table).map_or(GroupIndex::NONE, |known| known.group)
+        self.known(dest, table).map_or(GroupIndex::NONE, |known| known.group())
     }
 }

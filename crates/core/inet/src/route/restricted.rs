@@ -11,17 +11,23 @@ use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use base::Cidr;
+
+use super::Route;
 use super::fib::Target;
-use super::rib::{IsV6, Known, Level, Routes, level};
+use super::group::GroupIndex;
+use super::rib::{Found, IsV6, Level, Routes, level, target};
 use super::trie::{Prefix, mask};
 
+/// The routes of a prefix, and their group.
+type Lent = (Vec<Route>, GroupIndex);
 /// Routes by level, then by prefix.
-pub(super) type Levels = BTreeMap<Level, BTreeMap<u128, Known>>;
+type Levels = BTreeMap<Level, BTreeMap<u128, Lent>>;
 
 /// A copy of the restricted routes and of those to containing prefixes, as they were at one time.
 #[derive(Debug, Default)]
 pub struct Restricted {
-    pub(super) levels: Levels,
+    levels: Levels,
     /// Ports whose link is down.
     pub(super) down: BTreeSet<u16>,
     /// The number of routes that only some users may use.
@@ -77,12 +83,12 @@ impl Routes {
         let mut levels = Levels::new();
         for &(is_v6, table, key, len) in &self.index.prefixes {
             for len in (0..=len).rev() {
-                let (target, key) = ((Reverse(len), is_v6, table), key & mask(len));
-                let Some(known) = self.levels.get(&target).and_then(|l| l.get(&key)) else {
-                    continue;
-                };
+                let (level, key) = ((Reverse(len), is_v6, table), key & mask(len));
+                let target = Target { table, is_v6, prefix: Prefix { key, len } };
+                let Some(found) = self.found_at(&target) else { continue };
+                let lent = (found.routes.to_vec(), found.group);
                 // If this prefix is there, so are the prefixes that contain it.
-                if levels.entry(target).or_default().insert(key, known.clone()).is_some() {
+                if levels.entry(level).or_default().insert(key, lent).is_some() {
                     break;
                 }
             }
@@ -91,15 +97,20 @@ impl Routes {
         Restricted { levels, down, count: self.restricted }
     }
 
-    /// The routes that a walk examines.
-    pub(super) fn walked(&self) -> &Levels {
-        if self.follows() { &self.lent.levels } else { &self.levels }
+    /// The routes of a prefix that a walk examines.
+    pub(super) fn walked(&self, dest: Cidr, table: u32) -> Option<Found<'_>> {
+        let target = target(dest, table);
+        if !self.follows() {
+            return self.found_at(&target);
+        }
+        let (routes, group) = self.lent.levels.get(&level(&target))?.get(&target.prefix.key)?;
+        Some(Found { dest, table, routes, group: *group })
     }
 
     /// Called after a change of the routes of a prefix.
     pub(super) fn note_restricted(&mut self, target: &Target) {
-        let known = self.levels.get(&level(target)).and_then(|l| l.get(&target.prefix.key));
-        let has = known.is_some_and(|k| k.routes.iter().any(|route| route.restrictions() != 0));
+        let found = self.found_at(target);
+        let has = found.is_some_and(|f| f.routes.iter().any(|route| route.restrictions() != 0));
         self.index.note(target, has);
     }
 }

@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use super::access::FOR_SOME_USERS;
 use super::access::NOT_FOR_TRANSIT;
 use super::group::{GroupIndex, Leads};
-use super::rib::Known;
+use super::rib::Found;
 use super::rule::{Action, Rule};
 use super::{MAIN_TABLE, PATHS_MAX, Route, Routes, Sender, View};
 
@@ -116,8 +116,8 @@ impl Routes {
         match self.leads_by(table, addr, port, sender.restriction()) {
             Leads::Known(leads) => Some(leads),
             Leads::Nothing => None,
-            Leads::Restricted => self.prefixes_of(table, addr).find_map(|known| {
-                let admitted = self.usable(known).filter(|route| route.admits(sender));
+            Leads::Restricted => self.prefixes_of(table, addr).find_map(|found| {
+                let admitted = self.usable(found).filter(|route| route.admits(sender));
                 let mut best = best_of(admitted)?;
                 Some(best.any(|route| route.port == port))
             }),
@@ -133,11 +133,11 @@ impl Routes {
             Leads::Restricted => {}
         }
         let mut found = None;
-        for known in self.prefixes_of(table, addr) {
-            if self.usable(known).any(|route| route.port == port) {
+        for of_prefix in self.prefixes_of(table, addr) {
+            if self.usable(of_prefix).any(|route| route.port == port) {
                 return Some(true);
             }
-            let mut usable = self.usable(known).peekable();
+            let mut usable = self.usable(of_prefix).peekable();
             if usable.peek().is_some() {
                 found = Some(false);
             }
@@ -155,8 +155,8 @@ impl Routes {
         view.shared.groups.leads_by(view.lookup(addr, table), port, restrictions)
     }
 
-    fn usable<'a>(&'a self, known: &'a Known) -> impl Iterator<Item = &'a Route> + Clone {
-        known.routes.iter().filter(|route| !self.is_down(route.port))
+    fn usable<'a>(&'a self, found: Found<'a>) -> impl Iterator<Item = &'a Route> + Clone {
+        found.routes.iter().filter(|route| !self.is_down(route.port))
     }
 }
 

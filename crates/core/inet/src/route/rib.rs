@@ -1,10 +1,12 @@
-//! The RIB: all routes, by prefix. `change.rs` decides which of them are in the FIB.
+//! The RIB: all routes, by prefix. `change.rs` decides which of them are in the FIB, and `sets.rs`
+//! keeps the routes of a prefix: many prefixes have the same ones.
 //!
 //! Called by: the callers of `route.rs`. One thread owns it. The cost of a change depends on the
 //! prefix and on those that contain it, not on the number of routes; functions with a predicate
 //! examine all routes.
 
 mod change;
+mod sets;
 
 use core::cmp::Reverse;
 use core::net::IpAddr;
@@ -13,35 +15,79 @@ use std::sync::Arc;
 
 use base::{Cidr, Instant};
 
-use super::fib::{Fib, Target, Writer};
+use super::fib::{Fib, Root, Target, Writer};
 use super::group::GroupIndex;
-use super::restricted::{Index, Levels, Restricted};
+use super::restricted::{Index, Restricted};
 use super::rule::Rules;
-use super::shared::key_of;
+use super::shared::{addr_of, key_of};
 use super::trie::{Prefix, mask};
 use super::view::View;
 use super::{GROUPS_MAX, ROUTES_MAX, Route, RouteOrigin};
+use sets::{SetId, Sets};
 
 /// Length, version and table of prefixes. The longest prefixes come first, as a lookup needs them.
 pub(super) type Level = (Reverse<u8>, IsV6, u32);
 pub(super) type IsV6 = bool;
 
-/// The routes to one prefix; the best one is first.
-#[derive(Clone, Debug, Default)]
+/// A prefix that has routes: 8 bytes, of which a stack may have two million.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    pub(super) routes: Vec<Route>,
-    /// Their group in the FIB; [`GroupIndex::NONE`] if the links of all their ports are down.
+    /// Its routes.
+    set: SetId,
+    /// Their group in the FIB, [`GroupIndex::NONE`] if the links of all their ports are down; and
+    /// in the upper bits the arrays that have the prefix.
+    place: u32,
+}
+
+/// The prefix is in the array for 24 bits.
+const IN_WIDE: u32 = 1 << 31;
+/// The prefix is in the array for 8 bits.
+const IN_NARROW: u32 = 1 << 30;
+const _: () = assert!(GroupIndex::MASK & (IN_WIDE | IN_NARROW) == 0 && size_of::<Known>() == 8);
+
+impl Known {
+    pub(super) fn group(self) -> GroupIndex {
+        GroupIndex(self.place & GroupIndex::MASK)
+    }
+
+    fn is_in(self, root: Root) -> bool {
+        self.place & bit_of(root) != 0
+    }
+}
+
+/// The bit for an array in [`Known::place`].
+const fn bit_of(root: Root) -> u32 {
+    match root {
+        Root::Wide => IN_WIDE,
+        Root::Narrow => IN_NARROW,
+    }
+}
+
+/// Known prefixes by level, then by their bits.
+type Levels = BTreeMap<Level, BTreeMap<u128, Known>>;
+
+/// A prefix of a lookup, with its routes and their group; the best route is first. The routes have
+/// no destination and no table of their own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found<'a> {
+    pub(super) dest: Cidr,
+    pub(super) table: u32,
+    pub(super) routes: &'a [Route],
     pub(super) group: GroupIndex,
-    /// Is the prefix in the array for 24 bits?
-    wide: bool,
-    /// Is the prefix in the array for 8 bits?
-    narrow: bool,
+}
+
+impl Found<'_> {
+    /// A route of the prefix, whole.
+    pub(super) fn whole(&self, route: &Route) -> Route {
+        Route { dest: self.dest, table: self.table, ..route.clone() }
+    }
 }
 
 /// The routes of a stack.
 #[derive(Debug, Default)]
 pub struct Routes {
-    pub(super) levels: Levels,
+    levels: Levels,
+    sets: Sets,
     /// The number of prefixes, by version and table.
     prefixes: BTreeMap<(IsV6, u32), usize>,
     len: usize,
@@ -62,7 +108,12 @@ pub struct Routes {
     pub(super) restricted: usize,
 }
 
-fn target(dest: Cidr, table: u32) -> Target {
+/// The prefix of a target, which is a valid one.
+fn dest_of(target: &Target) -> Option<Cidr> {
+    Cidr::new(addr_of(target.prefix.key, target.is_v6), target.prefix.len)
+}
+
+pub(super) fn target(dest: Cidr, table: u32) -> Target {
     let prefix = Prefix { key: key_of(dest.addr), len: dest.prefix_len };
     Target { table, is_v6: dest.addr.is_ipv6(), prefix }
 }
@@ -93,7 +144,7 @@ impl Routes {
     pub fn add(&mut self, route: Route) -> bool {
         let route = Route { dest: route.dest.network(), ..route };
         let target = target(route.dest, route.table);
-        let old = self.at(route.dest, route.table).iter().find(|r| r.is_like(&route)).cloned();
+        let old = self.at(route.dest, route.table).find(|r| r.is_like(&route));
         if self.fib.is_held_up() {
             self.fib.reclaim();
         }
@@ -116,10 +167,11 @@ impl Routes {
     /// later is no change.
     pub fn renew(&mut self, route: Route) -> bool {
         let route = Route { dest: route.dest.network(), ..route };
-        match self.at(route.dest, route.table).iter().find(|r| r.is_like(&route)) {
+        let old = self.at(route.dest, route.table).find(|r| r.is_like(&route));
+        match old {
             Some(old) if old.origin != route.origin => false,
             Some(old) => {
-                let is_same = Route { expires: route.expires, ..old.clone() } == route;
+                let is_same = Route { expires: route.expires, ..old } == route;
                 self.add(route) && !is_same
             }
             None => self.add(route),
@@ -127,29 +179,32 @@ impl Routes {
     }
 
     /// The routes to exactly this prefix; the best one is first.
-    pub fn at(&self, dest: Cidr, table: u32) -> &[Route] {
-        self.known(dest, table).map_or(&[], |known| &known.routes)
+    pub fn at(&self, dest: Cidr, table: u32) -> impl Iterator<Item = Route> + Clone {
+        let dest = dest.network();
+        let routes = self.known(dest, table).map_or(&[][..], |known| self.sets.get(known.set));
+        routes.iter().map(move |route| Route { dest, table, ..route.clone() })
     }
 
     /// A route in any table for which `is_meant` is true and whose prefix contains, equals or lies
     /// inside `dest`.
-    pub fn overlapping(&self, dest: Cidr, is_meant: impl Fn(&Route) -> bool) -> Option<&Route> {
+    pub fn overlapping(&self, dest: Cidr, is_meant: impl Fn(&Route) -> bool) -> Option<Route> {
         let (dest, is_v6) = (dest.network(), dest.addr.is_ipv6());
         let (key, below) = (key_of(dest.addr), !mask(dest.prefix_len));
         let of_version = self.levels.iter().filter(|((_, v6, _), _)| *v6 == is_v6);
-        let near = of_version.flat_map(|((Reverse(len), ..), level)| {
-            let (first, last) = match *len <= dest.prefix_len {
-                true => (key & mask(*len), key & mask(*len)),
+        let mut near = of_version.flat_map(|(level, known)| {
+            let Reverse(len) = level.0;
+            let (first, last) = match len <= dest.prefix_len {
+                true => (key & mask(len), key & mask(len)),
                 false => (key, key | below),
             };
-            level.range(first..=last)
+            known.range(first..=last).flat_map(|(&key, known)| self.whole(*level, key, *known))
         });
-        near.flat_map(|(_, known)| &known.routes).find(|route| is_meant(route))
+        near.find(|route| is_meant(route))
     }
 
     /// Would this route replace another?
     pub fn has_like(&self, route: &Route) -> bool {
-        self.at(route.dest, route.table).iter().any(|r| r.is_like(route))
+        self.at(route.dest, route.table).any(|r| r.is_like(route))
     }
 
     /// The tables that have, or once had, routes.
@@ -160,9 +215,31 @@ impl Routes {
         tables
     }
 
-    pub(super) fn known(&self, dest: Cidr, table: u32) -> Option<&Known> {
-        let target = target(dest.network(), table);
-        self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key))
+    pub(super) fn known(&self, dest: Cidr, table: u32) -> Option<Known> {
+        self.known_at(&target(dest.network(), table))
+    }
+
+    fn known_at(&self, target: &Target) -> Option<Known> {
+        self.levels.get(&level(target)).and_then(|l| l.get(&target.prefix.key)).copied()
+    }
+
+    /// The routes of a prefix, as a lookup needs them.
+    pub(super) fn found_at(&self, target: &Target) -> Option<Found<'_>> {
+        let known = self.known_at(target)?;
+        let (dest, routes) = (dest_of(target)?, self.sets.get(known.set));
+        Some(Found { dest, table: target.table, routes, group: known.group() })
+    }
+
+    /// The routes of a known prefix.
+    fn whole(
+        &self,
+        (Reverse(len), is_v6, table): Level,
+        key: u128,
+        known: Known,
+    ) -> impl Iterator<Item = Route> {
+        let dest = dest_of(&Target { table, is_v6, prefix: Prefix { key, len } });
+        let routes = self.sets.get(known.set).iter();
+        routes.filter_map(move |route| Some(Route { dest: dest?, table, ..route.clone() }))
     }
 
     /// Is `dst` on the link, by the first route to it over `port`?
@@ -171,7 +248,7 @@ impl Routes {
         let of_version = self.levels.iter().filter(|((_, is_v6, _), _)| *is_v6 == dst.is_ipv6());
         let mut routes = of_version
             .filter_map(|((Reverse(len), _, _), level)| level.get(&(key & mask(*len))))
-            .flat_map(|known| known.routes.iter());
+            .flat_map(|known| self.sets.get(known.set));
         routes.find(|r| r.port == port).is_some_and(|r| r.via.is_none())
     }
 
@@ -184,11 +261,13 @@ impl Routes {
 
     /// The prefixes with a route for which `is_meant` is true.
     fn targets(&self, is_meant: impl Fn(&Route) -> bool) -> Vec<Target> {
-        let is_in = |known: &Known| known.routes.iter().any(&is_meant);
         let mut found = Vec::new();
-        for (&(Reverse(len), is_v6, table), level) in &self.levels {
-            let keys = level.iter().filter(|(_, known)| is_in(known)).map(|(&key, _)| key);
-            found.extend(keys.map(|key| Target { table, is_v6, prefix: Prefix { key, len } }));
+        for (&level, known) in &self.levels {
+            let (Reverse(len), is_v6, table) = level;
+            let is_in = |key, known| self.whole(level, key, known).any(|route| is_meant(&route));
+            let keys = known.iter().filter(|&(&key, &known)| is_in(key, known));
+            let target = |key| Target { table, is_v6, prefix: Prefix { key, len } };
+            found.extend(keys.map(|(&key, _)| target(key)));
         }
         found
     }
@@ -205,9 +284,9 @@ impl Routes {
     }
 
     fn remove_of(&mut self, target: Target, is_unwanted: &impl Fn(&Route) -> bool) -> usize {
-        let known = self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key));
-        let routes = known.map_or(&[][..], |known| &known.routes);
-        let gone: Vec<Route> = routes.iter().filter(|r| is_unwanted(r)).cloned().collect();
+        let Some(found) = self.found_at(&target) else { return 0 };
+        let routes = found.routes.iter().map(|route| found.whole(route));
+        let gone: Vec<Route> = routes.filter(|r| is_unwanted(r)).collect();
         if !gone.is_empty() {
             gone.iter().for_each(|route| self.uncount(route));
             self.change(target, |routes| routes.retain(|r| !is_unwanted(r)));
@@ -272,8 +351,12 @@ impl Routes {
     }
 
     /// All routes; those with the longest prefix come first.
-    pub fn iter(&self) -> impl Iterator<Item = &Route> {
-        self.levels.values().flat_map(|level| level.values().flat_map(|known| known.routes.iter()))
+    pub fn iter(&self) -> impl Iterator<Item = Route> {
+        let of_level = move |(&level, known)| {
+            let known: &BTreeMap<u128, Known> = known;
+            known.iter().flat_map(move |(&key, &known)| self.whole(level, key, known))
+        };
+        self.levels.iter().flat_map(of_level)
     }
 
     /// The number of routes.
@@ -284,6 +367,12 @@ impl Routes {
     /// The number of routes of this origin.
     pub fn count_of(&self, origin: RouteOrigin) -> usize {
         self.by_origin[origin as usize]
+    }
+
+    /// How many different sets of routes prefixes have.
+    #[cfg(test)]
+    pub(super) fn sets(&self) -> usize {
+        self.sets.len()
     }
 
     /// Are there none?

@@ -3,7 +3,7 @@
 //!
 //! Called by: `fib.rs` writes, `view.rs` reads. Sources: docs/decisions/0075.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 
 use super::epoch::Epochs;
@@ -17,6 +17,15 @@ pub(super) fn key_of(addr: IpAddr) -> u128 {
     match addr {
         IpAddr::V4(addr) => key_v4(addr),
         IpAddr::V6(addr) => addr.to_bits(),
+    }
+}
+
+/// The address of a key.
+pub(super) fn addr_of(key: u128, is_v6: bool) -> IpAddr {
+    if is_v6 {
+        Ipv6Addr::from_bits(key).into()
+    } else {
+        Ipv4Addr::from_bits((key >> 96) as u32).into()
     }
 }
 

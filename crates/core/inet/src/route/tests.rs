@@ -361,3 +361,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn prefixes_with_equal_routes_share_them() {
+    let mut routes = Routes::default();
+    for n in 0..100 {
+        assert!(routes.add(route(&format!("10.0.{n}.0/24"), "192.0.2.1", 1)));
+        assert!(routes.add(route(&format!("2001:db8:{n}::/48"), "fe80::1", 1)));
+    }
+    assert_eq!(routes.sets(), 2);
+    let worse = Route { metric: 7, ..route("10.0.3.0/24", "192.0.2.9", 2) };
+    assert!(routes.add(worse.clone()));
+    let first = route("10.0.3.0/24", "192.0.2.1", 1);
+    assert_eq!(routes.at(worse.dest, MAIN_TABLE).collect::<Vec<_>>(), [first, worse.clone()]);
+    assert_eq!(routes.sets(), 3);
+    assert_eq!(routes.remove_exact(worse.dest, MAIN_TABLE, |r| *r == worse), 1);
+    assert_eq!(routes.sets(), 2);
+    assert_eq!(routes.iter().filter(|r| r.dest.addr.is_ipv4()).count(), 100);
+    assert_eq!(routes.remove(|_| true), 200);
+    assert_eq!((routes.sets(), routes.iter().count()), (0, 0));
+}

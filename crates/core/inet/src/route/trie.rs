@@ -11,7 +11,9 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use super::arena::{Arena, zeroed};
+use mbuf::zeroed_words;
+
+use super::arena::Arena;
 use super::group::GroupIndex;
 
 /// Bits of the first array.
@@ -170,7 +172,7 @@ pub(super) struct Trie {
 
 impl Default for Trie {
     fn default() -> Trie {
-        Trie { narrow: zeroed(1 << NARROW), wide: OnceLock::new() }
+        Trie { narrow: zeroed_words(1 << NARROW), wide: OnceLock::new() }
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let is_ours = port.local.is_ours(target) || port.local.is_ours(dst);
     // The best route of those of any user. The redirect applies only to users of that route, so
     // other users gain nothing from it.
-    let old = stack.routes.route_for(dst, None, Sender::Program).ok().cloned();
+    let old = stack.routes.route_for(dst, None, Sender::Program).ok();
     let Some(old) = old else { return Err(DropReason::RedirectRefused) };
     let is_first_hop = old.port == m.in_port() && old.via.unwrap_or(dst) == ip.src();
     // A router sends a redirect to the source of the packet that it is about (RFC 4861 section
@@ -71,8 +71,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 
 /// Make room for `new`: at the limit, remove the redirect that expires first.
 fn make_room(stack: &mut Stack, new: &Route) {
-    let is_redirect = |r: &&Route| r.origin == RouteOrigin::Redirect;
-    if stack.routes.at(new.dest, new.table).iter().any(|r| is_redirect(&r)) {
+    let is_redirect = |r: &Route| r.origin == RouteOrigin::Redirect;
+    if stack.routes.at(new.dest, new.table).any(|r| is_redirect(&r)) {
         return;
     }
     let used = stack.routes.count_of(RouteOrigin::Redirect);

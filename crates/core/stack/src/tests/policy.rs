@@ -251,7 +251,7 @@ fn what_is_cached_is_not_used_any_longer() {
         bench.stack.connections.get_mut(handle).expect("open").owner = user(GUESTS);
         let theirs = bench.theirs;
         let dest = bench.stack.routes.iter().find(|r| r.dest.contains(theirs)).expect("one").dest;
-        let old = bench.stack.routes.at(dest, inet::route::MAIN_TABLE)[0].clone();
+        let old = bench.stack.routes.at(dest, inet::route::MAIN_TABLE).next().expect("one");
         assert!(bench.stack.add_route(Route { access: exclude(), ..old.clone() }));
         assert_eq!(bench.stack.tcp_write(handle, b"more"), Ok(4));
         let sent = bench.stack.udp_send(socket, to, b"x", NOW);

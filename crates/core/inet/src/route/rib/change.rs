@@ -8,11 +8,24 @@ use std::collections::BTreeSet;
 
 use base::Instant;
 
-use super::{Known, Level, Routes, level};
+use super::sets::SetId;
+use super::{Known, Level, Routes, bit_of, level};
 use crate::route::fib::{Root, Target, Writer};
 use crate::route::group::{GroupIndex, Path};
 use crate::route::trie::{Prefix, SHORT, mask};
 use crate::route::{PATHS_MAX, Route};
+
+/// Both arrays.
+const ROOTS: [Root; 2] = [Root::Wide, Root::Narrow];
+
+impl Known {
+    /// A prefix with these routes, if packets may use one of them in these arrays.
+    fn new(set: SetId, group: GroupIndex, places: [bool; 2]) -> Known {
+        let is_used = group != GroupIndex::NONE;
+        let bits = places.into_iter().zip(ROOTS).filter(|(is_in, _)| *is_in && is_used);
+        Known { set, place: bits.fold(group.0, |place, (_, root)| place | bit_of(root)) }
+    }
+}
 
 impl Routes {
     pub(super) fn count(&mut self, route: &Route) {
@@ -39,26 +52,27 @@ impl Routes {
     /// Change the routes of one prefix, and the FIB accordingly.
     pub(super) fn change(&mut self, target: Target, change: impl FnOnce(&mut Vec<Route>)) {
         let Target { table, is_v6, prefix } = target;
-        let level = self.levels.entry(level(&target)).or_default();
-        let known = level.entry(prefix.key).or_default();
-        change(&mut known.routes);
-        let old = known.group;
+        let known = self.known_at(&target).unwrap_or_default();
+        let found = self.found_at(&target);
+        let mut routes: Vec<Route> = found.map_or_else(Vec::new, |found| {
+            found.routes.iter().map(|route| found.whole(route)).collect()
+        });
+        change(&mut routes);
+        let old = known.group();
         let is_new = old == GroupIndex::NONE;
-        let group = self.fib.group(&paths(&known.routes, &self.down), old);
+        let group = self.fib.group(&paths(&routes, &self.down), old);
+        let mut places = ROOTS.map(|root| known.is_in(root));
         if is_new {
-            known.wide = prefix.len > SHORT && self.fib.is_wide(table, is_v6);
-            known.narrow = !known.wide;
+            let is_wide = prefix.len > SHORT && self.fib.is_wide(table, is_v6);
+            places = [is_wide, !is_wide];
         }
-        known.group = group;
-        let (is_wide, is_narrow) = (known.wide, known.narrow);
+        let set = self.sets.replace(known.set, &routes);
+        self.write(&target, Known::new(set, group, places));
         if group == GroupIndex::NONE {
-            (known.wide, known.narrow) = (false, false);
-            self.take_out(target, old, (is_wide, is_narrow));
+            self.take_out(target, old, places);
         } else if group != old {
-            for (is_in, root) in [(is_wide, Root::Wide), (is_narrow, Root::Narrow)] {
-                if is_in {
-                    self.fib.insert(target, root, group);
-                }
+            for (_, root) in places.into_iter().zip(ROOTS).filter(|(is_in, _)| *is_in) {
+                self.fib.insert(target, root, group);
             }
         }
         if old != GroupIndex::NONE {
@@ -71,28 +85,31 @@ impl Routes {
         self.fib.reclaim();
     }
 
-    /// Take a prefix out of the FIB, because its last route was removed, or the link of its last
-    /// usable route is down.
-    fn take_out(&mut self, target: Target, old: GroupIndex, (is_wide, is_narrow): (bool, bool)) {
-        let Target { table, is_v6, prefix } = target;
-        if let Some(of_length) = self.levels.get_mut(&level(&target)) {
-            if of_length.get(&prefix.key).is_some_and(|known| known.routes.is_empty()) {
-                of_length.remove(&prefix.key);
-            }
+    /// Write what is known of a prefix, or forget the prefix if it has no routes.
+    fn write(&mut self, target: &Target, known: Known) {
+        let (level, key) = (level(target), target.prefix.key);
+        if known.set != SetId::default() {
+            self.levels.entry(level).or_default().insert(key, known);
+        } else if let Some(of_length) = self.levels.get_mut(&level) {
+            of_length.remove(&key);
             if of_length.is_empty() {
-                self.levels.remove(&level(&target));
+                self.levels.remove(&level);
             }
         }
+    }
+
+    /// Take a prefix out of the FIB, because its last route was removed, or the link of its last
+    /// usable route is down.
+    fn take_out(&mut self, target: Target, old: GroupIndex, places: [bool; 2]) {
+        let Target { table, is_v6, .. } = target;
         let count = self.prefixes.entry((is_v6, table)).or_default();
         if old == GroupIndex::NONE {
             return;
         }
         *count -= 1;
-        for (is_in, root) in [(is_wide, Root::Wide), (is_narrow, Root::Narrow)] {
-            if is_in {
-                let around = self.around(target, root);
-                self.fib.remove(target, root, old, around);
-            }
+        for (_, root) in places.into_iter().zip(ROOTS).filter(|(is_in, _)| *is_in) {
+            let around = self.around(target, root);
+            self.fib.remove(target, root, old, around);
         }
     }
 
@@ -104,9 +121,8 @@ impl Routes {
             self.levels.range(shorter).filter(|((_, v6, t), _)| (*v6, *t) == (is_v6, table));
         for ((Reverse(len), _, _), level) in levels {
             let known = level.get(&(prefix.key & mask(*len)));
-            let is_in = |known: &&Known| if root == Root::Wide { known.wide } else { known.narrow };
-            if let Some(known) = known.filter(is_in) {
-                return Some((*len, known.group));
+            if let Some(known) = known.filter(|known| known.is_in(root)) {
+                return Some((*len, known.group()));
             }
         }
         None
@@ -123,10 +139,10 @@ impl Routes {
         let of_table = |key: &Level| key.1 == is_v6 && key.2 == table && key.0.0 > SHORT;
         let levels = self.levels.iter_mut().filter(|(key, _)| of_table(key));
         let prefixes = levels.flat_map(|(key, level)| {
-            let used = level.iter_mut().filter(|(_, known)| known.group != GroupIndex::NONE);
+            let used = level.iter_mut().filter(|(_, known)| known.group() != GroupIndex::NONE);
             used.map(|(&bits, known)| {
-                known.wide = true;
-                (Prefix { key: bits, len: key.0.0 }, known.group)
+                known.place |= bit_of(Root::Wide);
+                (Prefix { key: bits, len: key.0.0 }, known.group())
             })
         });
         self.fib.widen(table, is_v6, prefixes);

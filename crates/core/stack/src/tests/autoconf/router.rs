@@ -130,7 +130,7 @@ fn settings_servers_and_domains() {
     assert_eq!((status.hop_limit, status.mtu), (Some(64), Mtu::new(1_400)));
     assert!(status.managed && status.other);
     assert_eq!(status.routers.len(), 1);
-    let default = link.bench.stack.routes.iter().find(|r| r.dest.prefix_len == 0).cloned();
+    let default = link.bench.stack.routes.iter().find(|r| r.dest.prefix_len == 0);
     assert_eq!(default.expect("there").mtu, Mtu::new(1_400));
     link.pass(secs(100));
     assert_eq!(link.bench.stack.dns_servers(PORT), [] as [Ipv6Addr; 0]);
