@@ -16,6 +16,7 @@ pub mod dissect;
 pub mod dns;
 pub mod filter;
 pub mod forwarder;
+pub mod fpm;
 pub mod group;
 pub mod link;
 pub mod parsers;
@@ -71,6 +72,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("rpc_record", rpc::any_stream),
     ("rpc_message", rpc::any_message),
     ("telnet", telnet::any_talk),
+    ("fpm", fpm::any_bytes),
 ];
 
 /// The program of a target: under cargo-fuzz the function that libFuzzer calls, else a `main` that

@@ -46,6 +46,7 @@ const SCRIPTED: &[&str] = &[
     "rules",
     "policy",
     "telnet",
+    "fpm",
 ];
 /// Scripts of any bytes for each of them.
 const SCRIPTS: u64 = 12;
@@ -90,6 +91,7 @@ pub fn all() -> Vec<Seed> {
         seeds.push(("capture_file", name.to_owned(), bytes));
     }
     seeds.push(("telnet", "agreed".to_owned(), crate::telnet::whole_talk()));
+    seeds.push(("fpm", "zebra".to_owned(), crate::fpm::recorded()));
     seeds.push(("control", "hello".to_owned(), crate::control::whole_request()));
     seeds
 }

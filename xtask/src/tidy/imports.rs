@@ -24,8 +24,10 @@ const SIMULATED: &[&str] = &[
 const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
-const ROUTER: &[&str] =
-    &["base", "filter", "device", "stack", "net", "control", "observe", "live", "ipfix", "jail"];
+const ROUTER: &[&str] = &[
+    "base", "filter", "device", "stack", "net", "control", "observe", "live", "ipfix", "jail",
+    "fpm", "rib",
+];
 
 /// The floors under crates/, the lowest first, and their crates with those that each may import: of
 /// its own floor or below. Packages at the root come last.
@@ -90,7 +92,14 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("ipfix", Only(&["base", "wire", "filter"])),
         ],
     ),
-    ("router", &[("router", Only(ROUTER))]),
+    (
+        "router",
+        &[
+            ("fpm", Only(&["base"])),
+            ("rib", Only(&["base"])),
+            ("router", Only(ROUTER)),
+        ],
+    ),
     ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
     (
         "top",
