@@ -1,0 +1,348 @@
+//! The RIB. A change says at once what it means for the forwarding table.
+//!
+//! Called by: the router's worker. Each function that may change the best route of a prefix takes
+//! `fib`, which is called with the prefix and its next hops, or `None` if it has no route that can
+//! be used any more; it is not called if nothing changes.
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::Cidr;
+
+use crate::origin::Origin;
+use crate::sets::Sets;
+use crate::table::{Candidate, Entry, Table};
+
+/// The table that a sweep always covers: the kernel's main one.
+const MAIN_TABLE: u32 = 254;
+
+/// What a route is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dest {
+    /// The table.
+    pub table: u32,
+    /// The destination, without host bits.
+    pub prefix: Cidr,
+}
+
+/// The next hops of an offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<N> {
+    /// Those that the origin has set, or will set, for this number.
+    Id(u32),
+    /// These.
+    These(N),
+}
+
+/// A route that an origin offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer<N> {
+    /// Its next hops.
+    pub next: Next<N>,
+    /// Among routes of the same distance the lowest wins.
+    pub metric: u32,
+    /// The origin's number of the routing protocol.
+    pub protocol: u8,
+    /// The time, in seconds, from which the route's age counts.
+    pub at_s: u32,
+}
+
+/// A candidate, as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known<'a, N> {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Its metric.
+    pub metric: u32,
+    /// The origin's number of the routing protocol.
+    pub protocol: u8,
+    /// The time, in seconds, since which it has been as it is.
+    pub since_s: u32,
+    /// Its next hops; `None`: they are not known yet, or none of them can be used.
+    pub next: Option<&'a N>,
+    /// Its origin has connected again and has not sent it again yet.
+    pub is_stale: bool,
+}
+
+/// There are as many routes as there may be; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there are as many routes as the limit routes allows: raise it")
+    }
+}
+
+impl core::error::Error for Full {}
+
+/// The result of a sweep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Routes that were removed.
+    pub routes: usize,
+    /// Tables that the replay did not name, whose routes stay: zebra replays only the main tables
+    /// of VRFs.
+    pub unnamed_tables: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Session {
+    number: u16,
+    /// Tables that the origin has named in it.
+    tables: BTreeSet<u32>,
+}
+
+/// The routes; `N` is a set of next hops.
+#[derive(Debug)]
+pub struct Rib<N> {
+    tables: BTreeMap<u32, Table>,
+    sets: Sets<N>,
+    sessions: [Session; Origin::ALL.len()],
+    by_origin: [usize; Origin::ALL.len()],
+    most: usize,
+    /// How far [`Rib::refresh`] has come.
+    refreshed: Option<Dest>,
+    /// A number changed within a round of it: another round has to follow.
+    is_late: bool,
+}
+
+impl<N: Ord + Clone> Rib<N> {
+    /// No routes yet, and at most so many candidates.
+    pub fn new(most: usize) -> Rib<N> {
+        Rib {
+            tables: BTreeMap::new(),
+            sets: Sets::default(),
+            sessions: core::array::from_fn(|_| Session::default()),
+            by_origin: [0; Origin::ALL.len()],
+            most,
+            refreshed: None,
+            is_late: false,
+        }
+    }
+
+    /// An origin offers a route, in place of what it offered for this prefix before. An equal offer
+    /// changes nothing, not even the age.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn set(
+        &mut self,
+        origin: Origin,
+        dest: Dest,
+        offer: Offer<N>,
+        fib: &mut impl FnMut(Dest, Option<&N>),
+    ) -> Result<(), Full> {
+        let old = self.entry(dest).and_then(|entry| entry.of(origin)).copied();
+        if old.is_none() && self.len() >= self.most {
+            return Err(Full);
+        }
+        let before = self.best_set(dest);
+        let set = match offer.next {
+            Next::Id(id) => self.sets.of_id(origin, id),
+            Next::These(content) => self.sets.of(content),
+        };
+        let session = self.name_table(origin, dest.table);
+        let (metric, protocol) = (offer.metric, offer.protocol);
+        let new = Candidate { set, metric, protocol, origin, session, since_s: offer.at_s };
+        let is_same = |old: &Candidate| {
+            (old.set, old.metric, old.protocol) == (set, offer.metric, offer.protocol)
+        };
+        if let Some(old) = old.filter(is_same) {
+            self.sets.release(old.set);
+            let entry = self.tables.get_mut(&dest.table).and_then(|t| t.get_mut(dest.prefix));
+            if let Some(candidate) = entry.and_then(|entry| entry.of_mut(origin)) {
+                candidate.session = session;
+            }
+            return Ok(());
+        }
+        let table = self.tables.entry(dest.table).or_default();
+        match table.get_mut(dest.prefix) {
+            Some(entry) => entry.put(new),
+            None => table.insert(dest.prefix, Entry::One(new)),
+        }
+        self.by_origin[origin as usize] += usize::from(old.is_none());
+        self.tell(dest, before, fib);
+        if let Some(old) = old {
+            self.sets.release(old.set);
+        }
+        Ok(())
+    }
+
+    /// An origin has no route to a prefix any more. `false` if it had none.
+    pub fn remove(
+        &mut self,
+        origin: Origin,
+        dest: Dest,
+        fib: &mut impl FnMut(Dest, Option<&N>),
+    ) -> bool {
+        self.name_table(origin, dest.table);
+        self.take(origin, dest, fib)
+    }
+
+    fn take(&mut self, origin: Origin, dest: Dest, fib: &mut impl FnMut(Dest, Option<&N>)) -> bool {
+        let before = self.best_set(dest);
+        let Some(table) = self.tables.get_mut(&dest.table) else { return false };
+        let Some(entry) = table.get_mut(dest.prefix) else { return false };
+        let Some(old) = entry.of(origin).copied() else { return false };
+        match entry.without(origin) {
+            Some(rest) => *entry = rest,
+            None => table.remove(dest.prefix),
+        }
+        if table.is_empty() {
+            self.tables.remove(&dest.table);
+        }
+        self.by_origin[origin as usize] -= 1;
+        self.tell(dest, before, fib);
+        self.sets.release(old.set);
+        true
+    }
+
+    /// Call `fib` if the best set of a prefix is another one than before.
+    fn tell(&self, dest: Dest, before: Option<u32>, fib: &mut impl FnMut(Dest, Option<&N>)) {
+        let now = self.best_set(dest);
+        let content = |set: Option<u32>| set.and_then(|set| self.sets.content(set));
+        if before != now && content(before) != content(now) {
+            fib(dest, content(now));
+        }
+    }
+
+    /// The next hops of an origin's number are these; `None`: it has none. `true` if routes name
+    /// the number and [`Rib::refresh`] has to be called until it is done.
+    pub fn set_id(&mut self, origin: Origin, id: u32, to: Option<N>) -> bool {
+        let has_users = self.sets.set_id(origin, id, to);
+        self.is_late |= has_users && self.refreshed.is_some();
+        has_users
+    }
+
+    /// Look at up to `most` prefixes for numbers whose next hops have changed. `fib` is called for
+    /// each prefix whose candidates have such a number, whether or not it is the best one. `true`
+    /// if all prefixes have been looked at.
+    pub fn refresh(&mut self, most: usize, fib: &mut impl FnMut(Dest, Option<&N>)) -> bool {
+        if !self.sets.has_changed() {
+            return true;
+        }
+        let mut left = most;
+        let first = self.refreshed.map_or(0, |dest| dest.table);
+        for (&number, table) in self.tables.range(first..) {
+            let after = self.refreshed.filter(|dest| dest.table == number);
+            for (prefix, entry) in table.behind(after.map(|dest| dest.prefix)) {
+                let dest = Dest { table: number, prefix };
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                if entry.all().iter().any(|candidate| self.sets.is_changed(candidate.set)) {
+                    fib(dest, self.usable(entry).and_then(|set| self.sets.content(set)));
+                }
+                self.refreshed = Some(dest);
+            }
+        }
+        self.refreshed = None;
+        if core::mem::take(&mut self.is_late) {
+            return false;
+        }
+        self.sets.all_seen();
+        true
+    }
+
+    /// An origin begins anew: what it does not send again before [`Rib::sweep`] is stale.
+    pub fn begin(&mut self, origin: Origin) {
+        let session = &mut self.sessions[origin as usize];
+        session.number = session.number.wrapping_add(1);
+        session.tables = BTreeSet::from([MAIN_TABLE]);
+    }
+
+    /// Remove the routes that an origin has not sent again, from the main table and the tables that
+    /// it has named since.
+    pub fn sweep(&mut self, origin: Origin, fib: &mut impl FnMut(Dest, Option<&N>)) -> Swept {
+        let session = &self.sessions[origin as usize];
+        let (mut stale, mut swept) = (Vec::new(), Swept::default());
+        for (&number, table) in &self.tables {
+            let is_stale = |entry: &Entry| {
+                entry.of(origin).is_some_and(|candidate| candidate.session != session.number)
+            };
+            let mut of_table = table.behind(None).filter(|(_, entry)| is_stale(entry));
+            if session.tables.contains(&number) {
+                stale.extend(of_table.map(|(prefix, _)| Dest { table: number, prefix }));
+            } else if of_table.next().is_some() {
+                swept.unnamed_tables.push(number);
+            }
+        }
+        swept.routes = stale.len();
+        for dest in stale {
+            self.take(origin, dest, fib);
+        }
+        swept
+    }
+
+    fn name_table(&mut self, origin: Origin, table: u32) -> u16 {
+        let session = &mut self.sessions[origin as usize];
+        if !session.tables.contains(&table) {
+            session.tables.insert(table);
+        }
+        session.number
+    }
+
+    fn entry(&self, dest: Dest) -> Option<&Entry> {
+        self.tables.get(&dest.table)?.get(dest.prefix)
+    }
+
+    /// The set of the first candidate that can be used.
+    fn usable(&self, entry: &Entry) -> Option<u32> {
+        let mut sets = entry.all().iter().map(|candidate| candidate.set);
+        sets.find(|&set| self.sets.content(set).is_some())
+    }
+
+    fn best_set(&self, dest: Dest) -> Option<u32> {
+        self.usable(self.entry(dest)?)
+    }
+
+    /// The next hops that the forwarding table has for a prefix.
+    pub fn best(&self, dest: Dest) -> Option<&N> {
+        self.sets.content(self.best_set(dest)?)
+    }
+
+    fn known<'a>(&'a self, candidate: &Candidate) -> Known<'a, N> {
+        let Candidate { set, metric, since_s, session, protocol, origin } = *candidate;
+        let is_stale = session != self.sessions[origin as usize].number;
+        let next = self.sets.content(set);
+        Known { origin, metric, protocol, since_s, next, is_stale }
+    }
+
+    /// The candidates for a prefix; the best one is first.
+    pub fn candidates(&self, dest: Dest) -> impl Iterator<Item = Known<'_, N>> {
+        let all = self.entry(dest).map_or(&[][..], Entry::all);
+        all.iter().map(|candidate| self.known(candidate))
+    }
+
+    /// All candidates, by table and prefix, IPv4 first; the best one of a prefix is first.
+    pub fn iter(&self) -> impl Iterator<Item = (Dest, Known<'_, N>)> {
+        self.tables.iter().flat_map(move |(&number, table)| {
+            table.behind(None).flat_map(move |(prefix, entry)| {
+                let dest = Dest { table: number, prefix };
+                entry.all().iter().map(move |candidate| (dest, self.known(candidate)))
+            })
+        })
+    }
+
+    /// The number of candidates.
+    pub fn len(&self) -> usize {
+        self.by_origin.iter().sum()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of candidates of an origin.
+    pub fn count_of(&self, origin: Origin) -> usize {
+        self.by_origin[origin as usize]
+    }
+
+    /// The number of different sets of next hops, and of numbers that have some.
+    pub fn sets(&self) -> usize {
+        self.sets.len()
+    }
+}
