@@ -63,6 +63,8 @@ pub enum RouteOrigin {
     Redirect,
     /// From a DHCP server.
     Dhcp,
+    /// From FRR, by FPM.
+    Fpm,
 }
 
 /// One route.
@@ -164,16 +166,20 @@ impl Route {
     }
 
     /// Does one of two routes to the same prefix replace the other? Routes that share packets and
-    /// have different gateways do not.
+    /// have different gateways do not, and routes of FRR stay beside all others, because it takes
+    /// its own away again.
     fn is_like(&self, other: &Route) -> bool {
         let are_alone = self.weight.is_none() && other.weight.is_none();
-        self.port == other.port && (are_alone || self.via == other.via)
+        let is_fpm = |route: &Route| route.origin == RouteOrigin::Fpm;
+        is_fpm(self) == is_fpm(other)
+            && self.port == other.port
+            && (are_alone || self.via == other.via)
     }
 }
 
 impl RouteOrigin {
     /// The number of origins.
-    const COUNT: usize = RouteOrigin::Dhcp as usize + 1;
+    const COUNT: usize = RouteOrigin::Fpm as usize + 1;
 
     /// The name in output: that of `ip route`, if it has one.
     pub const fn name(self) -> &'static str {
@@ -183,6 +189,7 @@ impl RouteOrigin {
             RouteOrigin::Advertised => "ra",
             RouteOrigin::Redirect => "redirect",
             RouteOrigin::Dhcp => "dhcp",
+            RouteOrigin::Fpm => "fpm",
         }
     }
 }

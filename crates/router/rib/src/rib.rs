@@ -105,6 +105,8 @@ pub struct Rib<N> {
     refreshed: Option<Dest>,
     /// A number changed within a round of it: another round has to follow.
     is_late: bool,
+    /// The next round is about all prefixes.
+    is_of_all: bool,
 }
 
 impl<N: Ord + Clone> Rib<N> {
@@ -118,6 +120,7 @@ impl<N: Ord + Clone> Rib<N> {
             most,
             refreshed: None,
             is_late: false,
+            is_of_all: false,
         }
     }
 
@@ -215,11 +218,18 @@ impl<N: Ord + Clone> Rib<N> {
         has_users
     }
 
+    /// What next hops mean to the forwarding table has changed: [`Rib::refresh`] is to call for every
+    /// prefix.
+    pub fn refresh_all(&mut self) {
+        self.is_late |= self.refreshed.is_some();
+        self.is_of_all = !self.is_empty();
+    }
+
     /// Look at up to `most` prefixes for numbers whose next hops have changed. `fib` is called for
     /// each prefix whose candidates have such a number, whether or not it is the best one. `true`
     /// if all prefixes have been looked at.
     pub fn refresh(&mut self, most: usize, fib: &mut impl FnMut(Dest, Option<&N>)) -> bool {
-        if !self.sets.has_changed() {
+        if !self.sets.has_changed() && !self.is_of_all {
             return true;
         }
         let mut left = most;
@@ -232,7 +242,8 @@ impl<N: Ord + Clone> Rib<N> {
                     return false;
                 }
                 left -= 1;
-                if entry.all().iter().any(|candidate| self.sets.is_changed(candidate.set)) {
+                let mut sets = entry.all().iter().map(|candidate| candidate.set);
+                if self.is_of_all || sets.any(|set| self.sets.is_changed(set)) {
                     fib(dest, self.usable(entry).and_then(|set| self.sets.content(set)));
                 }
                 self.refreshed = Some(dest);
@@ -243,6 +254,7 @@ impl<N: Ord + Clone> Rib<N> {
             return false;
         }
         self.sets.all_seen();
+        self.is_of_all = false;
         true
     }
 

@@ -8,6 +8,7 @@
 
 mod file;
 pub(crate) mod filter;
+mod frr;
 pub(crate) mod group;
 pub(crate) mod hosts;
 pub(crate) mod ipfix;
@@ -33,6 +34,7 @@ use file::{Log, Section};
 pub use control::Members;
 pub use file::{Problem, Problems};
 pub use filter::Filter;
+pub use frr::Frr;
 pub use group::GROUPS_MAX;
 pub use hosts::{Neighbour, NeighbourKey};
 pub use ipfix::Ipfix;
@@ -83,6 +85,8 @@ pub struct Config {
     pub filter: Option<Filter>,
     /// Flow export.
     pub ipfix: Option<Ipfix>,
+    /// The control plane, from which routes come.
+    pub frr: Option<Frr>,
 }
 
 /// Settings of the router as a whole.
@@ -202,6 +206,7 @@ impl Config {
         let gaps = hosts::gaps(file, process.shards);
         let filter = filter::read(file, &ports, (router.forwarding, &process), machine);
         let ipfix = ipfix::read(file, file.has("filter") || file.has("nat"), process.shards);
+        let frr = frr::read(file);
         let config = Config {
             router,
             process,
@@ -214,6 +219,7 @@ impl Config {
             gaps,
             filter,
             ipfix,
+            frr,
         };
         config.bound(file.log);
         config

@@ -17,8 +17,10 @@ mod engine;
 mod notices;
 mod parent;
 mod report;
+pub(crate) use report::{info, warning};
 mod run;
 mod worker;
+mod zebra;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -4,8 +4,10 @@
 //!
 //! Called by: both processes of `wirespeed up`. Limit: [`MESSAGE_MAX`].
 
+use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +34,16 @@ pub enum Order {
     Device(Grant),
     /// A listening socket for metrics; without a descriptor metrics are no longer served.
     Metrics,
+    /// A connection from zebra, which may be one.
+    Zebra {
+        /// Its other end.
+        from: SocketAddr,
+    },
+    /// The interfaces that routes of zebra name by number, and their ports.
+    Interfaces {
+        /// The port of each number.
+        ports: BTreeMap<u32, String>,
+    },
     /// Serve the live page from the first [`Order::Apply`] on: at this listening socket, or at this
     /// port of the stack. Clients need the token.
     Live {

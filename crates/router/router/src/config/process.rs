@@ -101,7 +101,7 @@ impl Process {
     }
 
     /// The value of a limit.
-    pub(super) fn limit(&self, limit: Limit) -> usize {
+    pub(crate) fn limit(&self, limit: Limit) -> usize {
         self.limits.get(limit.name()).copied().unwrap_or_else(|| limit.default_value())
     }
 

@@ -3,12 +3,13 @@
 //! Called by: `worker.rs`; everything here runs on its thread, except for the driver.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration as Span, Instant as Monotone};
 
 use anyhow::{Context, Result};
-use base::{Duration, Instant};
+use base::{Duration, Instant, Limit};
 use device::Alarm;
 use live::texts::{self, Texts};
 use live::{Live, Whose};
@@ -22,6 +23,7 @@ use super::notices::Notices;
 use super::report;
 use crate::applied::Applied;
 use crate::config::Config;
+use crate::fpm::Feed;
 use crate::metrics::{self, Program};
 use crate::orders::Report;
 use crate::{devices, links};
@@ -30,6 +32,9 @@ use crate::{devices, links};
 const TICK: Duration = Duration::from_millis(50);
 /// The interval at which the engine checks whether the last frames have left.
 const DRAIN_TICK: Span = Span::from_millis(5);
+
+/// The time of one turn for the routes of zebra; TCP pushes back while it is not enough.
+const FPM_TURN: Span = Span::from_millis(2);
 
 /// The interval at which drops are read, and links if the kernel sends no news.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -61,6 +66,8 @@ pub(super) struct Engine {
     texts: Texts,
     program: Program,
     notices: Notices,
+    /// The routes of zebra.
+    feed: Feed,
     /// Why other users cannot connect, if the configuration lets them.
     closed: Option<String>,
     /// When to look again although no descriptor is ready.
@@ -129,6 +136,7 @@ impl Engine {
             link_news,
             texts,
             notices: Notices::default(),
+            feed: Feed::new(config.process.limit(Limit::Routes)),
             program,
             closed,
             due,
@@ -154,6 +162,7 @@ impl Engine {
             })
         })?;
         self.applied.free();
+        self.feed.ports_changed();
         let users = self.applied.users();
         let admitted = config.process.control.iter().flat_map(|control| &control.groups);
         self.control.set_users(users, admitted.filter_map(|name| users.number(name)));
@@ -197,7 +206,8 @@ impl Engine {
         let texts = (self.texts.descriptor(), PollFlags::IN);
         let alarm = (self.alarm.as_fd(), PollFlags::IN);
         let news = self.link_news.iter().map(|news| (news.as_fd(), PollFlags::IN));
-        self.control.descriptors().chain(news).chain([texts, alarm])
+        let zebra = self.feed.descriptor().map(|socket| (socket, PollFlags::IN));
+        self.control.descriptors().chain(news).chain([texts, alarm]).chain(zebra)
     }
 
     /// How long to wait for a descriptor.
@@ -206,8 +216,36 @@ impl Engine {
         Ok((self.due != Instant::NEVER).then(|| self.due.since(now).into()))
     }
 
+    /// zebra has connected, unless it is connected already.
+    pub(super) fn begin_fpm(&mut self, from: SocketAddr, socket: OwnedFd) -> Result<()> {
+        let now = self.now()?;
+        self.feed.begin(from, socket, now);
+        Ok(())
+    }
+
+    /// The ports of the interfaces that zebra names by number.
+    pub(super) fn set_interfaces(&mut self, ports: BTreeMap<u32, String>) {
+        self.feed.set_interfaces(ports);
+    }
+
+    /// Take what zebra has sent, and program the stack: a few routes each time that it is locked.
+    fn turn_fpm(&mut self) -> Result<Instant> {
+        if self.feed.is_idle() {
+            return Ok(Instant::NEVER);
+        }
+        let now = self.now()?;
+        self.feed.read(now);
+        let (feed, ports) = (&mut self.feed, self.applied.ports());
+        let began = Monotone::now();
+        while feed.has_work() && began.elapsed() < FPM_TURN {
+            self.shards.with_stacks(|stacks| feed.program(&mut *stacks[0], ports))?;
+        }
+        Ok(if feed.has_work() { Instant::ZERO } else { feed.due() })
+    }
+
     /// Do all work that is due, and answer clients.
     pub(super) fn turn(&mut self) -> Result<()> {
+        let fpm = self.turn_fpm()?;
         self.alarm.silence();
         let has_link_news =
             self.link_news.as_ref().is_some_and(|news| links::was_rung(news.as_fd()));
@@ -241,7 +279,7 @@ impl Engine {
             // While a client is being answered or watches, waiting for descriptors is not enough.
             let within = control.look_within(TICK);
             let control = if within < TICK { now + within } else { control.next_deadline() };
-            dhcp.min(control).min(again)
+            dhcp.min(control).min(again).min(fpm)
         })?;
         if self.applied.encode_export() {
             self.due = Instant::ZERO;

@@ -28,6 +28,7 @@ use observe::socket_path;
 
 use super::report::{error, info, warning};
 use super::worker::{self, Privileges};
+use super::zebra::{self, Door};
 
 /// How long the worker may take to let a configuration take effect, or to answer.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -123,6 +124,10 @@ pub(super) struct Parent {
     pub(super) source: Source,
     /// The kernel's news of links.
     pub(super) links: Option<LinkNews>,
+    /// Where zebra connects.
+    pub(super) zebra: Option<Door>,
+    /// The interfaces that the worker knows, by their numbers.
+    interfaces: BTreeMap<u32, String>,
 }
 
 /// A configuration as the worker gets it.
@@ -142,7 +147,16 @@ pub(super) struct LinkNews {
 
 impl Parent {
     pub(super) fn new(orders: OwnedFd, worker: Worker, opener: Opener, running: Config) -> Parent {
-        Parent { orders, worker, opener, running, source: Source::default(), links: None }
+        Parent {
+            orders,
+            worker,
+            opener,
+            running,
+            source: Source::default(),
+            links: None,
+            zebra: None,
+            interfaces: BTreeMap::new(),
+        }
     }
 
     /// Let a configuration take effect; the devices of the `lost` ports are opened again.
@@ -164,12 +178,51 @@ impl Parent {
         let mut report = self.ask(&order, Some(&memory.into()))?;
         let served = self.metrics(&config)?;
         report.failed.extend(served.as_ref().err().cloned());
+        report.failed.extend(self.listen_for_zebra(&config).err());
         self.opener.keep(&config);
         self.running = config;
         // Failed ports are tried again with the next configuration.
         self.running.ports.retain(|name, _| !report.absent.contains(name));
         self.running.process.metrics = served.ok().flatten();
+        self.pass_interfaces()?;
         Ok(report)
+    }
+
+    /// Listen for zebra where the configuration says, if that has changed; or why that cannot be.
+    fn listen_for_zebra(&mut self, config: &Config) -> Result<(), String> {
+        if self.zebra.as_ref().map(Door::of) != config.frr.as_ref() {
+            // The old socket may occupy the address of the new one.
+            self.zebra = None;
+            let opened = config.frr.clone().map(Door::open).transpose();
+            self.zebra = opened.inspect_err(|why| error(why))?;
+        }
+        Ok(())
+    }
+
+    /// A connection has come where zebra connects: pass it on, if it may.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn admit_zebra(&mut self) -> Result<()> {
+        let Some((socket, from)) = self.zebra.as_ref().and_then(Door::admit) else { return Ok(()) };
+        self.pass_interfaces()?;
+        Ok(orders::send(self.orders.as_fd(), &Order::Zebra { from }, Some(socket.as_fd()))?)
+    }
+
+    /// Tell the worker which interfaces are which ports, if that has changed.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn pass_interfaces(&mut self) -> Result<()> {
+        if self.zebra.is_none() {
+            return Ok(());
+        }
+        let ports = zebra::interfaces(&self.running);
+        if ports != self.interfaces {
+            self.interfaces.clone_from(&ports);
+            orders::send(self.orders.as_fd(), &Order::Interfaces { ports }, None)?;
+        }
+        Ok(())
     }
 
     /// Open the socket of metrics again if its address changed; returns its address, or why there
@@ -275,6 +328,7 @@ impl Parent {
             return Ok(());
         }
         links::ring(links.bell.as_fd());
+        self.pass_interfaces()?;
         let lost = self.opener.made_anew(&self.running);
         if lost.is_empty() {
             return Ok(());

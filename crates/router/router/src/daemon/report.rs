@@ -44,11 +44,11 @@ fn print(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", lines(line));
 }
 
-pub(super) fn info(text: &str) {
+pub(crate) fn info(text: &str) {
     log(Priority::Info, text);
 }
 
-pub(super) fn warning(text: &str) {
+pub(crate) fn warning(text: &str) {
     log(Priority::Warning, text);
 }
 

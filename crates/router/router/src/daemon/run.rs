@@ -116,6 +116,9 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
         let patience = next_ping.map(|at| at.saturating_duration_since(Instant::now()));
         let mut asked = vec![parent.orders.as_fd(), reload.as_fd(), end.as_fd()];
         asked.extend(parent.links.as_ref().map(|links| links.news.as_fd()));
+        let zebra = parent.zebra.as_ref().map(|door| (asked.len(), door.as_fd()));
+        asked.extend(zebra.map(|(_, listener)| listener));
+        let (zebra, links) = (zebra.map(|(at, _)| at), parent.links.as_ref().map(|_| 3));
         let ready = orders::ready(&asked, patience)?;
         if ready[0] {
             // The worker sends nothing unless it is asked, so readable means closed.
@@ -131,7 +134,12 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
                 return parent.ended(&why);
             }
         }
-        if ready.get(3) == Some(&true)
+        if zebra.is_some_and(|at| ready[at])
+            && let Err(why) = parent.admit_zebra()
+        {
+            return parent.ended(&why);
+        }
+        if links.is_some_and(|at| ready[at])
             && let Err(why) = parent.links_changed()
         {
             return parent.ended(&why);

@@ -100,6 +100,14 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
                     Some(engine) => engine.serve_metrics(listener),
                     None => bail!("metrics were ordered before a configuration"),
                 },
+                (Order::Zebra { from }, Some(socket)) => match &mut engine {
+                    Some(engine) => engine.begin_fpm(from, socket)?,
+                    None => bail!("a connection came before a configuration"),
+                },
+                (Order::Interfaces { ports }, _) => match &mut engine {
+                    Some(engine) => engine.set_interfaces(ports),
+                    None => bail!("interfaces came before a configuration"),
+                },
                 (Order::Links { hears_all }, Some(news)) => match &mut engine {
                     Some(engine) => engine.hear_of_links(news, hears_all)?,
                     None => bail!("news of links came before a configuration"),

@@ -1,0 +1,325 @@
+//! The routes of zebra: read from its connection, kept in the RIB, and programmed into the stack.
+//!
+//! Called by: `daemon/engine.rs`, for each turn first [`Feed::read`], then [`Feed::program`] under the
+//! stack's lock until nothing is left or the turn's time is over. What waits is bounded: while it is
+//! much, nothing is read, and TCP pushes back. Routes stay when the connection ends; after the next
+//! one's replay those that were not sent again are swept.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU8;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration as Span, Instant as Monotone};
+
+use base::Instant;
+use fpm::{Change, Fpm, Hop, NextHops, Reachable};
+use rib::{Dest, Next, Offer, Origin, Replay, Rib};
+use stack::{Route, RouteOrigin, Stack};
+
+use crate::applied::AppliedPort;
+use crate::daemon::{info, warning};
+
+/// Bytes of one read.
+const READ: usize = 64 << 10;
+/// The most that is read in a turn: bytes, and time.
+const READ_MOST: (usize, Span) = (1 << 20, Span::from_millis(2));
+/// While so many changes wait for the stack, nothing is read.
+const PENDING_MOST: usize = 4_096;
+/// Changes for one time that the stack is locked; a change takes about a microsecond.
+const BATCH: usize = 32;
+/// Prefixes that are looked at in a turn, if next hops changed that many share.
+const REFRESH: usize = 4_096;
+/// Interfaces without a port that are logged in one session.
+const WARNED_MOST: usize = 16;
+/// The distance as a metric of the stack: routes of the file have 0 unless they say otherwise.
+const METRIC: u32 = 20;
+
+struct Session {
+    socket: TcpStream,
+    from: SocketAddr,
+    has_sent: bool,
+}
+
+/// Zebra's routes.
+pub(crate) struct Feed {
+    fpm: Fpm,
+    rib: Rib<Reachable>,
+    session: Option<Session>,
+    replay: Option<Replay>,
+    interfaces: BTreeMap<u32, String>,
+    /// What the stack does not have yet.
+    pending: VecDeque<(Dest, Option<Reachable>)>,
+    refreshes: bool,
+    /// Interfaces without a port that were logged.
+    warned: BTreeSet<u32>,
+    has_warned_of: [bool; 3],
+    buffer: Box<[u8]>,
+}
+
+/// What is logged once in a session.
+#[derive(Clone, Copy)]
+enum Once {
+    Discard,
+    FibFull,
+    RibFull,
+}
+
+impl Feed {
+    /// No routes yet, and at most so many.
+    pub(crate) fn new(most: usize) -> Feed {
+        Feed {
+            fpm: Fpm::default(),
+            rib: Rib::new(most),
+            session: None,
+            replay: None,
+            interfaces: BTreeMap::new(),
+            pending: VecDeque::new(),
+            refreshes: false,
+            warned: BTreeSet::new(),
+            has_warned_of: [false; 3],
+            buffer: Box::default(),
+        }
+    }
+
+    /// A connection has come.
+    pub(crate) fn begin(&mut self, from: SocketAddr, socket: OwnedFd, now: Instant) {
+        if let Some(session) = &self.session {
+            let other = session.from;
+            warning(&format!(
+                "frr: a connection from {from} is refused: zebra is connected from {other}"
+            ));
+            return;
+        }
+        let socket = TcpStream::from(socket);
+        if let Err(why) = socket.set_nonblocking(true) {
+            warning(&format!("frr: the connection from {from} cannot be used ({why})"));
+            return;
+        }
+        self.fpm.begin();
+        self.rib.begin(Origin::Fpm);
+        self.replay = Some(Replay::begin(now));
+        self.session = Some(Session { socket, from, has_sent: false });
+        self.warned.clear();
+        self.has_warned_of = [false; 3];
+        self.buffer = vec![0; READ].into();
+        let count = self.rib.count_of(Origin::Fpm);
+        info(&format!("frr: zebra has connected from {from}; {count} routes are kept meanwhile"));
+    }
+
+    fn end(&mut self, why: &str) {
+        let Some(session) = self.session.take() else { return };
+        self.replay = None;
+        self.buffer = Box::default();
+        let count = self.rib.count_of(Origin::Fpm);
+        warning(&format!(
+            "frr: the connection from {} ended: {why}; its {count} routes stay until zebra has \
+             connected again and sent its routes",
+            session.from
+        ));
+    }
+
+    /// The ports of interfaces, by zebra's numbers.
+    pub(crate) fn set_interfaces(&mut self, interfaces: BTreeMap<u32, String>) {
+        self.interfaces = interfaces;
+        self.ports_changed();
+    }
+
+    /// Ports may be others than before: all routes are programmed again.
+    pub(crate) fn ports_changed(&mut self) {
+        self.rib.refresh_all();
+        self.refreshes = !self.rib.is_empty();
+        self.warned.clear();
+    }
+
+    /// There is nothing to read, and nothing to program.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.session.is_none() && !self.has_work()
+    }
+
+    /// For poll(2), while there is room for what comes.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        let session = self.session.as_ref()?;
+        (self.pending.len() < PENDING_MOST).then(|| session.socket.as_fd())
+    }
+
+    /// Has the stack to be programmed?
+    pub(crate) fn has_work(&self) -> bool {
+        !self.pending.is_empty() || self.refreshes
+    }
+
+    /// When to call [`Feed::read`] although nothing comes.
+    pub(crate) fn due(&self) -> Instant {
+        let has_sent = self.session.as_ref().is_some_and(|session| session.has_sent);
+        let replay = self.replay.as_ref().filter(|_| has_sent);
+        replay.map_or(Instant::NEVER, Replay::due)
+    }
+
+    /// Read what has come, and sweep when the replay is over.
+    pub(crate) fn read(&mut self, now: Instant) {
+        let (began, mut bytes) = (Monotone::now(), 0);
+        let (bytes_most, time_most) = READ_MOST;
+        while self.pending.len() < PENDING_MOST && bytes < bytes_most && began.elapsed() < time_most
+        {
+            let Some(session) = &mut self.session else { break };
+            match session.socket.read(&mut self.buffer) {
+                Ok(0) => return self.end("zebra has closed it"),
+                Ok(count) => {
+                    bytes += count;
+                    session.has_sent = true;
+                    self.replay.iter_mut().for_each(|replay| replay.hear(now));
+                    if let Err(why) = self.take(count, now) {
+                        return self.end(&why.to_string());
+                    }
+                }
+                Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                Err(why) if why.kind() == ErrorKind::WouldBlock => break,
+                Err(why) => return self.end(&why.to_string()),
+            }
+        }
+        if self.due() <= now && self.pending.is_empty() {
+            self.sweep();
+        }
+    }
+
+    /// Take bytes of the buffer.
+    fn take(&mut self, count: usize, now: Instant) -> Result<(), fpm::Violation> {
+        let Feed { fpm, rib, pending, refreshes, buffer, .. } = self;
+        let at_s = u32::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX);
+        let mut is_full = false;
+        let taken = fpm.receive(&buffer[..count], &mut |change| {
+            let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
+            match change {
+                Change::NextHops { id, to } => {
+                    *refreshes |= rib.set_id(Origin::Fpm, id, to.filter(leads_somewhere));
+                }
+                Change::Replace { key, next_hops, metric, protocol } => {
+                    let next = match next_hops {
+                        NextHops::Id(id) => Next::Id(id),
+                        NextHops::Inline(these) => Next::These(these),
+                    };
+                    let offer = Offer { next, metric, protocol, at_s };
+                    let dest = Dest { table: key.table, prefix: key.prefix };
+                    is_full |= rib.set(Origin::Fpm, dest, offer, fib).is_err();
+                }
+                Change::Delete { key } => {
+                    rib.remove(Origin::Fpm, Dest { table: key.table, prefix: key.prefix }, fib);
+                }
+            }
+        });
+        if is_full {
+            self.warn_once(Once::RibFull);
+        }
+        taken
+    }
+
+    fn sweep(&mut self) {
+        self.replay = None;
+        let Feed { fpm, rib, pending, refreshes, .. } = self;
+        let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
+        let swept = rib.sweep(Origin::Fpm, fib);
+        fpm.sweep(&mut |change| {
+            if let Change::NextHops { id, to } = change {
+                *refreshes |= rib.set_id(Origin::Fpm, id, to.filter(leads_somewhere));
+            }
+        });
+        let count = rib.count_of(Origin::Fpm);
+        let gone = swept.routes;
+        info(&format!(
+            "frr: zebra has sent its {count} routes; {gone} that it did not send again are removed"
+        ));
+        for table in swept.unnamed_tables {
+            warning(&format!(
+                "frr: zebra sent nothing of table {table}, so its routes stay: zebra sends only \
+                 main tables of VRFs again; change a route of the table to have it sent"
+            ));
+        }
+    }
+
+    fn warn_once(&mut self, what: Once) {
+        if core::mem::replace(&mut self.has_warned_of[what as usize], true) {
+            return;
+        }
+        warning(match what {
+            Once::Discard => {
+                "frr: blackhole, unreachable and prohibit routes are not in the forwarding table \
+                 yet: packets take the next shorter prefix"
+            }
+            Once::FibFull => "frr: the table is full: raise limit routes",
+            Once::RibFull => "frr: zebra has more routes than the limit routes allows: raise it",
+        });
+    }
+
+    /// Program some routes.
+    pub(crate) fn program(&mut self, stack: &mut Stack, ports: &BTreeMap<String, AppliedPort>) {
+        if self.pending.is_empty() {
+            let Feed { rib, pending, refreshes, .. } = self;
+            let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
+            *refreshes = *refreshes && !rib.refresh(REFRESH.min(BATCH), fib);
+        }
+        for _ in 0..BATCH {
+            let Some((dest, to)) = self.pending.pop_front() else { return };
+            self.program_one(stack, ports, dest, to);
+        }
+    }
+
+    fn program_one(
+        &mut self,
+        stack: &mut Stack,
+        ports: &BTreeMap<String, AppliedPort>,
+        dest: Dest,
+        to: Option<Reachable>,
+    ) {
+        let hops = match to {
+            Some(Reachable::Hops(hops)) => hops,
+            Some(Reachable::Discard(_)) => {
+                self.warn_once(Once::Discard);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let mut routes = Vec::with_capacity(hops.len());
+        for hop in hops {
+            match self.interfaces.get(&hop.interface).and_then(|name| ports.get(name)) {
+                Some(port) => routes.push(route(dest, hop, port.id.0)),
+                None => self.warn_of(hop.interface),
+            }
+        }
+        // The new ones first, so that packets always have one.
+        let added = routes.iter().filter(|route| stack.add_route((*route).clone())).count();
+        if added < routes.len() {
+            self.warn_once(Once::FibFull);
+        }
+        let is_left =
+            |route: &Route| routes.iter().any(|r| (r.port, r.via) == (route.port, route.via));
+        stack.remove_routes_to(dest.prefix, dest.table, |route| {
+            route.origin == RouteOrigin::Fpm && !is_left(route)
+        });
+    }
+
+    fn warn_of(&mut self, interface: u32) {
+        if self.warned.len() < WARNED_MOST && self.warned.insert(interface) {
+            warning(&format!(
+                "frr: routes by interface {interface} are not used: no port has it; name a port \
+                 as the interface, or let a port use it"
+            ));
+        }
+    }
+}
+
+/// Is there a next hop, or a reason that there is none?
+fn leads_somewhere(reachable: &Reachable) -> bool {
+    !matches!(reachable, Reachable::Hops(hops) if hops.is_empty())
+}
+
+fn route(dest: Dest, hop: Hop, port: u16) -> Route {
+    let most = u16::from(u8::MAX);
+    // From 1 to 255.
+    let weight = NonZeroU8::new(hop.weight.clamp(1, most) as u8).unwrap_or(NonZeroU8::MIN);
+    Route {
+        table: dest.table,
+        metric: METRIC,
+        weight: Some(weight),
+        ..Route::new(dest.prefix, hop.gateway, port).with_origin(RouteOrigin::Fpm)
+    }
+}
