@@ -8,6 +8,7 @@ mod case;
 mod devices;
 mod dump;
 mod filter;
+mod frr;
 mod gateway;
 mod guest;
 mod host;
@@ -171,6 +172,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "rpc", cases: rpc::CASES, apart: false },
     Suite { name: "router", cases: router::CASES, apart: false },
     Suite { name: "filter", cases: filter::CASES, apart: false },
+    Suite { name: "frr", cases: frr::CASES, apart: false },
     Suite { name: "gateway", cases: gateway::CASES, apart: false },
     Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },
     Suite { name: "gateway-fence", cases: gateway::FENCE, apart: true },

@@ -92,14 +92,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("ipfix", Only(&["base", "wire", "filter"])),
         ],
     ),
-    (
-        "router",
-        &[
-            ("fpm", Only(&["base"])),
-            ("rib", Only(&["base"])),
-            ("router", Only(ROUTER)),
-        ],
-    ),
+    ("router", &[("fpm", Only(&["base"])), ("rib", Only(&["base"])), ("router", Only(ROUTER))]),
     ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
     (
         "top",

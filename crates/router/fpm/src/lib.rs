@@ -5,7 +5,8 @@
 //! [`Fpm::receive`]. Nothing here makes a system call or reads a clock. The bytes come from another
 //! process: no length is believed, every table has a limit ([`Limit`]), and no input panics.
 //! `frame.rs` finds the frames; `attributes.rs`, `route.rs` and `nexthop.rs` read the messages of
-//! rtnetlink(7); `table.rs` has the nexthops by number; `session.rs` joins them. docs/decisions/0145-routes-by-fpm.md.
+//! rtnetlink(7); `table.rs` has the nexthops by number; `session.rs` joins them.
+//! docs/decisions/0145-routes-by-fpm.md.
 
 mod attributes;
 mod change;

@@ -1,11 +1,11 @@
 //! The routes of a router before one of them is chosen: by table and prefix a candidate of each
 //! origin, of which the best goes to the forwarding table.
 //!
-//! Called by: the router's worker, which gives routes of FRR (FPM), of the kernel and of itself, and
-//! programs the stack with what [`Rib`] says. Nothing here makes a system call or reads a clock.
-//! What next hops are is the caller's matter: the RIB shares equal ones, and those that have a
-//! number change for all routes that name it. `origin.rs` says who wins, `sets.rs` shares next hops,
-//! `table.rs` keeps candidates in 16 bytes each, `replay.rs` knows when a replay is over. docs/frr.md;
+//! Called by: the router's worker, which gives routes of FRR (FPM) and of the kernel, and programs
+//! the stack with what [`Rib`] says. Nothing here makes a system call or reads a clock. What next
+//! hops are is the caller's matter: the RIB shares equal ones, and those that have a number change
+//! for all routes that name it. `origin.rs` says who wins, `sets.rs` shares next hops, `table.rs`
+//! keeps candidates in 16 bytes each, `replay.rs` knows when a replay is over. docs/frr.md;
 //! docs/decisions/0145-routes-by-fpm.md.
 //!
 //! ```

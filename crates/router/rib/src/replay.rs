@@ -1,4 +1,5 @@
-//! When a replay is over. A peer that connects again sends all of its routes again, and no end mark.
+//! When a replay is over. A peer that connects again sends all of its routes again, and no end
+//! mark.
 //!
 //! Called by: the router's worker, which sweeps then.
 

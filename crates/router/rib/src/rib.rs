@@ -218,8 +218,8 @@ impl<N: Ord + Clone> Rib<N> {
         has_users
     }
 
-    /// What next hops mean to the forwarding table has changed: [`Rib::refresh`] is to call for every
-    /// prefix.
+    /// What next hops mean to the forwarding table has changed: [`Rib::refresh`] is to call for
+    /// every prefix.
     pub fn refresh_all(&mut self) {
         self.is_late |= self.refreshed.is_some();
         self.is_of_all = !self.is_empty();

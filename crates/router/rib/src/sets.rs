@@ -1,7 +1,7 @@
 //! Sets of next hops, each kept once: a route has four bytes for its set.
 //!
-//! Called by: `rib.rs`. A set has a number of its origin ([`Sets::of_id`]), whose content may change
-//! or come later, or is its content ([`Sets::of`]).
+//! Called by: `rib.rs`. A set has a number of its origin ([`Sets::of_id`]), whose content may
+//! change or come later, or is its content ([`Sets::of`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

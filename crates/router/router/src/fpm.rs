@@ -1,8 +1,8 @@
 //! The routes of zebra: read from its connection, kept in the RIB, and programmed into the stack.
 //!
-//! Called by: `daemon/engine.rs`, for each turn first [`Feed::read`], then [`Feed::program`] under the
-//! stack's lock until nothing is left or the turn's time is over. What waits is bounded: while it is
-//! much, nothing is read, and TCP pushes back. Routes stay when the connection ends; after the next
+//! Called by: `daemon/engine.rs`, for each turn first [`Feed::read`], then [`Feed::program`] under
+//! the stack's lock until nothing is left or the turn's time is over. What waits is bounded: while
+//! it is much, nothing is read, and TCP pushes back. Routes stay when the connection ends; after the next
 //! one's replay those that were not sent again are swept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -173,6 +173,14 @@ impl<'a> Scene<'a> {
         found.with_context(|| format!("show has no stack: {text}"))
     }
 
+    /// The output of `wirespeed ip WORDS` for the router.
+    pub(in crate::interop) fn ip(&self, words: &[&str]) -> Result<String> {
+        let [_, worker] = self.processes()?;
+        let mut ip = self.middle.command(shown(&self.bench.wirespeed()?)?);
+        ip.args(["ip", "--pid", &worker.to_string()]).args(words);
+        self.bench.run(&mut ip, LIMIT)
+    }
+
     /// How many times the router has seen a link go down or come up.
     pub(in crate::interop) fn link_changes(&self) -> Result<u64> {
         let counters = self.show("counters")?;

@@ -68,7 +68,9 @@ fn sound() -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn any_bytes_end_in_changes_or_a_violation(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_end_in_changes_or_a_violation(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
         let _ = Fpm::default().receive(&bytes, &mut |_| ());
         let _ = Fpm::default().receive(&frame(&[message(24, &bytes)]), &mut |_| ());
         let _ = Fpm::default().receive(&frame(&[message(104, &bytes)]), &mut |_| ());

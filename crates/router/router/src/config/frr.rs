@@ -42,7 +42,7 @@ pub(super) fn read(file: &Section<'_>) -> Option<Frr> {
     let is_here = fpm.is_none_or(|fpm| fpm.ip().is_loopback());
     if is_here && section.has("allow") {
         section.note("allow", "on loopback the user counts who connects: remove allow");
-    } else if !is_here && allow.is_empty() {
+    } else if !is_here && !section.has("allow") {
         let what = "others reach this address: add allow = \"192.0.2.7/32\", from where zebra \
                     connects";
         section.note("fpm", what);

@@ -16,7 +16,7 @@ use wirespeed::control::protocol::{Address, Change, Hop, Object, Route, RouteSpe
 
 const COMMANDS: [&str; 10] =
     ["list", "show", "lst", "get", "add", "change", "chg", "replace", "delete", "flush"];
-const PROTOCOLS: [&str; 5] = ["static", "kernel", "ra", "redirect", "dhcp"];
+const PROTOCOLS: [&str; 6] = ["static", "kernel", "ra", "redirect", "dhcp", "fpm"];
 
 /// How a prefix selects routes.
 #[derive(Clone, Copy)]

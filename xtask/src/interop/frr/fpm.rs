@@ -1,0 +1,94 @@
+//! Static routes of `vtysh` arrive by FPM, change and go; zebra is killed, and comes back with other
+//! routes.
+//!
+//! Called by: `mod.rs`. The interfaces that zebra sees are two veths with the names and addresses
+//! of our ports, beside which the router itself forwards by its TAPs.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::super::Workbench;
+use super::super::ip::until;
+use super::super::router::scene::{LAN, LIMIT, Scene, WAN, each};
+use super::daemons::Frr;
+use super::tables::{self, of_kernel, of_ours};
+
+/// The interfaces of the control plane.
+const INTERFACES: [&str; 8] = [
+    "link add wan type veth peer name wan-far",
+    "link add lan type veth peer name lan-far",
+    "addr add 192.0.2.2/24 dev wan",
+    "addr add 2001:db8:1::2/64 dev wan nodad",
+    "addr add 198.51.100.1/24 dev lan",
+    "addr add 2001:db8:2::1/64 dev lan nodad",
+    "link set wan-far up",
+    "link set lan-far up",
+];
+
+const ZEBRA: &str = "fpm address 127.0.0.1 port 2620\n";
+const MODULE: [&str; 2] = ["-M", "dplane_fpm_nl"];
+
+/// Routes of all kinds.
+const FIRST: &str = "ip route 10.50.0.0/16 198.51.100.2\n\
+                     ip route 10.51.0.0/16 198.51.100.2\n\
+                     ip route 10.51.0.0/16 192.0.2.1\n\
+                     ip route 10.52.0.0/16 lan\n\
+                     ip route 10.53.0.0/16 198.51.100.7\n\
+                     ipv6 route 2001:db8:50::/48 2001:db8:2::2\n";
+/// Those after a restart: one is gone, one has another next hop, one is new.
+const SECOND: &str = "ip route 10.50.0.0/16 198.51.100.2\n\
+                      ip route 10.51.0.0/16 192.0.2.1\n\
+                      ip route 10.52.0.0/16 lan\n\
+                      ip route 10.54.0.0/16 198.51.100.2\n\
+                      ipv6 route 2001:db8:50::/48 2001:db8:2::2\n";
+/// The sweep comes 60 s after zebra has connected.
+const SWEEP: Duration = Duration::from_secs(90);
+
+pub(super) fn routes(bench: &Workbench) -> Result<()> {
+    let config = format!("[frr]\nfpm = \"127.0.0.1:2620\"\n{WAN}{LAN}");
+    let scene = Scene::plain(bench, &config)?;
+    each(&scene.middle, &INTERFACES)?;
+    each(&scene.middle, &["link set wan up", "link set lan up"])?;
+    scene.right.ip("addr add 10.50.0.1/32 dev lo")?;
+    let mut frr = Frr::new(bench, &scene.middle, "frr")?;
+    frr.start("zebra", ZEBRA, &MODULE)?;
+    frr.start("staticd", FIRST, &[])?;
+    scene.says("frr: zebra has connected from 127.0.0.1:", 1)?;
+    equal(bench, &scene, 5)?;
+    scene.answers("10.50.0.1")?;
+
+    frr.vtysh(&["conf t", "ip route 10.55.0.0/16 198.51.100.2", "no ip route 10.52.0.0/16 lan"])?;
+    equal(bench, &scene, 5)?;
+    ensure!(of_ours(&scene)?.iter().any(|route| route.contains("10.55.0.0/16")), "no new route");
+    replayed(bench, &scene, &mut frr)
+}
+
+/// zebra is killed; its routes stay until it is back, and those it does not send again are swept.
+fn replayed(bench: &Workbench, scene: &Scene<'_>, frr: &mut Frr<'_>) -> Result<()> {
+    let before = of_ours(scene)?;
+    frr.kill("staticd");
+    frr.kill("zebra");
+    scene.says("routes stay until zebra has connected again", 1)?;
+    ensure!(of_ours(scene)? == before, "the routes changed with the end of zebra");
+    scene.answers("10.50.0.1")?;
+    frr.start("zebra", ZEBRA, &MODULE)?;
+    frr.start("staticd", SECOND, &[])?;
+    let has = |prefix: &str| -> Result<bool> {
+        Ok(of_ours(scene)?.iter().any(|route| route.contains(prefix)))
+    };
+    until("the new route arrives", LIMIT, || has("10.54.0.0/16"))?;
+    ensure!(has("10.53.0.0/16")?, "a route went before the replay was over");
+    until("stale routes are swept", SWEEP, || Ok(!has("10.53.0.0/16")?))?;
+    equal(bench, scene, 5)?;
+    scene.answers("10.50.0.1")
+}
+
+/// Wait until our routes are so many, and equal those of the kernel.
+fn equal(bench: &Workbench, scene: &Scene<'_>, count: usize) -> Result<()> {
+    let compare = || tables::same(&of_ours(scene)?, &of_kernel(bench, &scene.middle)?);
+    let are_equal = || Ok(of_ours(scene)?.len() == count && compare().is_ok());
+    until("our routes are those of the kernel", LIMIT, are_equal)
+        .with_context(|| format!("{:?}", of_ours(scene)))
+        .and_then(|()| compare())
+}

@@ -1,0 +1,75 @@
+//! Routes of our router and of a kernel, in one form to compare.
+//!
+//! Called by: the cases of the suite `frr`.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::super::Workbench;
+use super::super::host::Host;
+use super::super::router::scene::{LIMIT, Scene};
+
+/// Routes as text: type, destination, and the next hops in order.
+pub(super) type Table = BTreeSet<String>;
+
+/// The first number of a routing protocol of FRR (`/etc/iproute2/rt_protos.d/frr.conf`).
+const FIRST_OF_FRR: u64 = 186;
+
+/// The routes of the main table that FRR's daemons wrote into the kernel of a namespace.
+pub(super) fn of_kernel(bench: &Workbench, host: &Host<'_>) -> Result<Table> {
+    let of_frr = |row: &Value| {
+        let number = row["protocol"].as_str().and_then(|number| number.parse::<u64>().ok());
+        number.is_some_and(|number| number >= FIRST_OF_FRR)
+    };
+    let mut table = Table::new();
+    for version in ["-4", "-6"] {
+        let mut ip = Command::new("ip");
+        ip.args(["-n", host.name(), "-N", "-j", version, "route", "show"]);
+        let rows = rows(&bench.run(&mut ip, LIMIT)?)?;
+        table.extend(rows.iter().filter(|row| of_frr(row)).map(|row| line(row, version)));
+    }
+    Ok(table)
+}
+
+/// The routes of our router that came by FPM.
+pub(super) fn of_ours(scene: &Scene<'_>) -> Result<Table> {
+    let mut table = Table::new();
+    for version in ["-4", "-6"] {
+        let printed = scene.ip(&[version, "-j", "route", "show", "proto", "fpm"])?;
+        table.extend(rows(&printed)?.iter().map(|row| line(row, version)));
+    }
+    Ok(table)
+}
+
+/// Check that both have the same routes.
+pub(super) fn same(ours: &Table, kernel: &Table) -> Result<()> {
+    let text = |all: Vec<&String>| all.into_iter().cloned().collect::<Vec<_>>().join("; ");
+    let more = text(ours.difference(kernel).collect());
+    let less = text(kernel.difference(ours).collect());
+    ensure!(ours == kernel, "we have and the kernel has not: {more}; the reverse: {less}");
+    Ok(())
+}
+
+fn rows(json: &str) -> Result<Vec<Value>> {
+    serde_json::from_str(json).with_context(|| format!("no JSON: {json}"))
+}
+
+fn line(row: &Value, version: &str) -> String {
+    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let kind = row["type"].as_str().unwrap_or("unicast");
+    let hop = |row: &Value| {
+        let via = row["gateway"].as_str().or(row["via"]["host"].as_str()).unwrap_or("link");
+        format!("{via} {}", word(row, "dev"))
+    };
+    let mut hops: Vec<String> = match row["nexthops"].as_array() {
+        Some(hops) => hops.iter().map(hop).collect(),
+        // The kernel says `dev lo` for IPv6 routes that drop packets.
+        None if kind != "unicast" => Vec::new(),
+        None => vec![hop(row)],
+    };
+    hops.sort();
+    format!("{version} {kind} {} {}", word(row, "dst"), hops.join(", "))
+}
