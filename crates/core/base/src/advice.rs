@@ -25,7 +25,8 @@ const LIMITED: &str = "A flood, or a limit that is too low for this network: rai
                        traffic is wanted (`wirespeed show limits` names it).";
 const ROUTES: &str = "Look at the routes: `wirespeed ip route get ADDRESS` says what is chosen for \
                       the destination and why.";
-const POLICY: &str = "A rule of yours says so: `wirespeed ip rule` lists them.";
+const POLICY: &str = "A rule or a route says so: `wirespeed show fib lookup ADDRESS` says which; `wirespeed ip \
+                      rule` and `ip route` list them.";
 const NAMES: &str = "A few are late answers. Many are attempts to poison the resolver, or a broken \
                      name server: ask another one with `--dns`.";
 const RPC: &str = "A few are strangers that scan. If a program of yours gets no answer, look at \
@@ -218,7 +219,7 @@ const DROPS: &[(&[DropReason], &str)] = &[
     ),
     (&[D::IpProtocolUnknown], "Nothing: this host has no such protocol (SCTP, GRE, ESP)."),
     (&[D::IpNoRoute], ROUTES),
-    (&[D::IpRuleUnreachable, D::IpRuleProhibit, D::IpRuleBlackhole], POLICY),
+    (&[D::IpUnreachable, D::IpProhibit, D::IpBlackhole], POLICY),
     (
         &[D::IpNoNeighbour],
         "The next hop is down, or on another link: see `wirespeed ip neigh`, and whether \

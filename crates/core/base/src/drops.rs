@@ -106,9 +106,9 @@ drop_reasons! {
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
     IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
     IpNoRoute "ip_no_route" "no route to the destination";
-    IpRuleUnreachable "ip_rule_unreachable" "a rule makes the destination unreachable";
-    IpRuleProhibit "ip_rule_prohibit" "a rule prohibits the packet";
-    IpRuleBlackhole "ip_rule_blackhole" "a rule drops the packet and reports nothing";
+    IpUnreachable "ip_unreachable" "a rule or a route makes the destination unreachable";
+    IpProhibit "ip_prohibit" "a rule or a route prohibits the packet";
+    IpBlackhole "ip_blackhole" "a rule or a route drops the packet and reports nothing";
     FilterRule "filter_rule" "a rule of the filter, or its default, refuses the packet";
     FilterNoState "filter_no_state"
         "TCP segment of no known flow that is no SYN, where rules pass only beginnings of flows";

@@ -9,6 +9,7 @@
 
 mod access;
 mod arena;
+mod discard;
 mod ecmp;
 mod epoch;
 mod fib;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use base::{Cidr, Instant, Mtu};
 
 pub use access::{Access, GROUPS_MAX, Sender};
+pub use discard::{Discard, NO_PORT};
 pub use fib::Fib;
 pub use group::{GroupIndex, flow_v4, flow_v6};
 pub use restricted::Restricted;
@@ -65,6 +67,8 @@ pub enum RouteOrigin {
     Dhcp,
     /// From FRR, by FPM.
     Fpm,
+    /// From the routes of the kernel, as BIRD writes them.
+    Rtnetlink,
 }
 
 /// One route.
@@ -96,8 +100,8 @@ pub struct Route {
     pub table: u32,
     /// The largest packet to send by the route; `None`: the port's MTU.
     pub mtu: Option<Mtu>,
-    /// Of the routes to a prefix the one with the lowest metric is used, and of equal ones the
-    /// first that was added.
+    /// Of the routes to a prefix the one with the lowest metric is used, of equal ones the one with
+    /// the lowest [`RouteOrigin::distance`], and then the first that was added.
     pub metric: u32,
     /// The route's weight, if it shares packets with other routes to the same prefix and of the
     /// same metric that have a weight (ECMP, RFC 2992). `None`: it does not share packets.
@@ -110,6 +114,8 @@ pub struct Route {
     pub access: Option<Arc<Access>>,
     /// Only sockets of this host use the route: forwarded packets skip it.
     pub no_forward: bool,
+    /// The route drops its packets, and has no port ([`NO_PORT`]).
+    pub discard: Option<Discard>,
 }
 
 /// Where a packet goes next.
@@ -139,6 +145,7 @@ impl Route {
             expires: Instant::NEVER,
             access: None,
             no_forward: false,
+            discard: None,
         }
     }
 
@@ -165,13 +172,17 @@ impl Route {
         self.mtu.map(|mtu| mtu.max(least))
     }
 
+    /// What is compared with other routes to the prefix; the lower one is used.
+    fn rank(&self) -> (u32, u8) {
+        (self.metric, self.origin.distance())
+    }
+
     /// Does one of two routes to the same prefix replace the other? Routes that share packets and
-    /// have different gateways do not, and routes of FRR stay beside all others, because it takes
-    /// its own away again.
+    /// have different gateways do not, and routes of a routing daemon stay beside all others,
+    /// because it takes its own away again.
     fn is_like(&self, other: &Route) -> bool {
         let are_alone = self.weight.is_none() && other.weight.is_none();
-        let is_fpm = |route: &Route| route.origin == RouteOrigin::Fpm;
-        is_fpm(self) == is_fpm(other)
+        self.origin.is_of_daemon() == other.origin.is_of_daemon()
             && self.port == other.port
             && (are_alone || self.via == other.via)
     }
@@ -179,7 +190,7 @@ impl Route {
 
 impl RouteOrigin {
     /// The number of origins.
-    const COUNT: usize = RouteOrigin::Fpm as usize + 1;
+    const COUNT: usize = RouteOrigin::Rtnetlink as usize + 1;
 
     /// The name in output: that of `ip route`, if it has one.
     pub const fn name(self) -> &'static str {
@@ -190,7 +201,26 @@ impl RouteOrigin {
             RouteOrigin::Redirect => "redirect",
             RouteOrigin::Dhcp => "dhcp",
             RouteOrigin::Fpm => "fpm",
+            RouteOrigin::Rtnetlink => "rtnetlink",
         }
+    }
+
+    /// Among routes to a prefix with the same metric the lowest distance wins. The numbers are
+    /// those of routers: FRR has 0, 1, 20 for external BGP; its user gives others by the metric.
+    pub const fn distance(self) -> u8 {
+        match self {
+            RouteOrigin::Connected => 0,
+            RouteOrigin::Static => 1,
+            RouteOrigin::Redirect => 2,
+            RouteOrigin::Fpm | RouteOrigin::Rtnetlink => 20,
+            RouteOrigin::Dhcp => 210,
+            RouteOrigin::Advertised => 220,
+        }
+    }
+
+    /// Does a routing daemon beside the router add and remove the route, and nobody else?
+    pub const fn is_of_daemon(self) -> bool {
+        matches!(self, RouteOrigin::Fpm | RouteOrigin::Rtnetlink)
     }
 }
 

@@ -172,7 +172,9 @@ fn judge(
     let is_protected = |route: &Route| {
         let is_elsewhere = route.port != id.0 && route.origin != RouteOrigin::Redirect;
         let is_static = route.origin == RouteOrigin::Static && !is_network;
-        route.dest.prefix_len > 0 && (is_elsewhere || is_static)
+        // A network inside of an aggregate that drops the rest is what the aggregate is for.
+        let is_around = is_network && route.discard.is_some();
+        route.dest.prefix_len > 0 && (is_elsewhere || is_static) && !is_around
     };
     match routes.overlapping(dest, is_protected) {
         None => Ok(()),

@@ -69,9 +69,9 @@ fn of_scope(remote: SocketAddr) -> Option<Result<NextHop, DropReason>> {
 pub(crate) fn no_route(why: NoRoute) -> DropReason {
     match why {
         NoRoute::None => DropReason::IpNoRoute,
-        NoRoute::Unreachable => DropReason::IpRuleUnreachable,
-        NoRoute::Prohibit => DropReason::IpRuleProhibit,
-        NoRoute::Blackhole => DropReason::IpRuleBlackhole,
+        NoRoute::Unreachable => DropReason::IpUnreachable,
+        NoRoute::Prohibit => DropReason::IpProhibit,
+        NoRoute::Blackhole => DropReason::IpBlackhole,
     }
 }
 

@@ -43,8 +43,8 @@ pub enum FibResult {
     Local(PortId),
     /// The packet leaves.
     Leaves(Box<FibFound>),
-    /// The packet is dropped.
-    Dropped(DropReason),
+    /// The packet is dropped: why, and the route that says so, if one does.
+    Dropped(DropReason, Option<Box<Route>>),
 }
 
 /// How a packet leaves.
@@ -177,7 +177,11 @@ impl Stack {
         }
         match self.leaves(query) {
             Ok(found) => FibResult::Leaves(Box::new(found)),
-            Err(reason) => FibResult::Dropped(reason),
+            Err(reason) => {
+                let route = self.routes.route_for(query.dst, query.src, query.sender()).ok();
+                let route = route.filter(|route| route.discard.is_some());
+                FibResult::Dropped(reason, route.cloned().map(Box::new))
+            }
         }
     }
 
@@ -198,7 +202,8 @@ impl Stack {
         let table = route.as_ref().map_or(inet::route::MAIN_TABLE, |route| route.table);
         let paths = |route: &Route| {
             let of_it = |r: &Route| {
-                r.weight.is_some() && r.metric == route.metric && !self.routes.is_down(r.port)
+                let rank = |r: &Route| (r.metric, r.origin.distance());
+                r.weight.is_some() && rank(r) == rank(route) && !self.routes.is_down(r.port)
             };
             match route.weight {
                 Some(_) => {

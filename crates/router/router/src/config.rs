@@ -274,7 +274,7 @@ impl Config {
             port.addresses.iter().map(move |(&ip, &len)| ((ip, len), name))
         });
         let main = self.routes.keys().filter(|key| key.table == MAIN_TABLE);
-        let all = connected.chain(main.map(|key| (key.to, &key.port)));
+        let all = connected.chain(main.filter_map(|key| Some((key.to, key.port.as_ref()?))));
         let found = all.filter(|(net, _)| cidr(*net).contains(addr));
         found.max_by_key(|((_, len), _)| *len).map(|(_, name)| name.as_str())
     }

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration as Span, Instant as Monotone};
 
 use base::Instant;
-use fpm::{Change, Fpm, Hop, NextHops, Reachable};
+use fpm::{Change, Discard, Fpm, Hop, NextHops, Reachable};
 use rib::{Dest, Next, Offer, Origin, Replay, Rib};
 use stack::{Route, RouteOrigin, Stack};
 
@@ -53,14 +53,13 @@ pub(crate) struct Feed {
     refreshes: bool,
     /// Interfaces without a port that were logged.
     warned: BTreeSet<u32>,
-    has_warned_of: [bool; 3],
+    has_warned_of: [bool; 2],
     buffer: Box<[u8]>,
 }
 
 /// What is logged once in a session.
 #[derive(Clone, Copy)]
 enum Once {
-    Discard,
     FibFull,
     RibFull,
 }
@@ -77,7 +76,7 @@ impl Feed {
             pending: VecDeque::new(),
             refreshes: false,
             warned: BTreeSet::new(),
-            has_warned_of: [false; 3],
+            has_warned_of: [false; 2],
             buffer: Box::default(),
         }
     }
@@ -101,7 +100,7 @@ impl Feed {
         self.replay = Some(Replay::begin(now));
         self.session = Some(Session { socket, from, has_sent: false });
         self.warned.clear();
-        self.has_warned_of = [false; 3];
+        self.has_warned_of = [false; 2];
         self.buffer = vec![0; READ].into();
         let count = self.rib.count_of(Origin::Fpm);
         info(&format!("frr: zebra has connected from {from}; {count} routes are kept meanwhile"));
@@ -241,10 +240,6 @@ impl Feed {
             return;
         }
         warning(match what {
-            Once::Discard => {
-                "frr: blackhole, unreachable and prohibit routes are not in the forwarding table \
-                 yet: packets take the next shorter prefix"
-            }
             Once::FibFull => "frr: the table is full: raise limit routes",
             Once::RibFull => "frr: zebra has more routes than the limit routes allows: raise it",
         });
@@ -270,15 +265,13 @@ impl Feed {
         dest: Dest,
         to: Option<Reachable>,
     ) {
-        let hops = match to {
-            Some(Reachable::Hops(hops)) => hops,
-            Some(Reachable::Discard(_)) => {
-                self.warn_once(Once::Discard);
-                Vec::new()
-            }
-            None => Vec::new(),
+        let (hops, how) = match to {
+            Some(Reachable::Hops(hops)) => (hops, None),
+            Some(Reachable::Discard(how)) => (Vec::new(), Some(how)),
+            None => (Vec::new(), None),
         };
-        let mut routes = Vec::with_capacity(hops.len());
+        let mut routes = Vec::with_capacity(hops.len().max(1));
+        routes.extend(how.map(|how| of_fpm(Route::discarding(dest.prefix, discard(how)), dest)));
         for hop in hops {
             match self.interfaces.get(&hop.interface).and_then(|name| ports.get(name)) {
                 Some(port) => routes.push(route(dest, hop, port.id.0)),
@@ -316,10 +309,17 @@ fn route(dest: Dest, hop: Hop, port: u16) -> Route {
     let most = u16::from(u8::MAX);
     // From 1 to 255.
     let weight = NonZeroU8::new(hop.weight.clamp(1, most) as u8).unwrap_or(NonZeroU8::MIN);
-    Route {
-        table: dest.table,
-        metric: METRIC,
-        weight: Some(weight),
-        ..Route::new(dest.prefix, hop.gateway, port).with_origin(RouteOrigin::Fpm)
+    of_fpm(Route::new(dest.prefix, hop.gateway, port).shared(weight), dest)
+}
+
+fn of_fpm(route: Route, dest: Dest) -> Route {
+    Route { table: dest.table, metric: METRIC, ..route.with_origin(RouteOrigin::Fpm) }
+}
+
+fn discard(how: Discard) -> stack::route::Discard {
+    match how {
+        Discard::Blackhole => stack::route::Discard::Blackhole,
+        Discard::Unreachable => stack::route::Discard::Unreachable,
+        Discard::Prohibit => stack::route::Discard::Prohibit,
     }
 }

@@ -84,7 +84,7 @@ impl Operation {
             Operation::Port(name, step) => {
                 step.note(name, &mut running.ports);
                 if let Step::Remove = step {
-                    running.routes.retain(|key, _| key.port != *name);
+                    running.routes.retain(|key, _| key.port.as_ref() != Some(name));
                     running.neighbours.retain(|(port, _), _| port != name);
                 }
             }
@@ -221,6 +221,11 @@ impl<'a> Plan<'a> {
         self.fates.stay.contains(port)
     }
 
+    /// Does the port of a route stay, if it has one?
+    fn keeps_port(&self, key: &RouteKey) -> bool {
+        key.port.as_ref().is_none_or(|port| self.stays(port))
+    }
+
     /// Is a rule the same in both? A rule for a port differs if the port is another one.
     fn keeps(&self, priority: u32, rule: &Rule) -> bool {
         self.new.rules.get(&priority) == Some(rule)
@@ -245,7 +250,7 @@ impl<'a> Plan<'a> {
         self.push(removed(&old.rules, |at, rule| self.keeps(*at, rule)), Operation::Rule);
         self.push(removed(&old.gaps, |to, _| new.gaps.contains_key(to)), Operation::Gap);
         let routes =
-            removed(&old.routes, |key, _| !self.stays(&key.port) || new.routes.contains_key(key));
+            removed(&old.routes, |key, _| !self.keeps_port(key) || new.routes.contains_key(key));
         self.push(routes, Operation::Route);
         let neighbours = removed(&old.neighbours, |key, _| {
             !self.stays(&key.0) || new.neighbours.contains_key(key)
@@ -311,7 +316,7 @@ impl<'a> Plan<'a> {
         self.push(set(&new.groups, |name| old.groups.get(name)), Operation::Group);
         let rules = set(&new.rules, |at| old.rules.get(at).filter(|rule| self.keeps(*at, rule)));
         self.push(rules, Operation::Rule);
-        let routes = set(&new.routes, |key| old.routes.get(key).filter(|_| self.stays(&key.port)));
+        let routes = set(&new.routes, |key| old.routes.get(key).filter(|_| self.keeps_port(key)));
         self.push(routes, Operation::Route);
         // Groups that nothing names any more go last.
         let unnamed = removed(&old.groups, |name, _| new.groups.contains_key(name));

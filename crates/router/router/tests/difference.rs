@@ -210,7 +210,7 @@ prop_compose! {
         for ((to, port, via, table), (metric, list)) in there {
             let via = via.map(|host| v4(10, 7, 0, host));
             let (port, table) = (NAMES[port].to_owned(), 254 - table);
-            let key = RouteKey { to: (v4(10, 6, to, 0), 24), port, via, table };
+            let key = RouteKey { to: (v4(10, 6, to, 0), 24), port: Some(port), via, table };
             let users = match group(&config, list) {
                 Some(name) if list % 2 == 0 => Some(For::Include([name].into())),
                 name => name.map(|name| For::Exclude([name].into())),

@@ -35,7 +35,10 @@ const FIRST: &str = "ip route 10.50.0.0/16 198.51.100.2\n\
                      ip route 10.51.0.0/16 192.0.2.1\n\
                      ip route 10.52.0.0/16 lan\n\
                      ip route 10.53.0.0/16 198.51.100.7\n\
-                     ipv6 route 2001:db8:50::/48 2001:db8:2::2\n";
+                     ip route 10.56.0.0/16 blackhole\n\
+                     ip route 10.57.0.0/16 reject\n\
+                     ipv6 route 2001:db8:50::/48 2001:db8:2::2\n\
+                     ipv6 route 2001:db8:57::/48 reject\n";
 /// Those after a restart: one is gone, one has another next hop, one is new.
 const SECOND: &str = "ip route 10.50.0.0/16 198.51.100.2\n\
                       ip route 10.51.0.0/16 192.0.2.1\n\
@@ -55,11 +58,17 @@ pub(super) fn routes(bench: &Workbench) -> Result<()> {
     frr.start("zebra", ZEBRA, &MODULE)?;
     frr.start("staticd", FIRST, &[])?;
     scene.says("frr: zebra has connected from 127.0.0.1:", 1)?;
-    equal(bench, &scene, 5)?;
+    equal(bench, &scene, 8)?;
     scene.answers("10.50.0.1")?;
+    for to in ["10.57.0.1", "2001:db8:57::1"] {
+        let said = scene.said(&format!("ping -c 1 -W 2 {to}"))?;
+        ensure!(said.contains("nreachable") || said.contains("No route"), "{said}");
+    }
+    let said = scene.said("ping -c 1 -W 1 10.56.0.1")?;
+    ensure!(said.contains("100% packet loss") && !said.contains("nreachable"), "{said}");
 
     frr.vtysh(&["conf t", "ip route 10.55.0.0/16 198.51.100.2", "no ip route 10.52.0.0/16 lan"])?;
-    equal(bench, &scene, 5)?;
+    equal(bench, &scene, 8)?;
     ensure!(of_ours(&scene)?.iter().any(|route| route.contains("10.55.0.0/16")), "no new route");
     replayed(bench, &scene, &mut frr)
 }

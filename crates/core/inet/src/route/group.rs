@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use base::Mtu;
 
-use super::NextHop;
 use super::arena::{Arena, Indices};
 use super::ecmp::{self, BUCKETS, Share};
 use super::epoch::{Epochs, Freed, Retired};
+use super::{Discard, NextHop};
 
 /// A next-hop group, as a lookup returns it. It means the same next hops as long as the burst of
 /// the lookup lasts. [`GroupIndex::index`] is for an array of the caller, such as counters by
@@ -74,6 +74,9 @@ const ON_LINK: u32 = 0;
 const VIA_V4: u32 = 1;
 const VIA_V6: u32 = 2;
 const SEVERAL: u32 = 3;
+const BLACKHOLE: u32 = 4;
+const UNREACHABLE: u32 = 5;
+const PROHIBIT: u32 = 6;
 const KIND_MASK: u32 = 0xff;
 const RESTRICTIONS: u32 = 8;
 
@@ -81,6 +84,8 @@ const RESTRICTIONS: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Hop(NextHop),
+    /// Its packets are dropped.
+    Discard(Discard),
     /// Some senders may not use the group: the RIB has the details.
     Restricted,
     /// No route.
@@ -92,6 +97,8 @@ pub(super) enum Found {
 pub(super) enum Leads {
     /// Whether one of the group's next hops is on the port.
     Known(bool),
+    /// Its packets are dropped.
+    Discard,
     /// Some senders may not use the group: the RIB has the details.
     Restricted,
     /// No route.
@@ -104,7 +111,7 @@ impl Found {
     pub(super) fn hop(self) -> Option<NextHop> {
         match self {
             Found::Hop(hop) => Some(hop),
-            Found::Restricted | Found::Nothing => None,
+            Found::Discard(_) | Found::Restricted | Found::Nothing => None,
         }
     }
 }
@@ -118,6 +125,8 @@ pub(super) struct Path {
     pub(super) mtu: Option<Mtu>,
     /// The restrictions: bits defined in `access.rs`.
     pub(super) restrictions: u32,
+    /// Its packets are dropped.
+    pub(super) discard: Option<Discard>,
 }
 
 /// The groups, in the form that readers use.
@@ -155,7 +164,7 @@ impl Groups {
         if kind >> RESTRICTIONS & restrictions != 0 {
             return Found::Restricted;
         }
-        self.hop(record, kind & KIND_MASK, dst, flow).map_or(Found::Nothing, Found::Hop)
+        self.hop(record, kind & KIND_MASK, dst, flow).unwrap_or(Found::Nothing)
     }
 
     /// Is one of the next hops of `group` on `port`? If the group has one of these restrictions,
@@ -170,6 +179,9 @@ impl Groups {
         if kind >> RESTRICTIONS & restrictions != 0 {
             return Leads::Restricted;
         }
+        if discard_of(kind & KIND_MASK).is_some() {
+            return Leads::Discard;
+        }
         if kind & KIND_MASK != SEVERAL {
             return Leads::Known(is_behind(record));
         }
@@ -181,13 +193,7 @@ impl Groups {
     }
 
     #[inline(always)]
-    fn hop(
-        &self,
-        record: &[AtomicU32; WORDS],
-        kind: u32,
-        dst: IpAddr,
-        flow: u32,
-    ) -> Option<NextHop> {
+    fn hop(&self, record: &[AtomicU32; WORDS], kind: u32, dst: IpAddr, flow: u32) -> Option<Found> {
         let (mut record, mut kind) = (record, kind);
         if kind == SEVERAL {
             let buckets = self.buckets.get(record[ADDR].load(Ordering::Relaxed))?;
@@ -201,11 +207,12 @@ impl Groups {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|at| u128::from(word(ADDR + at)));
                 Ipv6Addr::from_bits(a << 96 | b << 64 | c << 32 | d).into()
             }
-            _ => dst,
+            ON_LINK => dst,
+            other => return discard_of(other).map(Found::Discard),
         };
         let port_mtu = word(PORT_MTU);
         let mtu = Mtu::new((port_mtu >> 16) as usize);
-        Some(NextHop { port: port_mtu as u16, neighbour, mtu })
+        Some(Found::Hop(NextHop { port: port_mtu as u16, neighbour, mtu }))
     }
 
     fn write(&self, index: u32, path: &Path) {
@@ -214,6 +221,14 @@ impl Groups {
         let mtu = path.mtu.map_or(0, |mtu| mtu.bytes() as u32);
         put(PORT_MTU, mtu << 16 | u32::from(path.port));
         let restrictions = path.restrictions << RESTRICTIONS;
+        if let Some(discard) = path.discard {
+            let kind = match discard {
+                Discard::Blackhole => BLACKHOLE,
+                Discard::Unreachable => UNREACHABLE,
+                Discard::Prohibit => PROHIBIT,
+            };
+            return put(KIND, kind | restrictions);
+        }
         match path.via {
             None => put(KIND, ON_LINK | restrictions),
             Some(IpAddr::V4(via)) => {
@@ -236,6 +251,16 @@ impl Groups {
         let buckets = self.buckets.get(record[ADDR].load(Ordering::Relaxed));
         let buckets = buckets.filter(|_| is_several)?;
         Some(core::array::from_fn(|at| buckets[at].load(Ordering::Relaxed)))
+    }
+}
+
+/// The meaning of a kind that drops packets.
+fn discard_of(kind: u32) -> Option<Discard> {
+    match kind {
+        BLACKHOLE => Some(Discard::Blackhole),
+        UNREACHABLE => Some(Discard::Unreachable),
+        PROHIBIT => Some(Discard::Prohibit),
+        _ => None,
     }
 }
 

@@ -47,7 +47,7 @@ impl Routes {
         if !self.rules.all().is_empty() {
             return self.lookup_by_rules(dst, src, flow, sender);
         }
-        self.hop_in(MAIN_TABLE, dst, flow, sender).ok_or(NoRoute::None)
+        self.hop_in(MAIN_TABLE, dst, flow, sender).unwrap_or(Err(NoRoute::None))
     }
 
     #[cold]
@@ -59,7 +59,7 @@ impl Routes {
         sender: Sender<'_>,
     ) -> Result<NextHop, NoRoute> {
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
-        self.rules.find(selects, |table| self.hop_in(table, dst, flow, sender))
+        self.rules.find(selects, |table| self.hop_in(table, dst, flow, sender)).flatten()
     }
 
     /// Does this lookup need the RIB, which belongs to another stack? If no route is found here,
@@ -72,7 +72,7 @@ impl Routes {
         let (view, flow, is_needed) = (self.view(), flow_of(src, dst), Cell::new(false));
         let look = |table| match view.find(view.lookup(dst, table), dst, flow, sender.restriction())
         {
-            Found::Hop(_) => Some(()),
+            Found::Hop(_) | Found::Discard(_) => Some(()),
             Found::Nothing => None,
             Found::Restricted => {
                 is_needed.set(true);
@@ -93,16 +93,24 @@ impl Routes {
         src: Option<IpAddr>,
         sender: Sender<'_>,
     ) -> Option<NextHop> {
-        self.hop_in(table, dst, flow_of(src, dst), sender)
+        self.hop_in(table, dst, flow_of(src, dst), sender)?.ok()
     }
 
+    /// The next hop by one table, or why its route has none; `None` if the table has no route.
     #[inline]
-    fn hop_in(&self, table: u32, dst: IpAddr, flow: u32, sender: Sender<'_>) -> Option<NextHop> {
+    fn hop_in(
+        &self,
+        table: u32,
+        dst: IpAddr,
+        flow: u32,
+        sender: Sender<'_>,
+    ) -> Option<Result<NextHop, NoRoute>> {
         let view = self.view();
         match view.find(view.lookup(dst, table), dst, flow, sender.restriction()) {
-            Found::Hop(hop) => Some(hop),
+            Found::Hop(hop) => Some(Ok(hop)),
+            Found::Discard(how) => Some(Err(how.into())),
             Found::Nothing => None,
-            Found::Restricted => self.walk(table, dst, flow, sender).map(|(_, r)| r.next_hop(dst)),
+            Found::Restricted => self.walk(table, dst, flow, sender).map(|(_, r)| r.leads(dst)),
         }
     }
 
@@ -113,7 +121,7 @@ impl Routes {
         self.rules.divert_transit
     }
 
-    /// The route whose next hop [`Routes::lookup`] returns.
+    /// The route whose next hop [`Routes::lookup`] returns, or which drops the packet.
     ///
     /// # Errors
     /// [`NoRoute`]; always, if the RIB belongs to another stack.
@@ -186,7 +194,7 @@ impl Routes {
         if best.weight.is_none() {
             return Some(best);
         }
-        let equal = admitted.take_while(|route| route.metric == best.metric);
+        let equal = admitted.take_while(|route| route.rank() == best.rank());
         let shared = equal.filter(|route| route.weight.is_some()).take(PATHS_MAX);
         // The next hop that this flow has without restrictions is used, if this sender may use it.
         let usual = self.view().next_hop(found.group, dst, flow);

@@ -88,7 +88,10 @@ impl Routes {
         let selects = |rule: &Rule| rule.selects(src, Some(dst), answers);
         let leads_back = |table| self.leads_back(table, src, port, answers);
         check == SourceCheck::Off
-            || self.rules.find(selects, leads_back).is_ok_and(|back| check.takes(back))
+            || self.rules.find(selects, leads_back).is_ok_and(|back| {
+                // A route that drops packets is none to the source: RFC 5635 section 4.
+                back.is_some_and(|back| check.takes(back))
+            })
     }
 
     /// Does a packet from `src` to `dst`, an address of ours, pass the check? The program or any
@@ -111,15 +114,25 @@ impl Routes {
             || self.rules.all().iter().filter_map(of_rule).any(passes)
     }
 
-    /// Does a packet of this sender to `addr` leave by `port`? `None` if there is no route.
-    fn leads_back(&self, table: u32, addr: IpAddr, port: u16, sender: Sender<'_>) -> Option<bool> {
+    /// Does a packet of this sender to `addr` leave by `port`? `None` if there is no route,
+    /// `Some(None)` if the route drops the packet.
+    #[allow(clippy::option_option, reason = "without a route another table is asked")]
+    fn leads_back(
+        &self,
+        table: u32,
+        addr: IpAddr,
+        port: u16,
+        sender: Sender<'_>,
+    ) -> Option<Option<bool>> {
         match self.leads_by(table, addr, port, sender.restriction()) {
-            Leads::Known(leads) => Some(leads),
+            Leads::Known(leads) => Some(Some(leads)),
+            Leads::Discard => Some(None),
             Leads::Nothing => None,
             Leads::Restricted => self.prefixes_of(table, addr).find_map(|found| {
                 let admitted = self.usable(found).filter(|route| route.admits(sender));
-                let mut best = best_of(admitted)?;
-                Some(best.any(|route| route.port == port))
+                let mut best = best_of(admitted.clone())?;
+                let is_discard = admitted.clone().next()?.discard.is_some();
+                Some((!is_discard).then(|| best.any(|route| route.port == port)))
             }),
         }
     }
@@ -129,7 +142,7 @@ impl Routes {
     fn may_lead_back(&self, table: u32, addr: IpAddr, port: u16) -> Option<bool> {
         match self.leads_by(table, addr, port, FOR_SOME_USERS) {
             Leads::Known(leads) => return Some(leads),
-            Leads::Nothing => return None,
+            Leads::Discard | Leads::Nothing => return None,
             Leads::Restricted => {}
         }
         let mut found = None;
@@ -138,7 +151,7 @@ impl Routes {
                 return Some(true);
             }
             let mut usable = self.usable(of_prefix).peekable();
-            if usable.peek().is_some() {
+            if usable.peek().is_some_and(|route| route.discard.is_none()) {
                 found = Some(false);
             }
             // No sender's lookup goes past a prefix with a route for all.
@@ -167,7 +180,7 @@ fn best_of<'a>(
 ) -> Option<impl Iterator<Item = &'a Route>> {
     let best = routes.clone().next()?;
     let is_equal = move |route: &&Route| match best.weight {
-        Some(_) => route.weight.is_some() && route.metric == best.metric,
+        Some(_) => route.weight.is_some() && route.rank() == best.rank(),
         None => core::ptr::eq(*route, best),
     };
     Some(routes.filter(is_equal).take(PATHS_MAX))

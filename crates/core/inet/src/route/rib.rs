@@ -381,16 +381,15 @@ impl Routes {
     }
 }
 
-/// Add a route to those of its prefix. A route that replaces one of the same metric takes its
-/// place.
+/// Add a route to those of its prefix. A route that replaces one of the same rank takes its place.
 fn put(routes: &mut Vec<Route>, route: Route) {
     if let Some(old) = routes.iter_mut().find(|r| r.is_like(&route)) {
-        if old.metric == route.metric {
+        if old.rank() == route.rank() {
             *old = route;
             return;
         }
         routes.retain(|r| !r.is_like(&route));
     }
-    let at = routes.partition_point(|r| r.metric <= route.metric);
+    let at = routes.partition_point(|r| r.rank() <= route.rank());
     routes.insert(at, route);
 }

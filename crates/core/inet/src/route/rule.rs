@@ -73,11 +73,11 @@ pub struct Rule {
 pub enum NoRoute {
     /// No table has a route that the sender may use.
     None,
-    /// The action of a rule is [`Action::Unreachable`].
+    /// The action of a rule is [`Action::Unreachable`], or a route is of this type.
     Unreachable,
-    /// The action of a rule is [`Action::Prohibit`].
+    /// The action of a rule is [`Action::Prohibit`], or a route is of this type.
     Prohibit,
-    /// The action of a rule is [`Action::Blackhole`].
+    /// The action of a rule is [`Action::Blackhole`], or a route is of this type.
     Blackhole,
 }
 

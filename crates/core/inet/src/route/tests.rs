@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::ecmp::{BUCKETS, Share, distribute};
 use super::*;
 
+mod discard;
 mod links;
 mod readers;
 

@@ -283,7 +283,7 @@ fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arri
         }
         Err(why) => {
             // RFC 1812 5.2.7.1-a, RFC 4443 3.1-b.
-            if let Some(what) = said(why) {
+            if let Some(what) = said(why, dst) {
                 report(stack, &m, packet, &transit, Report::Unreachable(what));
             }
             return Err(no_route(why));
@@ -325,9 +325,11 @@ fn redirect(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, hop: 
     stack.core.cx.pool.free_all(first.into_iter());
 }
 
-/// The error for the source of a packet without a route.
-fn said(why: NoRoute) -> Option<Unreachable> {
+/// The error for the source of a packet without a route, as of Linux: for IPv6 an unreachable
+/// destination is one without a route.
+fn said(why: NoRoute, dst: IpAddr) -> Option<Unreachable> {
     match why {
+        NoRoute::Unreachable if dst.is_ipv6() => Some(Unreachable::Net),
         NoRoute::None => Some(Unreachable::Net),
         NoRoute::Unreachable => Some(Unreachable::Host),
         NoRoute::Prohibit => Some(Unreachable::Prohibited),

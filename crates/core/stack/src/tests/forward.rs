@@ -1,6 +1,7 @@
 //! Forwarding between two ports: packets that pass and how they are changed, and packets that do
 //! not, each with its drop reason. RFC 1812 sections 4.3, 5.2 and 5.3.
 
+mod discard;
 mod merging;
 mod neighbours;
 mod next_hop_v6;

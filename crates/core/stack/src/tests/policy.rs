@@ -314,7 +314,7 @@ fn rules_select_tables() {
     assert_eq!(bench.stack.udp_send(socket, to, b"x", NOW), Ok(()));
     bench.stack.udp_ip_mut(socket).expect("open").mark = 0x1f;
     let sent = bench.stack.udp_send(socket, to, b"x", NOW);
-    assert_eq!(sent, Err(UdpError::Unsendable(DropReason::IpRuleProhibit)));
+    assert_eq!(sent, Err(UdpError::Unsendable(DropReason::IpProhibit)));
     // An empty table, and then the next rule.
     bench.stack.add_rule(Rule::new(10, Action::Table(77))).expect("new");
     assert!(bench.stack.remove_rule(&marked));

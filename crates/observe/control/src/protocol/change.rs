@@ -93,6 +93,9 @@ pub struct RouteSpec {
     /// The route is only for packets of this host, not for forwarded ones.
     #[serde(default)]
     pub no_forward: bool,
+    /// The type of a route that drops its packets: `blackhole`, `unreachable` or `prohibit`.
+    #[serde(default)]
+    pub discard: Option<String>,
 }
 
 /// A rule; for [`Verb::Del`] a field that is not given matches every rule.

@@ -41,6 +41,10 @@ pub struct Route {
     pub exclude: Option<Vec<String>>,
     /// The route is only for the host's own packets, not for forwarded ones.
     pub no_forward: bool,
+    /// How the route drops its packets, as in `ip route`: `blackhole`, `unreachable` or `prohibit`.
+    /// Then it has no port, and `dev` is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discard: Option<String>,
 }
 
 /// A rule of policy routing; a field that is `None` matches anything.
@@ -88,6 +92,9 @@ pub enum Found {
     Dropped {
         /// The reason for the drop.
         drop: String,
+        /// The route that drops the packet, if one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        route: Option<Box<Route>>,
     },
     /// The packet is sent.
     Leaves(Box<Leaving>),

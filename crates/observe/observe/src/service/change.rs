@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base::{Cidr, Duration, Instant, LinkKind, MacAddr, Mtu, Owner};
 use control::Users;
-use stack::route::{Access, GROUPS_MAX, PATHS_MAX};
+use stack::route::{Access, Discard, GROUPS_MAX, PATHS_MAX};
 use stack::{
     Address, AddressError, AddressState, FibQuery, FibResult, PortId, Route, Stack, is_destination,
 };
@@ -92,7 +92,9 @@ fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done
     for route in &mut new {
         (route.access, route.no_forward) = (access.clone(), spec.no_forward);
     }
-    let there = stack.routes_to(dest, spec.table);
+    let of_users = |route: &&Route| !route.origin.is_of_daemon();
+    let there: Vec<Route> =
+        stack.routes_to(dest, spec.table).iter().filter(of_users).cloned().collect();
     let is_there = there.iter().any(|r| r.metric == metric);
     match verb {
         Verb::Add if is_there => {
@@ -173,6 +175,17 @@ fn routes_of(
     if dest.addr.is_ipv6() && mtu.is_some_and(|mtu| mtu < Mtu::MIN_V6) {
         return invalid("Invalid argument: an IPv6 route carries 1280 bytes or more".to_owned());
     }
+    if let Some(name) = &spec.discard {
+        let Some(how) = Discard::of_name(name) else {
+            return invalid(format!("Invalid argument: there are no routes of type {name}"));
+        };
+        if !spec.hops.is_empty() {
+            return invalid(format!(
+                "Invalid argument: a route of type {name} has no next hop: leave via and dev out"
+            ));
+        }
+        return Ok(vec![Route { table: spec.table, metric, ..Route::discarding(dest, how) }]);
+    }
     if spec.hops.is_empty() {
         return invalid("No such device: give a next hop, by via or dev".to_owned());
     }
@@ -248,6 +261,11 @@ fn leads_to(
     }
 }
 
+/// The type of a route that drops its packets, or nothing.
+fn discard_name(route: &Route) -> &'static str {
+    route.discard.map_or("", Discard::name)
+}
+
 /// Delete the first route that matches, or all routes that share its packets if no next hop is
 /// named.
 fn delete(stack: &mut Stack, dest: Cidr, spec: &RouteSpec) -> Done {
@@ -257,9 +275,20 @@ fn delete(stack: &mut Stack, dest: Cidr, spec: &RouteSpec) -> Done {
     let matches = |r: &Route| {
         spec.metric.is_none_or(|metric| r.metric == metric)
             && spec.proto.as_deref().is_none_or(|proto| r.origin.name() == proto)
+            && spec.discard.as_deref().is_none_or(|name| name == discard_name(r))
             && (spec.hops.is_empty() || spec.hops.iter().any(|hop| is_hop(r, hop)))
     };
-    let Some(first) = stack.routes_to(dest, spec.table).iter().find(|r| matches(r)).cloned() else {
+    let mut there = stack.routes_to(dest, spec.table).iter().filter(|r| matches(r));
+    let of_users = there.clone().find(|r| !r.origin.is_of_daemon()).cloned();
+    if let (None, Some(route)) = (&of_users, there.next()) {
+        let why = format!(
+            "Operation not permitted: a routing daemon owns the route to {dest} (proto {}): remove \
+             it there, as by `vtysh`",
+            route.origin.name()
+        );
+        return Err((Refusal::Wrong, why));
+    }
+    let Some(first) = of_users else {
         let why = format!(
             "No such process: there is no such route to {dest} in table {}; see `ip route`",
             spec.table
@@ -267,7 +296,11 @@ fn delete(stack: &mut Stack, dest: Cidr, spec: &RouteSpec) -> Done {
         return Err((Refusal::Missing, why));
     };
     let of_group = |r: &Route| {
-        first.weight.is_some() && r.weight.is_some() && r.metric == first.metric && matches(r)
+        !r.origin.is_of_daemon()
+            && first.weight.is_some()
+            && r.weight.is_some()
+            && r.metric == first.metric
+            && matches(r)
     };
     stack.remove_routes_to(dest, spec.table, |r| *r == first || of_group(r));
     Ok(())

@@ -32,7 +32,10 @@ pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {
 fn found(stack: &Stack, users: &Users, query: &FibQuery) -> Found {
     match stack.fib_lookup(query) {
         FibResult::Local(port) => Found::Local { port: port.0, dev: stack.port_name(port) },
-        FibResult::Dropped(reason) => Found::Dropped { drop: reason.name().to_owned() },
+        FibResult::Dropped(reason, route) => Found::Dropped {
+            drop: reason.name().to_owned(),
+            route: route.map(|route| Box::new(rows::route(&route, users, stack))),
+        },
         FibResult::Leaves(found) => Found::Leaves(Box::new(leaving(stack, users, &found))),
     }
 }

@@ -249,7 +249,7 @@ pub(super) fn route(r: &stack::Route, users: &Users, stack: &Stack) -> Route {
         destination: r.dest.network(),
         via: r.via,
         port: r.port,
-        dev: stack.port_name(PortId(r.port)),
+        dev: r.discard.map_or_else(|| stack.port_name(PortId(r.port)), |_| String::new()),
         table: r.table,
         mtu: r.mtu.map(|mtu| mtu.bytes() as u64),
         metric: r.metric,
@@ -259,6 +259,7 @@ pub(super) fn route(r: &stack::Route, users: &Users, stack: &Stack) -> Route {
         include,
         exclude,
         no_forward: r.no_forward,
+        discard: r.discard.map(|how| how.name().to_owned()),
     }
 }
 

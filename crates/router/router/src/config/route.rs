@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{Cidr, Mtu};
-use stack::route::{Access, GROUPS_MAX, MAIN_TABLE, PATHS_MAX, Route};
+use stack::route::{Access, Discard, GROUPS_MAX, MAIN_TABLE, PATHS_MAX, Route};
 
 use super::file::{At, Once, Section};
 use super::group::{self, Groups};
@@ -23,8 +23,8 @@ use crate::applied::ports::State;
 pub struct RouteKey {
     /// The destination.
     pub to: Prefix,
-    /// The port to send on.
-    pub port: String,
+    /// The port to send on; `None`: the route drops its packets.
+    pub port: Option<String>,
     /// The gateway; `None`: the destination is on the link.
     pub via: Option<IpAddr>,
     /// The table that it is in.
@@ -45,6 +45,8 @@ pub struct RouteTo {
     /// Among the routes to one network those with the lowest metric are used; the others are used
     /// while the links of all of these are down.
     pub metric: u32,
+    /// How it drops its packets, if it does.
+    pub discard: Option<Discard>,
 }
 
 /// The users that a route is for, by names of groups.
@@ -72,6 +74,10 @@ pub(super) fn read(
         if !once.is_first(key.clone(), section.at("to"), "this route", section.log) {
             continue;
         }
+        if to.discard.is_some() {
+            routes.insert(key, to);
+            continue;
+        }
         let count: &mut usize = counts.entry((key.to, key.table)).or_default();
         *count += 1;
         if *count == PATHS_MAX + 1 {
@@ -81,7 +87,8 @@ pub(super) fn read(
         routes.insert(key, to);
     }
     for (key, to) in &mut routes {
-        let is_shared = counts.get(&(key.to, key.table)).is_some_and(|&count| count > 1);
+        let is_shared =
+            key.port.is_some() && counts.get(&(key.to, key.table)).is_some_and(|&count| count > 1);
         to.weight = is_shared.then(|| to.weight.unwrap_or(NonZeroU8::MIN));
     }
     routes
@@ -97,6 +104,14 @@ fn key(section: &Section<'_>, ports: &Ports) -> Option<RouteKey> {
     let to = to?;
     if !stack::is_destination(to) {
         section.note("to", format!("{to}: packets to it never leave a host: remove the route"));
+    }
+    if section.has("type") {
+        section.word("type", &Discard::ALL);
+        for key in ["port", "via", "weight", "mtu"].into_iter().filter(|key| section.has(key)) {
+            section
+                .note(key, "a route that drops its packets has no next hop: remove this or type");
+        }
+        return Some(RouteKey { to: prefix(to), port: None, via: None, table });
     }
     let port = match (port, via) {
         (None, _) if section.has("port") => return None,
@@ -118,7 +133,7 @@ fn key(section: &Section<'_>, ports: &Ports) -> Option<RouteKey> {
         let what = format!("'{port}' has an address in this network: remove the route");
         section.note("to", what);
     }
-    Some(RouteKey { to: prefix(to), port, via, table })
+    Some(RouteKey { to: prefix(to), port: Some(port), via, table })
 }
 
 /// The rest.
@@ -130,6 +145,7 @@ fn to(section: &Section<'_>, groups: &Groups) -> RouteTo {
         metric: section.number("metric", 0..=u32::MAX as usize).unwrap_or(0),
         users: users(section, groups),
         no_forward: section.flag("no_forward").unwrap_or(false),
+        discard: section.word("type", &Discard::ALL),
     }
 }
 
@@ -209,7 +225,8 @@ fn gateway(to: Cidr, via: IpAddr, name: &str, section: &Section<'_>, ports: &Por
 
 impl fmt::Display for RouteKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "route to {} by port {}", cidr(self.to), self.port)?;
+        write!(f, "route to {}", cidr(self.to))?;
+        self.port.as_ref().map_or(Ok(()), |port| write!(f, " by port {port}"))?;
         self.via.map_or(Ok(()), |via| write!(f, " via {via}"))?;
         if self.table == MAIN_TABLE { Ok(()) } else { write!(f, " table {}", self.table) }
     }
@@ -218,6 +235,7 @@ impl fmt::Display for RouteKey {
 /// Printed: each part with a space in front.
 impl fmt::Display for RouteTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.discard.map_or(Ok(()), |how| write!(f, " type {}", how.name()))?;
         self.weight.map_or(Ok(()), |weight| write!(f, " weight {weight}"))?;
         if self.metric != 0 {
             write!(f, " metric {}", self.metric)?;
@@ -275,6 +293,10 @@ fn route(key: &RouteKey, to: &RouteTo, state: &State) -> Result<Route, String> {
         Some(For::Include(names)) => Some(Arc::new(Access::Include(numbers(names)?))),
         Some(For::Exclude(names)) => Some(Arc::new(Access::Exclude(numbers(names)?))),
     };
+    let route = match &key.port {
+        Some(port) => Route::new(cidr(key.to), key.via, state.port(port)?.id.0),
+        None => Route::discarding(cidr(key.to), to.discard.unwrap_or(Discard::Blackhole)),
+    };
     Ok(Route {
         mtu: to.mtu,
         weight: to.weight,
@@ -282,6 +304,6 @@ fn route(key: &RouteKey, to: &RouteTo, state: &State) -> Result<Route, String> {
         table: key.table,
         access,
         no_forward: to.no_forward,
-        ..Route::new(cidr(key.to), key.via, state.port(&key.port)?.id.0)
+        ..route
     })
 }

@@ -63,7 +63,7 @@ fn a_port_has_what_it_is_given() {
     assert_eq!(port.addresses.len(), 1);
     assert_eq!(port.mitigation, "3".parse().ok());
     let route = config.routes.first_key_value().expect("a route");
-    assert_eq!(route.0.port, "lan", "the port of the gateway's network");
+    assert_eq!(route.0.port.as_deref(), Some("lan"), "the port of the gateway's network");
     assert_eq!(config.process.budget().of(Limit::MbufBytes), 1_000_000);
     assert!(!config.is_on(Switch::Rack) && config.is_on(Switch::Pacing));
 }
@@ -281,6 +281,20 @@ fn a_route_may_have_a_metric() {
     let metrics: Vec<u32> = config.routes.values().map(|to| to.metric).collect();
     assert_eq!(metrics, [0, 20]);
     says(&with_lan(&route(8, "metric = -1\n")), "8:10", &["from 0 to 4294967295"]);
+}
+
+#[test]
+fn a_route_may_drop_its_packets() {
+    let route = |more: &str| format!("[[route]]\nto = \"10.0.0.0/8\"\n{more}");
+    let config = right(&with_lan(&route("type = \"prohibit\"\nmetric = 9\n")));
+    let (key, to) = config.routes.first_key_value().expect("a route");
+    assert_eq!((&key.port, to.discard.map(|how| how.name())), (&None, Some("prohibit")));
+    says(&with_lan(&route("type = \"throw\"\n")), "7:8", &["blackhole"]);
+    let by = "type = \"blackhole\"\nport = \"lan\"\n";
+    says(&with_lan(&route(by)), "8:8", &["no next hop"]);
+    // Beside a route that leads somewhere, neither has a weight.
+    let both = route("type = \"blackhole\"\nmetric = 9\n") + &route("via = \"192.0.2.9\"\n");
+    assert!(right(&with_lan(&both)).routes.values().all(|to| to.weight.is_none()));
 }
 
 #[test]

@@ -18,12 +18,8 @@ pub(super) fn run(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<S
     let lookup = lookup(words, |name| asked.port(name))?;
     let found = asked.lookup(lookup.clone())?;
     let mut row = match &found {
-        Found::Dropped { drop } => {
-            crate::output::err(&format!(
-                "error: the program answers: Network is unreachable: no route leads to {}; add one \
-                 by `ip route add` ({drop})",
-                lookup.dst
-            ));
+        Found::Dropped { drop, .. } => {
+            crate::output::err(&format!("error: the program answers: {}", dropped(drop, &lookup)));
             anyhow::bail!(super::Unreachable);
         }
         Found::Local { dev, .. } => local(&lookup, dev),
@@ -57,6 +53,23 @@ pub(super) fn run(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<S
         row.iif = input.map(|port| port.name.clone());
     }
     args.listed(&[row], Line::text)
+}
+
+/// Why a packet is dropped, in the words of the kernel's errors.
+fn dropped(drop: &str, Lookup { dst, .. }: &Lookup) -> String {
+    let (error, why) = match drop {
+        "ip_unreachable" => ("No route to host", "makes it unreachable"),
+        "ip_prohibit" => ("Permission denied", "prohibits it"),
+        "ip_blackhole" => ("Invalid argument", "drops it"),
+        _ => {
+            return format!(
+                "Network is unreachable: no route leads to {dst}; add one by `ip route add` ({drop})"
+            );
+        }
+    };
+    format!(
+        "{error}: a route or a rule to {dst} {why}; `show fib lookup {dst}` says which ({drop})"
+    )
 }
 
 /// An answer for a packet from `source`, if that is given: a forwarded packet has the address that

@@ -16,7 +16,11 @@ use wirespeed::control::protocol::{Address, Change, Hop, Object, Route, RouteSpe
 
 const COMMANDS: [&str; 10] =
     ["list", "show", "lst", "get", "add", "change", "chg", "replace", "delete", "flush"];
-const PROTOCOLS: [&str; 6] = ["static", "kernel", "ra", "redirect", "dhcp", "fpm"];
+const PROTOCOLS: [&str; 7] = ["static", "kernel", "ra", "redirect", "dhcp", "fpm", "rtnetlink"];
+/// Origins of routes that only a routing daemon removes.
+const OF_DAEMONS: [&str; 2] = ["fpm", "rtnetlink"];
+/// The types of routes that drop their packets.
+const DISCARDS: [&str; 3] = ["blackhole", "unreachable", "prohibit"];
 
 /// How a prefix selects routes.
 #[derive(Clone, Copy)]
@@ -63,6 +67,7 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
         (row.table == MAIN_TABLE, dest.addr, dest.prefix_len)
     });
     if command == "flush" {
+        found.retain(|row| !OF_DAEMONS.contains(&row.origin.as_str()));
         let gone: Vec<Change> = found.iter().map(removal).collect();
         asked.change(&gone)?;
         return Ok(String::new());
@@ -131,8 +136,8 @@ impl Selector {
 fn grouped(found: &[Route], asked: &Asked, addresses: &[Address], by: &Selector) -> Vec<Line> {
     // The fields that are equal in routes that share packets.
     let key = |r: &Route| {
-        let groups = (r.include.clone(), r.exclude.clone());
-        r.weight.map(|_| (r.destination, r.table, r.metric, groups, r.no_forward))
+        let rest = (r.include.clone(), r.exclude.clone(), r.no_forward, r.origin.clone());
+        r.weight.map(|_| (r.destination, r.table, r.metric, rest))
     };
     let mut rows: Vec<Line> = Vec::new();
     let mut last = None;
@@ -158,15 +163,23 @@ fn shown(route: &Route, asked: &Asked, addresses: &[Address], by: &Selector) -> 
     let is_shared = route.weight.is_some();
     let is_of_main = route.table == MAIN_TABLE;
     let (gateway, via) = gateway(route.destination.addr, route.via.filter(|_| !is_shared));
+    let discard = route.discard.as_deref();
+    let kind = discard.and_then(|name| DISCARDS.into_iter().find(|known| *known == name));
+    // As ip(8): the loopback interface, for IPv6 alone.
+    let dev = match kind {
+        Some(_) => is_v6.then(|| "lo".to_owned()),
+        None => Some(route.dev.clone()),
+    };
     Line {
+        kind,
         dst: destination(route.destination),
         // As ip(8): a gateway that the selector names is left out, but not the key `via`.
         gateway: gateway.filter(|_| by.via.is_none()),
         via,
-        dev: (by.dev.is_none() && !is_shared).then(|| route.dev.clone()),
+        dev: dev.filter(|_| by.dev.is_none() && !is_shared),
         table: (by.table.is_none() && !is_of_main).then(|| route.table.to_string()),
         protocol: by.proto.is_none().then(|| route.origin.clone()),
-        scope: (!is_v6 && route.via.is_none()).then_some("link"),
+        scope: (!is_v6 && route.via.is_none() && kind.is_none()).then_some("link"),
         prefsrc: source(route, addresses).filter(|_| !is_v6),
         metric: (is_v6 || route.metric != 0).then_some(route.metric),
         include: route.include.clone(),
@@ -193,7 +206,11 @@ fn removal(row: &Route) -> Change {
         to: row.destination.to_string(),
         table: row.table,
         metric: Some(row.metric),
-        hops: vec![Hop { via: row.via, port: Some(row.port), weight: None }],
+        hops: match row.discard {
+            Some(_) => Vec::new(),
+            None => vec![Hop { via: row.via, port: Some(row.port), weight: None }],
+        },
+        discard: row.discard.clone(),
         ..RouteSpec::default()
     };
     Change { verb: Verb::Del, of: Object::Route(spec) }
@@ -243,6 +260,9 @@ fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<Rou
                 _ => return usage("the routes of users are of proto static: leave proto out"),
             },
             "unicast" | "to" => {}
+            word if DISCARDS.contains(&word) && spec.discard.is_none() => {
+                spec.discard = Some(word.to_owned());
+            }
             word if to.is_none() => to = Some(word.to_owned()),
             word => return garbage(word),
         }

@@ -114,12 +114,13 @@ fn answer(t: &mut String, Answer { dst, found }: &Answer) -> std::fmt::Result {
         Found::Local { dev, .. } => {
             return writeln!(t, "  {dst}  is an address of port {dev}");
         }
-        Found::Dropped { drop } => {
-            return writeln!(
+        Found::Dropped { drop, route } => {
+            writeln!(
                 t,
                 "  {dst}  is dropped: {drop} (`wirespeed ip route` has the routes, `ip rule` the \
                  rules)"
-            );
+            )?;
+            return route.iter().try_for_each(|route| prefix(t, route));
         }
         Found::Leaves(leaving) => leaving,
     };
@@ -132,11 +133,7 @@ fn answer(t: &mut String, Answer { dst, found }: &Answer) -> std::fmt::Result {
     }
     match &found.route {
         None => writeln!(t, "    prefix     none: the address is of one link")?,
-        Some(route) => writeln!(
-            t,
-            "    prefix     {} table {} proto {} metric {}",
-            route.destination, found.table, route.origin, route.metric
-        )?,
+        Some(route) => prefix(t, route)?,
     }
     for hop in &found.next_hops {
         let via = hop.via.map_or("on the link".to_owned(), |via| format!("via {via}"));
@@ -155,6 +152,12 @@ fn answer(t: &mut String, Answer { dst, found }: &Answer) -> std::fmt::Result {
         known(found.neighbour_mtu),
         known(found.path_mtu)
     )
+}
+
+fn prefix(t: &mut String, route: &Route) -> std::fmt::Result {
+    let Route { destination, table, origin, metric, discard, .. } = route;
+    let kind = discard.as_ref().map_or(String::new(), |kind| format!(" type {kind}"));
+    writeln!(t, "    prefix     {destination} table {table} proto {origin} metric {metric}{kind}")
 }
 
 #[cfg(test)]

@@ -155,12 +155,13 @@ fn paths(routes: &[Route], down: &BTreeSet<u16>) -> Vec<(Path, u8)> {
     let Some(best) = usable.clone().next() else { return Vec::new() };
     let path = |route: &Route, weight| {
         let (&Route { port, via, .. }, mtu) = (route, route.usable_mtu());
-        (Path { port, via, mtu, restrictions: route.restrictions() }, weight)
+        let (restrictions, discard) = (route.restrictions(), route.discard);
+        (Path { port, via, mtu, restrictions, discard }, weight)
     };
     if best.weight.is_none() {
         return vec![path(best, 1)];
     }
-    let equal = usable.take_while(|route| route.metric == best.metric);
+    let equal = usable.take_while(|route| route.rank() == best.rank());
     let shared = equal.filter_map(|route| Some(path(route, route.weight?.get())));
     shared.take(PATHS_MAX).collect()
 }

@@ -57,9 +57,9 @@ fn rules_decide_about_forwarded_packets_by_source_and_port() {
     };
     let told = |why| Err(Some(ErrorKind::Unreachable(why)));
     for (action, expected, reason) in [
-        (Action::Blackhole, Err(None), DropReason::IpRuleBlackhole),
-        (Action::Prohibit, told(Unreachable::Prohibited), DropReason::IpRuleProhibit),
-        (Action::Unreachable, told(Unreachable::Host), DropReason::IpRuleUnreachable),
+        (Action::Blackhole, Err(None), DropReason::IpBlackhole),
+        (Action::Prohibit, told(Unreachable::Prohibited), DropReason::IpProhibit),
+        (Action::Unreachable, told(Unreachable::Host), DropReason::IpUnreachable),
     ] {
         router.stack.add_rule(rule(action)).expect("new");
         assert_eq!(sent(&mut router), expected);

@@ -211,7 +211,7 @@ fn rules_hold_for_all_shards() {
     let prohibit = Rule { ..Rule::new(5, Action::Blackhole) };
     assert_eq!(world.shards[0].enter().add_rule(prohibit), Ok(()));
     assert_eq!(forward(&mut world, from, far), [0, 0]);
-    assert_eq!(world.shards[1].enter().drops().of(DropReason::IpRuleBlackhole), 1);
+    assert_eq!(world.shards[1].enter().drops().of(DropReason::IpBlackhole), 1);
     assert!(world.shards[0].enter().remove_rule(&prohibit));
     assert_eq!(forward(&mut world, from, far), [0, 1]);
     assert_eq!(world.outstanding(), 0);

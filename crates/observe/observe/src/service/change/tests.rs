@@ -56,6 +56,43 @@ fn routes_follow_the_verbs_of_ip() {
 }
 
 #[test]
+fn routes_that_drop_packets_have_a_type_and_no_next_hop() {
+    let mut stack = stack();
+    let of = |name: &str| RouteSpec {
+        discard: Some(name.to_owned()),
+        hops: Vec::new(),
+        ..spec("10.0.0.0/8", None, 0)
+    };
+    let mut route = |verb, spec: RouteSpec| done(&mut stack, verb, Object::Route(spec));
+    assert_eq!(route(Verb::Add, of("throw")), Err(Refusal::Wrong));
+    let hops = spec("10.0.0.0/8", Some("192.0.2.2"), 0).hops;
+    assert_eq!(route(Verb::Add, RouteSpec { hops, ..of("blackhole") }), Err(Refusal::Wrong));
+    assert_eq!(route(Verb::Add, of("blackhole")), Ok(()));
+    assert_eq!(route(Verb::Add, of("prohibit")), Err(Refusal::Exists));
+    assert_eq!(route(Verb::Replace, of("prohibit")), Ok(()));
+    assert_eq!(route(Verb::Del, of("blackhole")), Err(Refusal::Missing));
+    assert_eq!(route(Verb::Del, of("prohibit")), Ok(()));
+}
+
+/// Only the daemon removes its routes, and a command's route may stand beside them.
+#[test]
+fn routes_of_a_daemon_are_its_own() {
+    let mut stack = stack();
+    let to: Cidr = "10.0.0.0/8".parse().expect("a prefix");
+    let via = "192.0.2.2".parse().ok();
+    let theirs = Route::new(to, via, PORT.0).with_origin(stack::RouteOrigin::Fpm);
+    assert!(stack.add_route(theirs.clone()));
+    let ours = spec("10.0.0.0/8", Some("192.0.2.2"), 0);
+    let any = RouteSpec { to: to.to_string(), table: 254, ..RouteSpec::default() };
+    let mut route = |verb, spec: &RouteSpec| done(&mut stack, verb, Object::Route(spec.clone()));
+    assert_eq!(route(Verb::Del, &any), Err(Refusal::Wrong));
+    assert_eq!(route(Verb::Add, &ours), Ok(()));
+    assert_eq!(route(Verb::Del, &any), Ok(()));
+    assert_eq!(route(Verb::Del, &ours), Err(Refusal::Wrong));
+    assert_eq!(stack.routes_to(to, 254), [theirs]);
+}
+
+#[test]
 fn several_next_hops_are_one_route() {
     let mut stack = stack();
     let hop = |via: &str, weight| Hop {

@@ -37,7 +37,7 @@ pub(super) fn of_stack(stack: &Stack, asked: &str) -> Result<Explained, Refused>
         match stack.fib_lookup(&query) {
             FibResult::Local(_) => Some(ROUTER),
             FibResult::Leaves(found) => Some(found.hop.port),
-            FibResult::Dropped(_) => None,
+            FibResult::Dropped(..) => None,
         }
     };
     let is_own = |addr| stack.has_address(addr);
