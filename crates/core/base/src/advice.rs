@@ -25,8 +25,8 @@ const LIMITED: &str = "A flood, or a limit that is too low for this network: rai
                        traffic is wanted (`wirespeed show limits` names it).";
 const ROUTES: &str = "Look at the routes: `wirespeed ip route get ADDRESS` says what is chosen for \
                       the destination and why.";
-const POLICY: &str = "A rule or a route says so: `wirespeed show fib lookup ADDRESS` says which; `wirespeed ip \
-                      rule` and `ip route` list them.";
+const POLICY: &str = "A rule or a route says so: `wirespeed show fib lookup ADDRESS` says \
+                      which; `wirespeed ip rule` and `ip route` list them.";
 const NAMES: &str = "A few are late answers. Many are attempts to poison the resolver, or a broken \
                      name server: ask another one with `--dns`.";
 const RPC: &str = "A few are strangers that scan. If a program of yours gets no answer, look at \

@@ -24,7 +24,7 @@ pub use filter::{
     OnTrial, RuleText, Step, network,
 };
 pub use outer::Outer;
-pub use route::{Found, Leaving, NextHop, Route, Rule};
+pub use route::{DaemonRoute, Found, Leaving, NextHop, Route, Rule};
 pub use rows::{Address, Fragments, Group, Limited, Neighbour, Port, Socket, Summary};
 
 /// The most connections that one question may name.

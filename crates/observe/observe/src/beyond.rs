@@ -5,8 +5,8 @@
 
 use core::net::SocketAddr;
 
-use base::{Drops, Limit};
-use control::protocol::{Limited, Outer};
+use base::{Cidr, Drops, Limit};
+use control::protocol::{DaemonRoute, Limited, Outer};
 
 /// Knowledge of a stack's owner.
 pub trait Beyond {
@@ -23,6 +23,12 @@ pub trait Beyond {
 
     /// Further drops.
     fn drops(&self) -> Option<&Drops> {
+        None
+    }
+
+    /// What is known of a routing daemon's route to a prefix in a table.
+    fn daemon_route(&self, dest: Cidr, table: u32) -> Option<DaemonRoute> {
+        let _ = (dest, table);
         None
     }
 

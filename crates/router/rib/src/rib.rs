@@ -107,6 +107,8 @@ pub struct Rib<N> {
     is_late: bool,
     /// The next round is about all prefixes.
     is_of_all: bool,
+    /// How far [`Rib::sweep`] has come, and its result so far.
+    swept: (Option<Dest>, Swept),
 }
 
 impl<N: Ord + Clone> Rib<N> {
@@ -121,6 +123,7 @@ impl<N: Ord + Clone> Rib<N> {
             refreshed: None,
             is_late: false,
             is_of_all: false,
+            swept: (None, Swept::default()),
         }
     }
 
@@ -263,29 +266,48 @@ impl<N: Ord + Clone> Rib<N> {
         let session = &mut self.sessions[origin as usize];
         session.number = session.number.wrapping_add(1);
         session.tables = BTreeSet::from([MAIN_TABLE]);
+        self.swept = (None, Swept::default());
     }
 
     /// Remove the routes that an origin has not sent again, from the main table and the tables that
-    /// it has named since.
-    pub fn sweep(&mut self, origin: Origin, fib: &mut impl FnMut(Dest, Option<&N>)) -> Swept {
+    /// it has named since. Up to `most` prefixes are looked at; `None`: call it again. One origin
+    /// is swept at a time.
+    pub fn sweep(
+        &mut self,
+        origin: Origin,
+        most: usize,
+        fib: &mut impl FnMut(Dest, Option<&N>),
+    ) -> Option<Swept> {
         let session = &self.sessions[origin as usize];
-        let (mut stale, mut swept) = (Vec::new(), Swept::default());
-        for (&number, table) in &self.tables {
-            let is_stale = |entry: &Entry| {
-                entry.of(origin).is_some_and(|candidate| candidate.session != session.number)
-            };
-            let mut of_table = table.behind(None).filter(|(_, entry)| is_stale(entry));
-            if session.tables.contains(&number) {
-                stale.extend(of_table.map(|(prefix, _)| Dest { table: number, prefix }));
-            } else if of_table.next().is_some() {
-                swept.unnamed_tables.push(number);
+        let (from, so_far) = &mut self.swept;
+        let (mut stale, mut left) = (Vec::new(), most);
+        let first = from.map_or(0, |dest| dest.table);
+        'tables: for (&number, table) in self.tables.range(first..) {
+            let is_named = session.tables.contains(&number);
+            let after = from.filter(|dest| dest.table == number).map(|dest| dest.prefix);
+            for (prefix, entry) in table.behind(after) {
+                if left == 0 {
+                    break 'tables;
+                }
+                left -= 1;
+                let dest = Dest { table: number, prefix };
+                *from = Some(dest);
+                let of_origin = entry.of(origin);
+                if of_origin.is_none_or(|candidate| candidate.session == session.number) {
+                    continue;
+                }
+                if is_named {
+                    stale.push(dest);
+                } else if so_far.unnamed_tables.last() != Some(&number) {
+                    so_far.unnamed_tables.push(number);
+                }
             }
         }
-        swept.routes = stale.len();
+        so_far.routes += stale.len();
         for dest in stale {
             self.take(origin, dest, fib);
         }
-        swept
+        (left > 0).then(|| core::mem::take(&mut self.swept).1)
     }
 
     fn name_table(&mut self, origin: Origin, table: u32) -> u16 {

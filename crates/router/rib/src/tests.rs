@@ -81,8 +81,12 @@ fn a_sweep_removes_what_was_not_sent_again_and_spares_unnamed_tables() {
     rib.begin(Origin::Fpm);
     assert!(rib.candidates(dest("10.1.0.0/16")).all(|known| known.is_stale));
     rib.set(Origin::Fpm, dest("10.2.0.0/16"), offer(1), &mut into(&mut fib)).expect("room");
-    let swept = rib.sweep(Origin::Fpm, &mut into(&mut fib));
-    assert_eq!(swept, Swept { routes: 1, unnamed_tables: vec![100] });
+    // One prefix at a time, of which there are four.
+    for _ in 0..4 {
+        assert_eq!(rib.sweep(Origin::Fpm, 1, &mut into(&mut fib)), None);
+    }
+    let swept = rib.sweep(Origin::Fpm, 1, &mut into(&mut fib));
+    assert_eq!(swept, Some(Swept { routes: 1, unnamed_tables: vec![100] }));
     assert_eq!(fib, [(dest("10.1.0.0/16"), None)]);
     assert_eq!(rib.best(far), Some(&1));
 }

@@ -2,8 +2,8 @@
 //!
 //! Called by: `daemon/engine.rs`, for each turn first [`Feed::read`], then [`Feed::program`] under
 //! the stack's lock until nothing is left or the turn's time is over. What waits is bounded: while
-//! it is much, nothing is read, and TCP pushes back. Routes stay when the connection ends; after the next
-//! one's replay those that were not sent again are swept.
+//! it is much, nothing is read, and TCP pushes back. Routes stay when the connection ends; after
+//! the next one's replay those that were not sent again are swept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{ErrorKind, Read};
@@ -12,8 +12,10 @@ use std::num::NonZeroU8;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration as Span, Instant as Monotone};
 
-use base::Instant;
+use base::{Cidr, Instant};
+use control::protocol::DaemonRoute;
 use fpm::{Change, Discard, Fpm, Hop, NextHops, Reachable};
+use observe::Beyond;
 use rib::{Dest, Next, Offer, Origin, Replay, Rib};
 use stack::{Route, RouteOrigin, Stack};
 
@@ -30,6 +32,8 @@ const PENDING_MOST: usize = 4_096;
 const BATCH: usize = 32;
 /// Prefixes that are looked at in a turn, if next hops changed that many share.
 const REFRESH: usize = 4_096;
+/// Prefixes that are looked at in a step of a sweep.
+const SWEEP: usize = 1_024;
 /// Interfaces without a port that are logged in one session.
 const WARNED_MOST: usize = 16;
 /// The distance as a metric of the stack: routes of the file have 0 unless they say otherwise.
@@ -42,7 +46,7 @@ struct Session {
 }
 
 /// Zebra's routes.
-pub(crate) struct Feed {
+pub struct Feed {
     fpm: Fpm,
     rib: Rib<Reachable>,
     session: Option<Session>,
@@ -51,10 +55,69 @@ pub(crate) struct Feed {
     /// What the stack does not have yet.
     pending: VecDeque<(Dest, Option<Reachable>)>,
     refreshes: bool,
+    sweeps: bool,
     /// Interfaces without a port that were logged.
     warned: BTreeSet<u32>,
     has_warned_of: [bool; 2],
     buffer: Box<[u8]>,
+    /// Next hops whose interface is no port's, each time that they were to be programmed.
+    unknown_interfaces: u64,
+    /// The time of the last turn, in seconds.
+    now_s: u32,
+}
+
+/// Numbers about the routes of zebra.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// zebra is connected.
+    pub is_connected: bool,
+    /// Routes in the RIB.
+    pub routes: usize,
+    /// Nexthops and groups with a number.
+    pub nexthops: usize,
+    /// Changes that the stack does not have yet.
+    pub pending: usize,
+    /// Next hops by an interface that is no port's.
+    pub unknown_interfaces: u64,
+    /// What zebra sent.
+    pub counts: fpm::Counts,
+}
+
+impl Beyond for Feed {
+    fn daemon_route(&self, dest: Cidr, table: u32) -> Option<DaemonRoute> {
+        let known = self.rib.candidates(Dest { table, prefix: dest }).next()?;
+        Some(DaemonRoute {
+            protocol: protocol(known.protocol),
+            age_s: self.now_s.saturating_sub(known.since_s).into(),
+            stale: known.is_stale,
+        })
+    }
+}
+
+/// The name of a routing protocol by its number in the kernel: those of ip-route(8), and of FRR's
+/// own file for it.
+fn protocol(number: u8) -> String {
+    let named = match number {
+        4 | 196 => "static",
+        11 => "zebra",
+        12 => "bird",
+        18 => "keepalived",
+        42 => "babel",
+        186 => "bgp",
+        187 => "isis",
+        188 => "ospf",
+        189 => "rip",
+        190 => "ripng",
+        191 => "nhrp",
+        192 => "eigrp",
+        193 => "ldp",
+        194 => "sharp",
+        195 => "pbr",
+        197 => "openfabric",
+        198 => "srte",
+        other => return other.to_string(),
+    };
+    named.to_owned()
 }
 
 /// What is logged once in a session.
@@ -75,6 +138,9 @@ impl Feed {
             interfaces: BTreeMap::new(),
             pending: VecDeque::new(),
             refreshes: false,
+            sweeps: false,
+            unknown_interfaces: 0,
+            now_s: 0,
             warned: BTreeSet::new(),
             has_warned_of: [false; 2],
             buffer: Box::default(),
@@ -98,6 +164,7 @@ impl Feed {
         self.fpm.begin();
         self.rib.begin(Origin::Fpm);
         self.replay = Some(Replay::begin(now));
+        self.sweeps = false;
         self.session = Some(Session { socket, from, has_sent: false });
         self.warned.clear();
         self.has_warned_of = [false; 2];
@@ -144,7 +211,7 @@ impl Feed {
 
     /// Has the stack to be programmed?
     pub(crate) fn has_work(&self) -> bool {
-        !self.pending.is_empty() || self.refreshes
+        !self.pending.is_empty() || self.refreshes || self.sweeps
     }
 
     /// When to call [`Feed::read`] although nothing comes.
@@ -152,6 +219,24 @@ impl Feed {
         let has_sent = self.session.as_ref().is_some_and(|session| session.has_sent);
         let replay = self.replay.as_ref().filter(|_| has_sent);
         replay.map_or(Instant::NEVER, Replay::due)
+    }
+
+    /// What routes show of themselves from now on.
+    pub(crate) fn at(&mut self, now: Instant) -> &Feed {
+        self.now_s = seconds(now);
+        self
+    }
+
+    /// For metrics.
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            is_connected: self.session.is_some(),
+            routes: self.rib.count_of(Origin::Fpm),
+            nexthops: self.fpm.nexthops(),
+            pending: self.pending.len(),
+            unknown_interfaces: self.unknown_interfaces,
+            counts: self.fpm.counts().clone(),
+        }
     }
 
     /// Read what has come, and sweep when the replay is over.
@@ -177,14 +262,15 @@ impl Feed {
             }
         }
         if self.due() <= now && self.pending.is_empty() {
-            self.sweep();
+            self.replay = None;
+            self.sweeps = true;
         }
     }
 
     /// Take bytes of the buffer.
     fn take(&mut self, count: usize, now: Instant) -> Result<(), fpm::Violation> {
         let Feed { fpm, rib, pending, refreshes, buffer, .. } = self;
-        let at_s = u32::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX);
+        let at_s = seconds(now);
         let mut is_full = false;
         let taken = fpm.receive(&buffer[..count], &mut |change| {
             let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
@@ -212,11 +298,12 @@ impl Feed {
         taken
     }
 
+    /// A step of the sweep.
     fn sweep(&mut self) {
-        self.replay = None;
         let Feed { fpm, rib, pending, refreshes, .. } = self;
         let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
-        let swept = rib.sweep(Origin::Fpm, fib);
+        let Some(swept) = rib.sweep(Origin::Fpm, SWEEP, fib) else { return };
+        self.sweeps = false;
         fpm.sweep(&mut |change| {
             if let Change::NextHops { id, to } = change {
                 *refreshes |= rib.set_id(Origin::Fpm, id, to.filter(leads_somewhere));
@@ -247,7 +334,9 @@ impl Feed {
 
     /// Program some routes.
     pub(crate) fn program(&mut self, stack: &mut Stack, ports: &BTreeMap<String, AppliedPort>) {
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.sweeps {
+            self.sweep();
+        } else if self.pending.is_empty() {
             let Feed { rib, pending, refreshes, .. } = self;
             let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
             *refreshes = *refreshes && !rib.refresh(REFRESH.min(BATCH), fib);
@@ -291,6 +380,7 @@ impl Feed {
     }
 
     fn warn_of(&mut self, interface: u32) {
+        self.unknown_interfaces += 1;
         if self.warned.len() < WARNED_MOST && self.warned.insert(interface) {
             warning(&format!(
                 "frr: routes by interface {interface} are not used: no port has it; name a port \
@@ -298,6 +388,10 @@ impl Feed {
             ));
         }
     }
+}
+
+fn seconds(at: Instant) -> u32 {
+    u32::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
 /// Is there a next hop, or a reason that there is none?

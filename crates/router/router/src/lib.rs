@@ -10,7 +10,7 @@ pub mod config;
 pub mod daemon;
 pub mod devices;
 mod export;
-mod fpm;
+pub mod fpm;
 pub mod links;
 pub mod machine;
 pub mod metrics;

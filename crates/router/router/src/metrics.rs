@@ -4,6 +4,8 @@
 //! Names and labels are an interface: they may be added, not changed. Source: Prometheus,
 //! "Exposition formats", text format version 0.0.4.
 
+mod frr;
+
 use core::fmt::Write;
 use std::collections::BTreeMap;
 
@@ -16,6 +18,7 @@ use stack::Stack;
 use stack::snapshot::{PortRow, Snapshot};
 
 use crate::applied::Applied;
+use crate::fpm::Figures;
 
 /// State of the program besides the stack.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +33,8 @@ pub struct Program {
     pub failures: Vec<String>,
     /// Connections that the metrics' server refused.
     pub refused: u64,
+    /// The routes of FRR, if the configuration has `[frr]`.
+    pub frr: Option<Figures>,
 }
 
 /// The answer to a request.
@@ -91,6 +96,9 @@ pub fn page(stacks: &[&mut Stack], applied: &Applied, program: &Program) -> Page
     limits(&mut text, stacks);
     counters(&mut text, stacks);
     firewall(&mut text, stacks);
+    if let Some(figures) = &program.frr {
+        frr::figures(&mut text, figures);
+    }
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Page { status: 200, kind, text: text.0 }
 }

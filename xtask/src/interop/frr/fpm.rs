@@ -1,5 +1,5 @@
-//! Static routes of `vtysh` arrive by FPM, change and go; zebra is killed, and comes back with other
-//! routes.
+//! Static routes of `vtysh` arrive by FPM, change and go; zebra is killed, and comes back with
+//! other routes.
 //!
 //! Called by: `mod.rs`. The interfaces that zebra sees are two veths with the names and addresses
 //! of our ports, beside which the router itself forwards by its TAPs.

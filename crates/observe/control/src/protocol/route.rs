@@ -45,6 +45,21 @@ pub struct Route {
     /// Then it has no port, and `dev` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discard: Option<String>,
+    /// What a routing daemon said of the route, if it is a daemon's.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub daemon: Option<DaemonRoute>,
+}
+
+/// What is known of a route of a routing daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonRoute {
+    /// The routing protocol that the daemon has the route from, as in `/etc/iproute2/rt_protos`.
+    pub protocol: String,
+    /// The time since which the route has been as it is, in seconds.
+    pub age_s: u64,
+    /// The daemon has connected again and has not sent the route again yet.
+    #[serde(default)]
+    pub stale: bool,
 }
 
 /// A rule of policy routing; a field that is `None` matches anything.
@@ -110,6 +125,9 @@ pub struct Leaving {
     pub table: u32,
     /// The route; `None` if the address belongs to one link.
     pub route: Option<Route>,
+    /// The routes to the same prefix that are not used, the next one first.
+    #[serde(default)]
+    pub others: Vec<Route>,
     /// The number of routes that share the packets, this one included.
     pub paths: u64,
     /// The next hops of all these routes.

@@ -66,7 +66,7 @@ pub(super) fn of(stack: &mut Stack, wanted: &Wanted, with: With<'_>) -> Answer {
         Wanted::Connections(numbers) => Answer::of(sample::looked(stack, numbers, beyond)),
         Wanted::Sample(wanted) => Answer::of(sample::sample(stack, wanted, beyond)),
         Wanted::Tap(wanted) => taps::answer(stack, wanted),
-        Wanted::Lookup(lookup) => lookup::answer(stack, users, lookup),
+        Wanted::Lookup(lookup) => lookup::answer((users, stack), beyond, lookup),
         Wanted::Change(changes) => change::answer(stack, users, changes),
         Wanted::Filter(call) => filter::answer(stack, call),
     }
@@ -89,7 +89,7 @@ fn page(stack: &Stack, (section, cursor): (Section, u64), with: With<'_>) -> Ans
             page(stack.neighbours_page(cursor, PAGE_ROWS), |n| rows::neighbour(n, stack))
         }
         Section::Routes => {
-            page(stack.routes_page(cursor, PAGE_ROWS), |r| rows::route(r, users, stack))
+            page(stack.routes_page(cursor, PAGE_ROWS), |r| rows::route(r, (users, stack), beyond))
         }
         Section::Rules => Answer::of(rules::rows(stack, users)),
         Section::Groups => page(stack.groups_page(cursor, PAGE_ROWS), |g| rows::group(g, stack)),

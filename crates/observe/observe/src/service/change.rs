@@ -66,7 +66,8 @@ fn cidr_of(text: &str) -> Result<Cidr, (Refusal, String)> {
     text.parse::<Cidr>().or_else(|why| invalid(format!("Invalid argument: {why}")))
 }
 
-fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done {
+/// The destination of a route that could exist.
+fn destination_of(spec: &RouteSpec) -> Result<Cidr, (Refusal, String)> {
     let dest = cidr_of(&spec.to)?;
     if dest.network() != dest {
         let network = dest.network();
@@ -78,6 +79,11 @@ fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done
              exist"
         ));
     }
+    Ok(dest)
+}
+
+fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done {
+    let dest = destination_of(spec)?;
     if verb == Verb::Del {
         return delete(stack, dest, spec);
     }

@@ -9,10 +9,15 @@ use control::Users;
 use stack::{FibFound, FibQuery, FibResult, PortId, Route, Stack};
 
 use super::{rows, rules};
+use crate::beyond::Beyond;
 use control::protocol::{Answer, Found, Leaving, Lookup, NextHop, Refusal};
 
 /// Answer a look-up, on the thread that owns the stack.
-pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {
+pub(super) fn answer(
+    (users, stack): (&Users, &Stack),
+    beyond: &dyn Beyond,
+    lookup: &Lookup,
+) -> Answer {
     let named = [lookup.output, lookup.input].into_iter().flatten();
     if named.map(PortId).any(|port| stack.device(port).is_none()) {
         let why = "Cannot find device: there is no such port; see `wirespeed ip link`";
@@ -26,26 +31,35 @@ pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {
         owner: users.owner(&Owner { uid: lookup.uid, groups: lookup.gids.clone().into() }),
         mark: lookup.mark,
     };
-    Answer::of(found(stack, users, &query))
+    let row = |route: &Route| rows::route(route, (users, stack), beyond);
+    Answer::of(found(stack, &query, (users, &row)))
 }
 
-fn found(stack: &Stack, users: &Users, query: &FibQuery) -> Found {
+/// The row of a route.
+type Row<'a> = &'a dyn Fn(&Route) -> control::protocol::Route;
+
+fn found(stack: &Stack, query: &FibQuery, (users, row): (&Users, Row<'_>)) -> Found {
     match stack.fib_lookup(query) {
         FibResult::Local(port) => Found::Local { port: port.0, dev: stack.port_name(port) },
         FibResult::Dropped(reason, route) => Found::Dropped {
             drop: reason.name().to_owned(),
-            route: route.map(|route| Box::new(rows::route(&route, users, stack))),
+            route: route.map(|route| Box::new(row(&route))),
         },
-        FibResult::Leaves(found) => Found::Leaves(Box::new(leaving(stack, users, &found))),
+        FibResult::Leaves(found) => Found::Leaves(Box::new(leaving(stack, &found, (users, row)))),
     }
 }
 
-fn leaving(stack: &Stack, users: &Users, found: &FibFound) -> Leaving {
+fn leaving(stack: &Stack, found: &FibFound, (users, row): (&Users, Row<'_>)) -> Leaving {
     let bytes = |mtu: Mtu| mtu.bytes() as u64;
+    let others = found.route.as_ref().map(|route| {
+        let of_prefix = stack.routes_to(route.dest, found.table).iter();
+        of_prefix.filter(|other| !found.paths.contains(other)).map(row).collect()
+    });
     Leaving {
         rule: found.rule.as_ref().map(|rule| rules::row(stack, users, rule)),
         table: found.table,
-        route: found.route.as_ref().map(|route| rows::route(route, users, stack)),
+        route: found.route.as_ref().map(row),
+        others: others.unwrap_or_default(),
         paths: found.paths.len().max(1) as u64,
         next_hops: found.paths.iter().map(|route| next_hop(stack, route)).collect(),
         broadcast: found.is_broadcast,

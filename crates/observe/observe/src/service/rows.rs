@@ -238,8 +238,14 @@ pub(super) fn neighbour(row: &NeighbourRow, stack: &Stack) -> Neighbour {
     }
 }
 
-pub(super) fn route(r: &stack::Route, users: &Users, stack: &Stack) -> Route {
+pub(super) fn route(
+    r: &stack::Route,
+    (users, stack): (&Users, &Stack),
+    beyond: &dyn Beyond,
+) -> Route {
     let names = |groups: &[u32]| groups.iter().map(|&g| rules::group(g, users)).collect::<Vec<_>>();
+    let is_of_daemon = r.origin.is_of_daemon();
+    let of_daemon = is_of_daemon.then(|| beyond.daemon_route(r.dest.network(), r.table)).flatten();
     let (include, exclude) = match r.access.as_deref() {
         None => (None, None),
         Some(Access::Include(groups)) => (Some(names(groups)), None),
@@ -260,6 +266,7 @@ pub(super) fn route(r: &stack::Route, users: &Users, stack: &Stack) -> Route {
         exclude,
         no_forward: r.no_forward,
         discard: r.discard.map(|how| how.name().to_owned()),
+        daemon: of_daemon,
     }
 }
 

@@ -249,7 +249,7 @@ impl Engine {
         self.alarm.silence();
         let has_link_news =
             self.link_news.as_ref().is_some_and(|news| links::was_rung(news.as_fd()));
-        let Engine { applied, control, texts, notices, program, names, .. } = self;
+        let Engine { applied, control, texts, notices, program, names, feed, .. } = self;
         let hears_of_links = self.link_news.is_some();
         self.due = self.shards.with_stacks(|stacks| {
             let now = stacks[0].now();
@@ -262,11 +262,14 @@ impl Engine {
             while let Some(refused) = stacks[0].take_refused_route() {
                 report::warning(&refused.to_string());
             }
-            control.poll(now, &mut named(names, stacks));
+            control.poll_with(now, &mut named(names, stacks), feed.at(now));
             program.refused = texts.refused();
             texts.turn(|path| {
                 let metrics::Page { status, kind, text } = match path {
-                    texts::Path::Metrics => metrics::page(stacks, applied, program),
+                    texts::Path::Metrics => {
+                        program.frr = applied.running().frr.as_ref().map(|_| feed.figures());
+                        metrics::page(stacks, applied, program)
+                    }
                     texts::Path::Health => metrics::health(stacks, applied, program),
                 };
                 texts::Text { status, kind, text }

@@ -63,7 +63,8 @@ fn dropped(drop: &str, Lookup { dst, .. }: &Lookup) -> String {
         "ip_blackhole" => ("Invalid argument", "drops it"),
         _ => {
             return format!(
-                "Network is unreachable: no route leads to {dst}; add one by `ip route add` ({drop})"
+                "Network is unreachable: no route leads to {dst}; add one by `ip route add` \
+                 ({drop})"
             );
         }
     };

@@ -15,7 +15,7 @@ use super::report::plain;
 use crate::Usage;
 use crate::ip::{Words, lookup};
 use crate::running::{ask, section, typed};
-use wirespeed::control::protocol::{Found, Port, Question, Route, Section};
+use wirespeed::control::protocol::{DaemonRoute, Found, Port, Question, Route, Section};
 
 /// The wanted part of the FIB: all of it, or the words of a lookup.
 pub(super) enum Wanted<'a> {
@@ -135,6 +135,18 @@ fn answer(t: &mut String, Answer { dst, found }: &Answer) -> std::fmt::Result {
         None => writeln!(t, "    prefix     none: the address is of one link")?,
         Some(route) => prefix(t, route)?,
     }
+    for other in &found.others {
+        let via = other.via.map_or(String::new(), |via| format!(" via {via}"));
+        let Route { dev, origin, metric, discard, .. } = other;
+        let by =
+            discard.as_ref().map_or_else(|| format!("dev {dev}"), |kind| format!("type {kind}"));
+        let why = match &found.route {
+            Some(used) if *metric > used.metric => format!("metric {} is lower", used.metric),
+            Some(used) if *origin != used.origin => format!("proto {} comes first", used.origin),
+            _ => "it came later, or its link is down".to_owned(),
+        };
+        writeln!(t, "    not used  {via} {by} proto {origin} metric {metric}: {why}")?;
+    }
     for hop in &found.next_hops {
         let via = hop.via.map_or("on the link".to_owned(), |via| format!("via {via}"));
         let weight = hop.weight.map_or(String::new(), |weight| format!(" weight {weight}"));
@@ -155,9 +167,13 @@ fn answer(t: &mut String, Answer { dst, found }: &Answer) -> std::fmt::Result {
 }
 
 fn prefix(t: &mut String, route: &Route) -> std::fmt::Result {
-    let Route { destination, table, origin, metric, discard, .. } = route;
-    let kind = discard.as_ref().map_or(String::new(), |kind| format!(" type {kind}"));
-    writeln!(t, "    prefix     {destination} table {table} proto {origin} metric {metric}{kind}")
+    let Route { destination, table, origin, metric, discard, daemon, .. } = route;
+    let mut more = discard.as_ref().map_or(String::new(), |kind| format!(" type {kind}"));
+    if let Some(DaemonRoute { protocol, age_s, stale }) = daemon {
+        let stale = if *stale { ", not sent again yet" } else { "" };
+        more += &format!(", {protocol}, {age_s} s old{stale}");
+    }
+    writeln!(t, "    prefix     {destination} table {table} proto {origin} metric {metric}{more}")
 }
 
 #[cfg(test)]
