@@ -180,7 +180,7 @@ impl Stack {
             Err(reason) => {
                 let route = self.routes.route_for(query.dst, query.src, query.sender()).ok();
                 let route = route.filter(|route| route.discard.is_some());
-                FibResult::Dropped(reason, route.cloned().map(Box::new))
+                FibResult::Dropped(reason, route.map(Box::new))
             }
         }
     }

@@ -284,7 +284,8 @@ fn delete(stack: &mut Stack, dest: Cidr, spec: &RouteSpec) -> Done {
             && spec.discard.as_deref().is_none_or(|name| name == discard_name(r))
             && (spec.hops.is_empty() || spec.hops.iter().any(|hop| is_hop(r, hop)))
     };
-    let mut there = stack.routes_to(dest, spec.table).iter().filter(|r| matches(r));
+    let routes = stack.routes_to(dest, spec.table);
+    let mut there = routes.iter().filter(|r| matches(r));
     let of_users = there.clone().find(|r| !r.origin.is_of_daemon()).cloned();
     if let (None, Some(route)) = (&of_users, there.next()) {
         let why = format!(

@@ -52,8 +52,8 @@ fn found(stack: &Stack, query: &FibQuery, (users, row): (&Users, Row<'_>)) -> Fo
 fn leaving(stack: &Stack, found: &FibFound, (users, row): (&Users, Row<'_>)) -> Leaving {
     let bytes = |mtu: Mtu| mtu.bytes() as u64;
     let others = found.route.as_ref().map(|route| {
-        let of_prefix = stack.routes_to(route.dest, found.table).iter();
-        of_prefix.filter(|other| !found.paths.contains(other)).map(row).collect()
+        let of_prefix = stack.routes_to(route.dest, found.table);
+        of_prefix.iter().filter(|other| !found.paths.contains(other)).map(row).collect()
     });
     Leaving {
         rule: found.rule.as_ref().map(|rule| rules::row(stack, users, rule)),
