@@ -243,6 +243,36 @@ const DROPS: &[(&[DropReason], &str)] = &[
         READ_FASTER,
     ),
     (
+        &[D::PuntRate, D::PuntRoutingRate],
+        "A scan or a flood to the router's own addresses: a rule of the filter (`to self`) refuses \
+         it before it costs anything. Raise the rate if the traffic is wanted.",
+    ),
+    (
+        &[D::PuntQueueFull],
+        "The program behind the mirrors reads too slowly, or not at all: look whether it runs.",
+    ),
+    (&[D::PuntNoMirror], "Nothing: a mirror was taken away while packets waited for it."),
+    (
+        &[D::MirrorMalformed, D::MirrorNotIp],
+        "A program sends other frames than IP by a mirror (ARP, LLDP, IS-IS): the router sends no \
+         such frames for it.",
+    ),
+    (
+        &[D::MirrorSource, D::MirrorDestination],
+        "A program sends from an address that the router does not have, or to one that nothing \
+         leaves for: give the port the address, or look at the program's update source.",
+    ),
+    (
+        &[D::MirrorNeighbourDiscovery],
+        "Nothing for a few. The router answers for its addresses: turn duplicate address detection \
+         off at the mirror (`accept_dad=0`).",
+    ),
+    (
+        &[D::MirrorTooBig],
+        "The path is narrower than the mirror: give the mirror's route that MTU, or the program a \
+         smaller packet size.",
+    ),
+    (
         &[D::GroupFiltered, D::UdpNotPeer],
         "Nothing: the program receives from certain senders only.",
     ),
@@ -364,6 +394,9 @@ const COUNTERS: &[(&[Counter], &str)] = &[
             C::UdpIn,
             C::UdpOut,
             C::ForeignIn,
+            C::PuntedRouting,
+            C::PuntedOther,
+            C::MirrorOut,
             C::ForeignEchoReplies,
             C::IcmpEchoReplies,
             C::IcmpEchoRequests,

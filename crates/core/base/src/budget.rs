@@ -85,6 +85,8 @@ limits! {
     ForeignBytes "foreign_bytes" 4_194_304 "bytes of buffers that these datagrams hold";
     ForeignErrorsPerSecond "foreign_errors_per_second" 1_000
         "ICMP errors that the program sends in a second about packets to other hosts";
+    PuntBytes "punt_bytes" 4_194_304
+        "bytes of buffers that packets for mirrors hold; those of routing protocols evict others";
     FragmentBytes "fragment_bytes" 4_194_304
         "bytes of buffers that fragments of incomplete datagrams hold; the oldest datagram is \
          evicted";

@@ -97,6 +97,10 @@ counters! {
         "ICMP errors that the program sent about packets to other hosts";
     ForeignEchoReplies "foreign_echo_replies"
         "echo replies that the program sent in the name of other hosts";
+    PuntedRouting "punted_routing"
+        "packets of routing protocols that were put into the queue for mirrors";
+    PuntedOther "punted_other" "other packets that were put into the queue for mirrors";
+    MirrorOut "mirror_out" "packets that programs sent by mirrors";
     GroupQueriesIn "group_queries_in" "IGMP and MLD queries received and used";
     GroupReportsIn "group_reports_in" "IGMP and MLD reports of other hosts received and used";
     GroupReportsOut "group_reports_out" "IGMP and MLD messages sent";

@@ -161,6 +161,20 @@ drop_reasons! {
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
     ForeignQueueFull "foreign_queue_full"
         "queue of datagrams for other hosts, which the program takes, is full";
+    PuntRate "punt_rate" "packet for a mirror beyond the rate of packets that are no routing protocol's";
+    PuntRoutingRate "punt_routing_rate"
+        "packet of a routing protocol for a mirror beyond the rate of those";
+    PuntQueueFull "punt_queue_full" "queue of packets for mirrors is full";
+    PuntNoMirror "punt_no_mirror" "packet that waited for a mirror which was taken away";
+    MirrorMalformed "mirror_malformed" "frame by a mirror that is no whole IP packet";
+    MirrorNotIp "mirror_not_ip" "frame by a mirror that carries neither IPv4 nor IPv6";
+    MirrorSource "mirror_source" "packet by a mirror from an address that is not ours";
+    MirrorDestination "mirror_destination"
+        "packet by a mirror to an address that no packet leaves for";
+    MirrorNeighbourDiscovery "mirror_neighbour_discovery"
+        "neighbour discovery by a mirror, which the router does itself";
+    MirrorTooBig "mirror_too_big"
+        "packet by a mirror that is larger than its path and must not be fragmented";
     DhcpMalformed "dhcp_malformed"
         "DHCP message that is short or long, or whose options contradict its length";
     DhcpNotForUs "dhcp_not_for_us" "DHCP message for another client or of another transaction";

@@ -18,6 +18,7 @@ mod export;
 mod log;
 mod nats;
 mod opened;
+mod own;
 mod quick;
 mod reflect;
 mod reload;

@@ -50,6 +50,7 @@ impl Stack {
         self.autoconf.forget_port(id);
         self.refused_routes.forget_port(id);
         self.frags.forget_port(id.0, &mut self.core.drops);
+        self.set_punt(id, false);
         neighbours::act(self);
         self.addresses_changed();
         for addr in addrs {

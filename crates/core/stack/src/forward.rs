@@ -14,7 +14,7 @@ mod plain;
 
 use base::Instant;
 use burst::Adjacencies;
-pub(crate) use firewall::Held;
+pub(crate) use firewall::{Held, leaves};
 pub(crate) use ingress::{Received, receive};
 use locals::Locals;
 use mbuf::Mbuf;

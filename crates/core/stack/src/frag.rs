@@ -13,6 +13,7 @@ use base::{Counter, DropReason};
 use inet::Ip;
 use inet::flow::{Addrs, V4Addrs, V6Addrs};
 use inet::frag::{Datagram, Joined, Key, Refused, TIMEOUT};
+use inet::group::is_link_scoped;
 use inet::icmp::Report;
 use inet::ip_input::{Part, ipv4_made};
 use mbuf::{Class, Flags, Mbuf};
@@ -52,6 +53,7 @@ pub(crate) fn input<A: Addrs>(
             Err(DropReason::IpNotForUs) if takes_for_others(stack, ip.protocol) => {
                 for_any_host(stack, &ip, &m)?;
             }
+            Err(DropReason::GroupNotJoined) if may_be_punted(stack, &ip, &m) => {}
             other => other?,
         }
         // If the datagram is new: when it is given up.
@@ -90,6 +92,12 @@ fn takes_for_others(stack: &Stack, protocol: u8) -> bool {
         _ => false,
     };
     foreign || stack.listeners.takes_anything()
+}
+
+/// May a datagram be a mirror's although we have not joined its group?
+#[cold]
+fn may_be_punted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
+    is_link_scoped(ip.dst()) && stack.punt.as_ref().is_some_and(|punt| punt.is_of(m.in_port()))
 }
 
 fn own_copy(stack: &mut Stack, m: &Mbuf) -> Result<Mbuf, DropReason> {

@@ -20,7 +20,7 @@ use inet::group::{self, Filter, Host};
 use inet::nd::solicited_node;
 use slotmap::SecondaryMap;
 
-pub(crate) use input::{deliver, is_mld, message};
+pub(crate) use input::{are_taken, deliver, is_mld, message};
 pub use membership::{GroupError, SourceChange};
 pub(crate) use output::send;
 pub(crate) use reports::{addresses_changed, expire, rejoin};

@@ -26,7 +26,7 @@ use crate::forward::Received;
 use crate::handles::TcpHandle;
 use crate::socket::passive::handshake_progress;
 use crate::stack::Stack;
-use crate::{arp, bare, forward, no_connection, tx};
+use crate::{arp, bare, forward, no_connection, punt, tx};
 
 pub(crate) use unusual::looped;
 use unusual::{other_ipv4, other_ipv6, priority_tagged, transport};
@@ -275,8 +275,7 @@ fn segment<A: Addrs>(
     let Some((handle, pcb)) =
         stack.connections.find(key, &core.secret, core.cx.switches, &mut core.cx.counters)
     else {
-        m.keep(at, len);
-        return of_no_connection(stack, ip, m);
+        return of_no_connection(stack, ip, m, at);
     };
     let seg = Segment::new(&header, len, timestamps, ip.is_ce());
     if core.cx.switches.on(Switch::Predict)
@@ -324,10 +323,15 @@ fn predicted(
     }
 }
 
-/// Process a segment that belongs to no connection. A valid cookie in it creates one.
+/// Process a segment that belongs to no connection; it begins at `at`. A valid cookie in it creates
+/// one. A segment that would get a RST goes to the port's mirror, if there is one.
 #[cold]
 #[inline(never)]
-pub(crate) fn of_no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
+fn of_no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
+    if stack.punt.is_some() && punt::ingress::takes_segment(stack, &ip, &m, at) {
+        return punt::ingress::take(stack, &ip, m, at - ip.transport_at as usize);
+    }
+    m.keep(at, ip.transport_len as usize);
     match no_connection::input(stack, &ip, m)? {
         Some((handle, m)) => slow_segment(stack, handle, ip, m),
         None => Ok(()),

@@ -34,6 +34,7 @@ use crate::loopback::Loopback;
 use crate::mtu::{NeighbourMtus, PathMtus};
 use crate::pace::Pace;
 use crate::port::Ports;
+use crate::punt::Punt;
 use crate::release::Release;
 use crate::resolving::{Progress, Resolving};
 use crate::shard::Membership;
@@ -106,6 +107,8 @@ pub struct Stack {
     pub(crate) fragments_out: Vec<Mbuf>,
     pub(crate) pings: PingSockets,
     pub(crate) foreign: ForeignQueue,
+    /// `None` until a port has a mirror.
+    pub(crate) punt: Option<Box<Punt>>,
     pub(crate) wheel: Wheel,
     pub(crate) rare_timers: RareTimers,
     pub(crate) trim: Trim,
@@ -186,6 +189,7 @@ impl Stack {
             fragments_out: Vec::new(),
             pings: PingSockets::default(),
             foreign: ForeignQueue::new(config.foreign),
+            punt: None,
             wheel: Wheel::default(),
             rare_timers: RareTimers::default(),
             trim: Trim::default(),

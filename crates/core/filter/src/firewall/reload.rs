@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::{Budget, DropReason, Instant, Limit};
 
 use super::Firewall;
-use crate::packet::Packet;
+use crate::packet::{Packet, ROUTER};
 use crate::program::Verdict;
 use crate::published::Published;
 use crate::rules::Action;
@@ -63,6 +63,12 @@ impl Firewall {
             return Ok(false);
         }
         let Some(state) = self.states.state(id, now) else { return Ok(true) };
+        if state.in_port == ROUTER {
+            // Rules are not about what the router itself sends (`own.rs`).
+            let sources = budget.of(Limit::FilterSources);
+            self.states.adopt(id, u16::MAX, self.generation, false, sources, now);
+            return Ok(true);
+        }
         let verdict = self.judge_again(&state);
         if verdict.action != Action::Pass {
             self.states.kill(id, Why::Rules, now);

@@ -234,6 +234,32 @@ pub(super) fn awaited(stack: &Stack, m: &Mbuf, at: usize) -> Option<Datagram> {
     (piece.offset == 0).then_some(piece.datagram)
 }
 
+/// A packet that a program sends by a mirror leaves by `out_port`: answers to it pass, and an answer
+/// to a translated packet is translated back.
+///
+/// # Errors
+/// There is no buffer for the translated packet.
+pub(crate) fn leaves(stack: &mut Stack, m: &mut Mbuf, out_port: u16) -> Fate {
+    if stack.firewall.is_none() || !stack.forwarding.on {
+        return Ok(());
+    }
+    // A packet that does not suit its flow's state leaves all the same: rules are not about it.
+    match arrive(stack, ROUTER, m, 0) {
+        Ok(Some(Arrival::Known(known))) if known.change != Change::None => {
+            apply(stack, m, 0, &known.change)
+        }
+        Ok(Some(Arrival::Begins(new))) => {
+            let cx = &mut stack.core.cx;
+            if let Some(firewall) = &mut stack.firewall {
+                // Without a state the packet leaves all the same; a limit counts its hit.
+                let _ = firewall.begin_own(&new, out_port, &mut cx.budget, cx.now);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A frame to a link-level group carries an IP packet: do rules pass it to the router?
 ///
 /// # Errors

@@ -106,6 +106,15 @@ pub(crate) fn deliver(
     fate
 }
 
+/// Does a socket take a datagram to a group that arrived on the port `in_port`?
+pub(crate) fn are_taken(stack: &mut Stack, ends: (SocketAddr, SocketAddr), in_port: u16) -> bool {
+    let mut takers = core::mem::take(&mut stack.groups.takers);
+    let found = find_takers(stack, ends, in_port, &mut takers).is_ok();
+    takers.clear();
+    stack.groups.takers = takers;
+    found
+}
+
 /// The sockets that get a datagram: those that have joined, and are bound to no address or to the
 /// group's.
 fn find_takers(

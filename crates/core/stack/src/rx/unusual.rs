@@ -16,6 +16,7 @@ use inet::ip_input::{Part, ipv4_any, ipv4_plain, ipv6_plain};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::Fate;
 use wire::icmpv6::is_neighbour_discovery;
+use wire::nd::ROUTER_SOLICITATION;
 use wire::protocol;
 use wire::tcp::Header;
 
@@ -23,6 +24,7 @@ use super::{of_no_connection, segment, slow_segment};
 use crate::for_us::{check_group, drop_unwanted, for_us};
 use crate::frag::Whole;
 use crate::port::LOOPBACK;
+use crate::punt::ingress as punt;
 use crate::socket::udp;
 use crate::stack::Stack;
 use crate::{arp, extension, foreign, frag, groups, icmp, nd};
@@ -52,6 +54,9 @@ pub(super) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     match (ip, part) {
         (ip, None) => {
             frag::check_atomic(&ip, &m, at)?;
+            if m.has(MbufFlags::LINK_GROUP) && punt::takes_group(stack, &ip, &m, at) {
+                return punt::take(stack, &ip, m, at);
+            }
             transport(stack, ip, m, at)
         }
         (ip, Some(part)) => fragment(stack, ip, part, m, at),
@@ -85,10 +90,18 @@ pub(super) fn priority_tagged(
 /// Keep a fragment for reassembly. If it completes its datagram, process the datagram.
 fn fragment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, part: Part, m: Mbuf, at: usize) -> Fate {
     match frag::input(stack, ip, part, m, at)? {
-        Some(Whole::V4(ip, m)) => transport(stack, ip, m, 0),
-        Some(Whole::V6(ip, m)) => transport(stack, ip, m, 0),
+        Some(Whole::V4(ip, m)) => whole(stack, ip, m),
+        Some(Whole::V6(ip, m)) => whole(stack, ip, m),
         None => Ok(()),
     }
+}
+
+/// Process a datagram that was assembled of fragments.
+fn whole<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
+    if m.has(MbufFlags::LINK_GROUP) && punt::takes_group(stack, &ip, &m, 0) {
+        return punt::take(stack, &ip, m, 0);
+    }
+    transport(stack, ip, m, 0)
 }
 
 /// Process a frame that was sent to a multicast or broadcast MAC address; its payload begins at
@@ -109,16 +122,24 @@ pub(super) fn to_group(stack: &mut Stack, carries: Carries, mut m: Mbuf, at: usi
             if let Some(part) = part {
                 return fragment(stack, ip, part, m, at);
             }
-            drop_unwanted(stack, &ip, &m, at)?;
-            transport(stack, ip, m, at)
+            of_group(stack, ip, m, at)
         }
         Carries::Ipv6 => {
             let Some(ip) = ipv6_plain(packet) else { return other_ipv6(stack, m, at) };
             check_group(stack, &ip, &m)?;
-            drop_unwanted(stack, &ip, &m, at)?;
-            transport(stack, ip, m, at)
+            of_group(stack, ip, m, at)
         }
     }
+}
+
+/// Process a packet to a group or a broadcast address: it goes to the port's mirror, or to a
+/// protocol of ours.
+fn of_group<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf, at: usize) -> Fate {
+    if punt::takes_group(stack, &ip, &m, at) {
+        return punt::take(stack, &ip, m, at);
+    }
+    drop_unwanted(stack, &ip, &m, at)?;
+    transport(stack, ip, m, at)
 }
 
 /// Pass an IP packet that is not on the fast path to its transport protocol. Its IP header begins
@@ -133,22 +154,36 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
         protocol::UDP => udp::input::input(stack, &ip, m, at),
         // IPv4 and IPv6 have an ICMP each: the protocol number of one means nothing in the other.
         protocol::ICMP if ip.src().is_ipv4() => {
+            if punt::takes_message(stack, &ip, &m, at) {
+                return punt::take(stack, &ip, m, at);
+            }
             m.keep(from, len);
             match icmp::for_us(stack, &ip, &m) {
                 Ok(()) => icmp::input(stack, &ip, m),
                 Err(reason) => foreign::input::message(stack, &ip, m, reason),
             }
         }
-        protocol::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
+        protocol::IGMP if ip.src().is_ipv4() => {
+            let copied = punt::copy(stack, &ip, &m, at);
+            unless(copied, groups::message(stack, &ip, &m, at))
+        }
         protocol::ICMPV6 if ip.src().is_ipv6() => {
             if groups::is_mld(&m, from) {
-                return groups::message(stack, &ip, &m, at);
+                let copied = punt::copy(stack, &ip, &m, at);
+                return unless(copied, groups::message(stack, &ip, &m, at));
+            }
+            let kind = m.as_slice().get(from).copied();
+            // Neighbour discovery is multicast and may have the unspecified source.
+            if kind.is_some_and(is_neighbour_discovery) {
+                let is_asking = kind == Some(ROUTER_SOLICITATION);
+                let copied = is_asking && punt::copy(stack, &ip, &m, at);
+                m.keep(from, len);
+                return unless(copied, nd::input(stack, &ip, &m));
+            }
+            if punt::takes_message(stack, &ip, &m, at) {
+                return punt::take(stack, &ip, m, at);
             }
             m.keep(from, len);
-            // Neighbour discovery is multicast and may have the unspecified source.
-            if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {
-                return nd::input(stack, &ip, &m);
-            }
             match icmp::for_us(stack, &ip, &m) {
                 Ok(()) => icmp::input(stack, &ip, m),
                 Err(reason) => foreign::input::message(stack, &ip, m, reason),
@@ -160,11 +195,20 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             Err(DropReason::Ipv6NoNextHeader)
         }
         _ => {
+            if punt::takes_protocol(stack, &ip, &m, at) {
+                return punt::take(stack, &ip, m, at);
+            }
             for_us(stack, &ip, &m)?;
             icmp::refuse(stack, &ip, &m, at, Unreachable::Protocol);
             Err(DropReason::IpProtocolUnknown)
         }
     }
+}
+
+/// The fate of a message that a mirror may have got a copy of: then it is not lost, whatever it is
+/// to us.
+fn unless(copied: bool, fate: Fate) -> Fate {
+    if copied { Ok(()) } else { fate }
 }
 
 /// Process the frames that came by port `came_by` of a router to addresses of ours on other ports.
@@ -174,6 +218,7 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
 pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
     let at = stack.ports.get(came_by).map_or(0, |port| port.limits.link.header_len());
     let mut frames = core::mem::take(&mut stack.forwarding.to_host);
+    punt::came_by(stack, Some(came_by));
     for m in frames.drain(..) {
         let is_v6 = m.as_slice().get(at).is_some_and(|first| first >> 4 == 6);
         let fate = match is_v6 {
@@ -184,6 +229,7 @@ pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
             stack.core.drops.count(reason);
         }
     }
+    punt::came_by(stack, None);
     stack.forwarding.to_host = frames;
 }
 
@@ -233,9 +279,11 @@ fn looped_segment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
     let (switches, counters) = (core.cx.switches, &mut core.cx.counters);
     let found = stack.connections.find(key, &core.secret, switches, counters);
     let found = found.map(|(handle, _)| handle);
-    m.keep(at, len);
     match found {
-        Some(handle) => slow_segment(stack, handle, ip, m),
-        None => of_no_connection(stack, ip, m),
+        Some(handle) => {
+            m.keep(at, len);
+            slow_segment(stack, handle, ip, m)
+        }
+        None => of_no_connection(stack, ip, m, at),
     }
 }

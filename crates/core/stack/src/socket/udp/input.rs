@@ -16,6 +16,7 @@ use super::receive::deliver;
 use super::{Datagram, supers};
 use crate::for_us::{for_us_or_group, offer};
 use crate::handles::UdpHandle;
+use crate::punt::ingress as punt;
 use crate::stack::Stack;
 use crate::{foreign, groups, icmp};
 
@@ -36,6 +37,9 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
             Err(_) if foreign::newcomers::is_broadcast_of_one(stack, ip) => {}
             Err(reason) => match offer(stack, ip, m.in_port(), bytes) {
                 Some(handle) => found = Some(handle),
+                None if punt::takes_group(stack, ip, &m, at) => {
+                    return punt::take(stack, ip, m, at);
+                }
                 None => return foreign::input::udp(stack, ip, m, (begin, len), reason),
             },
         }
@@ -69,6 +73,9 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
             // Without a checksum the port number may be wrong, so no error is sent about it. RFC
             // 6936 4-d.
             Err(_) if without_checksum => return Err(DropReason::UdpZeroChecksum),
+            Err(DropReason::UdpNoSocket) if punt::takes_datagram(stack, &m, to.ip()) => {
+                return punt::take(stack, ip, m, at);
+            }
             Err(DropReason::UdpNoSocket)
                 if stack.foreign.takes.unclaimed && is_ours(stack, &m, to) =>
             {
