@@ -7,6 +7,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use base::KeyedHash;
 use wire::checksum::Sum;
 
+use crate::vrf::Vrf;
+
 /// Source and destination of a packet, as words in the header's memory order: they are only
 /// compared, hashed and summed, so no bytes are swapped. There is a type for each IP version, so
 /// that the packet path is compiled separately for each.
@@ -116,6 +118,8 @@ const V4: u64 = 4;
 const V6: u64 = 6;
 /// A bit in the word that contains the version.
 const LOOPED: u64 = 1 << 8;
+/// Where the VRF's number is in that word.
+const VRF_AT: u32 = 16;
 
 impl FlowKey {
     /// A key that no flow has.
@@ -140,6 +144,14 @@ impl FlowKey {
     pub fn looped(self) -> FlowKey {
         let [a, b, c, d, e] = self.words;
         FlowKey { words: [a, b | LOOPED, c, d, e] }
+    }
+
+    /// The key of the same flow in a VRF. Flows of two VRFs may have the same ends.
+    #[inline(always)]
+    #[must_use]
+    pub fn within(self, vrf: Vrf) -> FlowKey {
+        let [a, b, c, d, e] = self.words;
+        FlowKey { words: [a, b | vrf.number() << VRF_AT, c, d, e] }
     }
 
     /// Are the addresses those of IPv4?
@@ -212,6 +224,26 @@ mod tests {
             assert_eq!(looped.is_v4(), ip.is_ipv4());
             let secret = KeyedHash::new(1, 2);
             assert_ne!(looped.hash(&secret), outside.hash(&secret));
+        }
+    }
+
+    #[test]
+    fn a_flow_of_a_vrf_is_another_than_the_same_outside() {
+        let secret = KeyedHash::new(1, 2);
+        for ip in [IpAddr::from([192, 0, 2, 1]), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+            let outside = FlowKey::new(ip, 80, ip, 1_024);
+            let keys = [10, 11, 65_535].map(|table| Vrf::of_table(table).expect("a table"));
+            let keys = keys.map(|vrf| outside.within(vrf));
+            assert_eq!(outside.within(Vrf::NONE), outside);
+            for (n, key) in keys.iter().enumerate() {
+                assert_eq!(key.is_v4(), ip.is_ipv4());
+                assert_eq!((key.local(), key.remote()), (outside.local(), outside.remote()));
+                let others = keys.iter().skip(n + 1).chain([&outside]);
+                for other in others {
+                    assert_ne!(key, other);
+                    assert_ne!(key.hash(&secret), other.hash(&secret));
+                }
+            }
         }
     }
 

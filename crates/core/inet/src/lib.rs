@@ -27,6 +27,7 @@ pub mod select;
 pub mod slaac;
 pub mod solicit;
 pub mod udp;
+pub mod vrf;
 
 pub use address::{Address, AddressState, Origin};
 pub use flow::FlowKey;
@@ -36,8 +37,9 @@ pub use ip_input::Ip;
 pub use ip_output::HeaderTemplate;
 pub use neighbour::Neighbours;
 pub use route::{
-    Access, Fib, NextHop, NoRoute, Route, RouteOrigin, Routes, Rule, RuleError, Sender,
+    Access, Fib, NextHop, NoRoute, Route, RouteOrigin, Routes, Rule, RuleError, Selector, Sender,
 };
+pub use vrf::Vrf;
 
 #[cfg(test)]
 mod tests;

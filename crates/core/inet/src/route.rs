@@ -30,14 +30,14 @@ use std::sync::Arc;
 
 use base::{Cidr, Instant, Mtu};
 
-pub use access::{Access, GROUPS_MAX, Sender};
+pub use access::{Access, GROUPS_MAX, Selector, Sender};
 pub use discard::{Discard, NO_PORT};
 pub use fib::Fib;
 pub use group::{GroupIndex, flow_v4, flow_v6};
 pub use restricted::Restricted;
 pub use reverse::SourceCheck;
 pub use rib::Routes;
-pub use rule::{Action, MAIN_PRIORITY, NoRoute, RULES_MAX, Rule, RuleError};
+pub use rule::{Action, MAIN_PRIORITY, NoRoute, RULES_MAX, Rule, RuleError, VRF_PRIORITY};
 pub use view::{Reader, View};
 
 /// The table that is used unless a rule selects another.

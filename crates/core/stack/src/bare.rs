@@ -7,6 +7,7 @@
 use core::net::SocketAddr;
 
 use base::{Counter, DropReason, Limit, Owner, SeqNumber};
+use inet::Selector;
 use tcp::Segment;
 use wire::checksum::Sum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
@@ -25,7 +26,7 @@ pub(crate) fn reset(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
     seg: &Segment,
-    whose: (&Owner, u32),
+    whose: (&Owner, Selector),
 ) {
     let core = &mut stack.core;
     if !stack.resets.admits(Limit::ResetsPerSecond, core.cx.now, &mut core.cx.budget) {
@@ -60,9 +61,9 @@ pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry, seg: &S
         window: record.window,
         options: Options { timestamps, ..Options::default() },
     };
-    let program = (Owner::program(), 0);
-    let (owner, mark) = entry.sender.as_deref().unwrap_or(&program);
-    segment(stack, (entry.key.local(), entry.key.remote()), &bare, (owner, *mark));
+    let program = (Owner::program(), Selector::default());
+    let (owner, by) = entry.sender.as_deref().unwrap_or(&program);
+    segment(stack, (entry.key.local(), entry.key.remote()), &bare, (owner, *by));
 }
 
 /// A segment without data, for a connection that has no Tcb.
@@ -79,10 +80,9 @@ fn segment(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
     bare: &Bare,
-    (owner, mark): (&Owner, u32),
+    (owner, by): (&Owner, Selector),
 ) {
-    let ip = IpSettings { mark, ..IpSettings::default() };
-    let egress = resolve::route(stack, local, remote, protocol::TCP, owner, ip);
+    let egress = resolve::route(stack, local, remote, protocol::TCP, owner, IpSettings::by(by));
     let sent = egress.and_then(|egress| segment_over(stack, &egress, (local, remote), bare));
     if let Err(reason) = sent {
         stack.core.drops.count(reason);

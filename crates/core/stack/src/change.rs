@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::{Counter, DropReason, IpVersion, Mss, WallTime};
 use bpf::Tap;
 use device::Device;
-use inet::{Route, RouteOrigin};
+use inet::{Route, RouteOrigin, Vrf};
 use tcp::path;
 
 use crate::config::PortConfig;
@@ -31,6 +31,45 @@ impl Stack {
         self.ports.share_broadcasts();
         groups::addresses_changed(self, id);
         id
+    }
+
+    /// Put a port into a VRF, or out of one ([`Vrf::NONE`]). The networks of its addresses, and the
+    /// routes that it learnt, move to the VRF's table; routes that the program set stay where they
+    /// are. Connections from its addresses fail with [`tcp::Error::NetworkDown`]. The port's
+    /// packets, and those of sockets in the VRF ([`crate::IpSettings::vrf`]), are looked up there.
+    /// `false`, and nothing changes, if there is no such port or no room for another table, or on
+    /// another shard than the first.
+    pub fn set_vrf(&mut self, id: PortId, vrf: Vrf) -> bool {
+        let Some(old) = self.ports.get(id.0).map(|port| port.vrf) else { return false };
+        if old == vrf {
+            return true;
+        }
+        let is_moved =
+            |r: &Route| r.port == id.0 && r.table == old.table() && r.origin != RouteOrigin::Static;
+        let table = vrf.table();
+        if self.is_follower() || !self.routes.has_room_for(table) {
+            return false;
+        }
+        let moved: Vec<Route> = self.routes.iter().filter(|r| is_moved(r)).cloned().collect();
+        self.routes.remove(is_moved);
+        for route in moved {
+            self.routes.add(Route { table, ..route });
+        }
+        self.moved_to_vrf(id, vrf);
+        true
+    }
+
+    /// A port is in another VRF now: its addresses are no longer ours in the old one.
+    pub(crate) fn moved_to_vrf(&mut self, id: PortId, vrf: Vrf) {
+        self.ports.note_failure(id, Arc::from("its port was moved to another VRF"));
+        let addresses = self.ports.get(id.0).map(|port| port.local.clone()).unwrap_or_default();
+        let from_it = self.connections_from(id, |ip| addresses.is_ours(ip));
+        self.ports.set_vrf(id.0, vrf);
+        for handle in from_it {
+            self.fail_connection_of(id, handle);
+        }
+        self.addresses_changed();
+        tx::output(self);
     }
 
     /// Remove a port with its routes and neighbours, and take its device back; connections from its
@@ -224,8 +263,8 @@ impl Stack {
                 continue;
             }
             let remote = pcb.key.remote();
-            let (owner, mark) = (pcb.owner.clone(), pcb.mark);
-            let sender = inet::Sender::Socket { owner: &owner, mark };
+            let (owner, by) = (pcb.owner.clone(), pcb.by);
+            let sender = inet::Sender::Socket { owner: &owner, by };
             let (src, version) = (pcb.key.local().ip(), IpVersion::of(&remote.ip()));
             let remote = scoped(remote, id.0);
             let hop = next_hop(self, Some(src), remote, sender).ok();

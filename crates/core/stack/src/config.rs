@@ -1,6 +1,7 @@
 //! The settings of a stack, of its ports and of its sockets.
 
 use base::{Budget, Cidr, MacAddr, Switches};
+use inet::{Selector, Vrf};
 use wire::checksum::Ladder;
 
 /// Settings of a stack.
@@ -140,15 +141,31 @@ pub struct IpSettings {
     /// Not in the header: a number by which the rules of policy routing select packets (Linux's
     /// SO_MARK). 0 unless set.
     pub mark: u32,
+    /// Not in the header either: the VRF that the socket belongs to (Linux's SO_BINDTODEVICE with a
+    /// VRF). It receives and sends only there. An open connection stays in its VRF.
+    pub vrf: Vrf,
     /// The socket may have an address that is not one of the stack's (Linux's IP_TRANSPARENT), for
     /// proxies that answer in another host's name. Only the program that owns the stack may set it.
     pub transparent: bool,
 }
 
 impl Default for IpSettings {
-    /// 64 hops (RFC 1700's recommended default), best effort, from our own addresses.
+    /// 64 hops (RFC 1700's recommended default), best effort, from our own addresses, in no VRF.
     fn default() -> IpSettings {
-        IpSettings { ttl: 64, tos: 0, mark: 0, transparent: false }
+        IpSettings { ttl: 64, tos: 0, mark: 0, vrf: Vrf::NONE, transparent: false }
+    }
+}
+
+impl IpSettings {
+    /// The defaults for packets that are routed by this selector.
+    pub(crate) fn by(selector: Selector) -> IpSettings {
+        let Selector { mark, vrf } = selector;
+        IpSettings { mark, vrf, ..IpSettings::default() }
+    }
+
+    /// What selects the table for the packets, beside the owner.
+    pub(crate) fn selector(&self) -> Selector {
+        Selector { mark: self.mark, vrf: self.vrf }
     }
 }
 

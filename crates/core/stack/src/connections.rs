@@ -10,7 +10,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Budget, Counter, Counters, Instant, KeyedHash, Limit, Owner, Switch, Switches};
 use hashbrown::HashTable;
-use inet::{FlowKey, HeaderTemplate};
+use inet::{FlowKey, HeaderTemplate, Selector};
 use slotmap::SlotMap;
 use tcp::{Tcb, TimeWait, Todo};
 
@@ -37,8 +37,8 @@ pub(crate) struct Pcb {
     pub(crate) wheel_later: Instant,
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) owner: Owner,
-    /// [`crate::IpSettings::mark`].
-    pub(crate) mark: u32,
+    /// [`crate::IpSettings::mark`] and the VRF, which is in the key too.
+    pub(crate) by: Selector,
     /// When the connection was opened; only for statistics.
     pub(crate) opened_at: Instant,
     /// What its events carry in place of its handle, if its user has set something.
@@ -57,7 +57,7 @@ impl Pcb {
 
     /// The sender of the connection's segments, for route lookups.
     pub(crate) fn sender(&self) -> inet::Sender<'_> {
-        inet::Sender::Socket { owner: &self.owner, mark: self.mark }
+        inet::Sender::Socket { owner: &self.owner, by: self.by }
     }
 }
 
@@ -69,15 +69,15 @@ pub(crate) struct TimeWaitEntry {
     /// The record's number in the queue of expiries. A queue entry with another number belongs to
     /// an earlier record.
     pub(crate) place: u64,
-    /// The owner and the mark of the connection. `None`: the program, without a mark.
-    pub(crate) sender: Option<Box<(Owner, u32)>>,
+    /// The owner and the selector of the connection. `None`: the program, without mark and VRF.
+    pub(crate) sender: Option<Box<(Owner, Selector)>>,
 }
 
 impl TimeWaitEntry {
     /// The entry of a connection that has ended.
     pub(crate) fn new(pcb: &Pcb, record: TimeWait) -> TimeWaitEntry {
-        let is_anybodys = pcb.owner.is_program() && pcb.mark == 0;
-        let sender = (!is_anybodys).then(|| Box::new((pcb.owner.clone(), pcb.mark)));
+        let is_anybodys = pcb.owner.is_program() && pcb.by == Selector::default();
+        let sender = (!is_anybodys).then(|| Box::new((pcb.owner.clone(), pcb.by)));
         TimeWaitEntry { key: pcb.key, record, place: 0, sender }
     }
 }

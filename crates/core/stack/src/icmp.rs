@@ -13,7 +13,7 @@ use inet::forward as transit;
 use inet::frag::Problem;
 use inet::icmp::{self, ErrorKind, Message, Quoted, Report, Unreachable};
 use inet::ip_input::is_martian_source;
-use inet::{FlowKey, Ip};
+use inet::{FlowKey, Ip, Selector, Vrf};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::Fate;
 use tcp::path;
@@ -26,7 +26,7 @@ use crate::port::Port;
 use crate::socket::passive::handshake_progress;
 use crate::socket::udp::errors::{Source, about_datagram};
 use crate::stack::Stack;
-use crate::{frag, icmp_redirect, resolve};
+use crate::{frag, icmp_redirect, resolve, vrf};
 
 /// Is the message in `m` for an address of the port, or is it an error about a connection that
 /// leaves by the port from another address of ours?
@@ -54,6 +54,10 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     match icmp::icmp_input(ip, m.as_slice())? {
         Message::EchoRequest => echo_reply(stack, ip, &m),
         Message::EchoReply { id, seq } => {
+            let admits = |vrf| vrf::admits(stack, m.in_port(), ip.dst(), vrf);
+            if stack.pings.sender(id).is_some_and(|(_, by)| !admits(by.vrf)) {
+                return Err(DropReason::IcmpEchoNoSocket);
+            }
             let event = stack.pings.reply(ip, (id, seq), m, &mut stack.core.cx)?;
             stack.ready.extend(event);
             Ok(())
@@ -64,8 +68,9 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
         }
         Message::Error(reported) => {
             let quoted = quoted_of_ours(stack, ip, &m)?;
+            let vrf = vrf::of_packet(stack, m.in_port(), (ip.src(), ip.dst()));
             let icmp = m.as_slice().first_chunk().map(|&[kind, code]| (kind, code));
-            error_about(stack, &quoted, reported, Source { from: ip.src(), icmp })?;
+            error_about(stack, &quoted, reported, Source { from: ip.src(), icmp, vrf })?;
             stack.core.cx.counters.add(Counter::IcmpErrorsIn, 1);
             Ok(())
         }
@@ -95,14 +100,14 @@ fn is_of_connection_by(stack: &Stack, quoted: &Quoted<'_>, port: u16) -> bool {
     let Some((local, remote)) = quoted.ports().filter(|_| quoted.protocol == protocol::TCP) else {
         return false;
     };
-    let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
+    let key = FlowKey::new(quoted.src, local, quoted.dst, remote).within(stack.ports.vrf(port));
     let found = stack.connections.lookup(&key, &stack.core.secret);
     found.and_then(|handle| stack.connections.get(handle)).is_some_and(|pcb| pcb.port == port)
 }
 
 /// The next hop of a packet of ours does not answer: notify the packet's sender. TCP connections
 /// are notified elsewhere.
-pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
+pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8], vrf: Vrf) {
     let version = match packet.first() {
         Some(first) if first >> 4 == 6 => IpVersion::V6,
         _ => IpVersion::V4,
@@ -113,7 +118,7 @@ pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
         // If there is no sender to notify, nothing more is counted: the packet has been counted as
         // dropped.
         let reported = ErrorKind::Unreachable(Unreachable::Host);
-        let source = Source { from: quoted.src, icmp: None };
+        let source = Source { from: quoted.src, icmp: None, vrf };
         let _ = error_about(stack, &quoted, reported, source);
     }
 }
@@ -126,7 +131,7 @@ fn error_about(
     source: Source,
 ) -> Fate {
     match quoted.protocol {
-        protocol::TCP => about_segment(stack, quoted, reported),
+        protocol::TCP => about_segment(stack, quoted, reported, source.vrf),
         protocol::UDP => about_datagram(stack, quoted, reported, source),
         protocol::ICMP | protocol::ICMPV6 => {
             let event = stack.pings.failed(quoted, reported, source.from, &mut stack.core.cx)?;
@@ -139,10 +144,10 @@ fn error_about(
 
 /// Report an error about a TCP segment, which has to be in flight (RFC 5927 section 4.1).
 /// RFC 9293 MUST-54.
-fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind) -> Fate {
+fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind, vrf: Vrf) -> Fate {
     let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
     let seq = SeqNumber(quoted.second_word().ok_or(DropReason::IcmpMalformed)?);
-    let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
+    let key = FlowKey::new(quoted.src, local, quoted.dst, remote).within(vrf);
     let handle = stack.connections.lookup(&key, &stack.core.secret);
     let handle = handle.ok_or(DropReason::IcmpErrorNoMatch)?;
     let pcb = stack.connections.get_mut(handle).ok_or(DropReason::IcmpErrorNoMatch)?;
@@ -292,21 +297,22 @@ pub(crate) fn report_from(
         return false;
     }
     let remote = scoped(SocketAddr::new(dst, 0), in_port);
-    let sent = send_report(stack, packet, (src, remote), what);
+    let vrf = vrf::of_packet(stack, in_port, (dst, src));
+    let sent = send_report(stack, packet, (src, remote), (what, vrf));
     if let Err(reason) = sent {
         stack.core.drops.count(reason);
     }
     sent.is_ok()
 }
 
-/// Send an error about `packet` from `src`, which need not be ours; the caller has asked a rate
-/// limit.
+/// Send an error about `packet`, which came in a VRF, from `src`, which need not be ours; the caller
+/// has asked a rate limit.
 #[cold]
 pub(crate) fn send_report(
     stack: &mut Stack,
     packet: &[u8],
     (src, remote): (IpAddr, SocketAddr),
-    what: Report,
+    (what, vrf): (Report, Vrf),
 ) -> Fate {
     let version = IpVersion::of(&src);
     let quote = &packet[..icmp::quote_len(version, packet.len())];
@@ -320,7 +326,8 @@ pub(crate) fn send_report(
         IpVersion::V6 => (protocol::ICMPV6, transit::quoted_v6(packet)),
     };
     let ends = (SocketAddr::new(src, 0), remote);
-    let egress = resolve::route_of_error(stack, ends, protocol, flow.unwrap_or_default())?;
+    let flow = flow.unwrap_or_default();
+    let egress = resolve::route_of_error(stack, ends, protocol, (flow, vrf))?;
     resolve::send(stack, &egress, answer)?;
     stack.core.cx.counters.add(Counter::IcmpErrorsOut, 1);
     Ok(())
@@ -337,8 +344,9 @@ fn echo_reply<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, request: &Mbuf) -> Result
     }
     let local = SocketAddr::new(unicast(stack, ip.dst(), request), 0);
     let remote = scoped(SocketAddr::new(ip.src(), 0), request.in_port());
-    let owner = Owner::program();
-    let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
+    let vrf = vrf::of_packet(stack, request.in_port(), (ip.src(), ip.dst()));
+    let (owner, settings) = (Owner::program(), IpSettings::by(Selector::of_vrf(vrf)));
+    let egress = resolve::route(stack, local, remote, ip.protocol, &owner, settings)?;
     let most = stack.path_mtus.mtu(ip.src(), egress.mtu, stack.core.cx.now);
     let Some((header, data)) = request.as_slice().split_first_chunk() else {
         return Err(DropReason::IcmpMalformed);

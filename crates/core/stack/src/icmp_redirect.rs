@@ -11,7 +11,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Cidr, Counter, DropReason, Duration, Limit, Owner, SeqNumber};
 use inet::icmp::Quoted;
 use inet::neighbour::Key;
-use inet::{FlowKey, NextHop, Route, RouteOrigin, Sender};
+use inet::{FlowKey, NextHop, Route, RouteOrigin, Selector, Sender};
 use tcp::Fate;
 use wire::protocol;
 
@@ -37,7 +37,7 @@ pub(crate) fn input(
     }
     let (src, dst, known) = (quoted.src, quoted.dst, sender_of(stack, quoted));
     let sender = match &known {
-        Ok(Some((owner, mark))) => Sender::Socket { owner, mark: *mark },
+        Ok(Some((owner, by))) => Sender::Socket { owner, by: *by },
         _ => Sender::Program,
     };
     // The redirect applies only to the users of the gateway's route; others gain nothing from it.
@@ -73,7 +73,10 @@ fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
 /// The sender of the quoted packet, if we may have sent it recently. A segment has to belong to a
 /// connection and be near the bytes in flight; a datagram or an echo request has to belong to a
 /// socket.
-fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u32)>, DropReason> {
+fn sender_of(
+    stack: &mut Stack,
+    quoted: &Quoted<'_>,
+) -> Result<Option<(Owner, Selector)>, DropReason> {
     let second_word = || quoted.second_word().ok_or(DropReason::IcmpMalformed);
     Ok(match quoted.protocol {
         protocol::TCP => {
@@ -84,7 +87,7 @@ fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u3
             let pcb = handle.and_then(|handle| stack.connections.get(handle));
             // The sequence number of an ACK without data is SND.NXT.
             pcb.filter(|pcb| pcb.tcb.snd_una.le(seq) && seq.le(pcb.tcb.snd_nxt))
-                .map(|pcb| (pcb.owner.clone(), pcb.mark))
+                .map(|pcb| (pcb.owner.clone(), pcb.by))
         }
         protocol::UDP => {
             let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;

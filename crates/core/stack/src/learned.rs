@@ -169,12 +169,17 @@ fn judge(
     if dest.prefix_len < least || SPECIAL.iter().any(touches) {
         return Err(RouteRefusal::Special);
     }
+    // Other VRFs may have the same networks.
+    let own = ports.vrf(id.0);
+    let vrfs: Vec<u32> = ports.iter().map(|port| port.vrf.table()).collect();
+    let is_apart = |table: u32| table != own.table() && vrfs.contains(&table);
     let is_protected = |route: &Route| {
         let is_elsewhere = route.port != id.0 && route.origin != RouteOrigin::Redirect;
         let is_static = route.origin == RouteOrigin::Static && !is_network;
         // A network inside of an aggregate that drops the rest is what the aggregate is for.
         let is_around = is_network && route.discard.is_some();
-        route.dest.prefix_len > 0 && (is_elsewhere || is_static) && !is_around
+        let is_near = !is_apart(route.table) && !is_around;
+        route.dest.prefix_len > 0 && is_near && (is_elsewhere || is_static)
     };
     match routes.overlapping(dest, is_protected) {
         None => Ok(()),

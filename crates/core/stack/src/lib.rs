@@ -62,6 +62,7 @@ mod taps;
 mod timers;
 mod trim;
 mod tx;
+mod vrf;
 
 pub use addresses::{AddressError, check_address, is_destination};
 pub use autoconf::{AutoConfig, AutoconfError, AutoconfStatus, Progress};
@@ -81,7 +82,7 @@ pub use inet::neighbour::State as NeighbourState;
 pub use inet::route;
 pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
-pub use inet::{Route, RouteOrigin};
+pub use inet::{Route, RouteOrigin, Vrf};
 pub use learned::{RefusedRoute, RouteRefusal};
 pub use local::{BroadcastForm, OtherBroadcaster};
 pub use mtu::MtuError;

@@ -62,11 +62,13 @@ fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
     stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
     icmp_redirect::forget_gateway(stack, key);
     stack.progress.forget(key);
+    let vrf = stack.ports.vrf(key.0);
     for frame in pending {
         stack.core.drops.count(DropReason::IpNoNeighbour);
         icmp::host_unreachable(
             stack,
             frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default(),
+            vrf,
         );
         forward::unreachable(stack, &frame);
         stack.core.cx.pool.free(frame);

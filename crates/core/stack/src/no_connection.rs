@@ -7,21 +7,21 @@
 use core::net::SocketAddr;
 
 use base::{DropReason, Limit, Owner, Switch};
-use inet::Ip;
 use inet::flow::Addrs;
+use inet::{Ip, Selector};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::handshake::{self, Listen};
 use tcp::timewait::Late;
 use tcp::{Fate, Segment};
 use wire::tcp::{Flags, Header};
 
-use crate::bare;
 use crate::for_us::{for_any_host, for_us, is_anycast};
 use crate::handles::{ListenerHandle, TcpHandle};
 use crate::port::LOOPBACK;
 use crate::socket::listener::{Iss, Syn};
 use crate::socket::{cookies, forward, passive};
 use crate::stack::Stack;
+use crate::{bare, vrf};
 
 /// Process a segment that belongs to no connection: it may be for a TIME-WAIT record, a listener,
 /// or neither (RFC 9293 section 3.10.7.1). A segment with a valid cookie is returned, with the new
@@ -35,7 +35,8 @@ pub(crate) fn input<A: Addrs>(
 ) -> Result<Option<(TcpHandle, Mbuf)>, DropReason> {
     let (header, seg, options) = Segment::parse(m.as_slice(), ip.is_ce())?;
     let key = ip.flow(Header::raw_ports(m.as_slice()));
-    let key = if m.in_port() == LOOPBACK { key.looped() } else { key };
+    let vrf = vrf::of_packet(stack, m.in_port(), (ip.src(), ip.dst()));
+    let key = if m.in_port() == LOOPBACK { key.looped() } else { key.within(vrf) };
     // RFC 9293 MUST-57: a SYN to a broadcast or multicast address is ignored.
     if m.has(MbufFlags::LINK_GROUP) || is_anycast(stack, ip.dst(), &m) {
         return Err(DropReason::TcpGroupAddress);
@@ -68,11 +69,16 @@ pub(crate) fn input<A: Addrs>(
     } else {
         for_us(stack, ip, &m)?;
     }
-    let Some(listener) = stack.listeners.find(ip.dst(), header.dst_port) else {
+    let listener = stack.listeners.find(ip.dst(), header.dst_port);
+    let is_of_vrf = |handle: &ListenerHandle| {
+        let listener = stack.listeners.get(*handle);
+        listener.is_some_and(|l| vrf::admits(stack, m.in_port(), ip.dst(), l.ip.vrf))
+    };
+    let Some(listener) = listener.filter(is_of_vrf) else {
         if seg.flags.contains(Flags::RST) {
             return Err(DropReason::TcpNoSocketRst);
         }
-        bare::reset(stack, ends(ip, &header), &seg, (&Owner::program(), 0));
+        bare::reset(stack, ends(ip, &header), &seg, (&Owner::program(), Selector::of_vrf(vrf)));
         return Err(DropReason::TcpNoSocket);
     };
     match handshake::listen(&seg) {
@@ -82,9 +88,9 @@ pub(crate) fn input<A: Addrs>(
             if let Some(handle) = cookies::redeem(stack, listener, ends, &seg)? {
                 return Ok(Some((handle, m)));
             }
-            let whose = stack.listeners.get(listener).map(|l| (l.owner.clone(), l.ip.mark));
-            if let Some((owner, mark)) = whose {
-                bare::reset(stack, ends, &seg, (&owner, mark));
+            let whose = stack.listeners.get(listener).map(|l| (l.owner.clone(), l.ip.selector()));
+            if let Some((owner, by)) = whose {
+                bare::reset(stack, ends, &seg, (&owner, by));
             }
             Err(reason)
         }

@@ -145,7 +145,7 @@ fn destination(link: LinkKind, frame: &[u8]) -> Option<IpAddr> {
 fn fits(stack: &Stack, (port_id, dst): Key, frame: &Mbuf) -> bool {
     let Some(port) = stack.ports.get(port_id) else { return true };
     let remote = scoped(SocketAddr::new(dst, 0), port_id);
-    let hop = next_hop(stack, None, remote, inet::Sender::Program).ok();
+    let hop = next_hop(stack, None, remote, inet::Sender::Vrf(port.vrf)).ok();
     let hop = hop.filter(|hop| hop.port == port_id);
     let link = hop
         .and_then(|hop| stack.neighbour_mtus.of_hop(&stack.ports, &hop))

@@ -14,8 +14,8 @@ use bpf::Direction;
 use device::mitigation::{IdlePolicy, Level, Mitigation, Moderation, Threshold};
 use device::vlan::Tag;
 use device::{BURST, Burst, Device, Limits};
-use inet::Address;
 use inet::route::SourceCheck;
+use inet::{Address, Vrf};
 use mbuf::{Mbuf, Pool};
 pub use table::ReplaceError;
 pub(crate) use table::{LOOPBACK, Ports, admits};
@@ -94,6 +94,8 @@ pub(crate) struct Port {
     pub(crate) forwarded: Forwarded,
     /// How the sources of packets that come by the port are checked, while packets are forwarded.
     pub(crate) source_check: SourceCheck,
+    /// The VRF that the port belongs to.
+    pub(crate) vrf: Vrf,
     /// While the port has no address: the socket of its DHCP client.
     pub(crate) offers: Option<UdpHandle>,
     /// The port's name for people; empty unless one was set.
@@ -132,6 +134,7 @@ impl Port {
             outbox: None,
             forwarded: Forwarded::default(),
             source_check: SourceCheck::Off,
+            vrf: Vrf::NONE,
             offers: None,
             name: Box::default(),
         }

@@ -38,7 +38,7 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let (local, remote, owner, port) =
         (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
     let (tos, ttl) = pcb.template.tos_ttl();
-    let ip = IpSettings { tos, ttl, mark: pcb.mark, ..IpSettings::default() };
+    let ip = IpSettings { tos, ttl, ..IpSettings::by(pcb.by) };
     // The count is read before the solicitation, because an answer to that counts as a change.
     let changes = stack.changes();
     let egress = resolve::route(stack, local, scoped(remote, port), protocol::TCP, &owner, ip);

@@ -13,7 +13,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Counter, DropReason, Limit, LinkKind, MacAddr, Owner};
 use inet::ip_output::Fields;
 use inet::neighbour::{Action, Advertisement, Found, Key, Learnt, group_mac};
-use inet::{HeaderTemplate, NextHop, Sender, nd};
+use inet::{HeaderTemplate, NextHop, Sender, Vrf, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::{arp, ether, protocol};
@@ -48,7 +48,7 @@ pub(crate) fn route(
         // source.
         return Err(DropReason::IpMartianDestination);
     }
-    let sender = Sender::Socket { owner, mark: settings.mark };
+    let sender = Sender::Socket { owner, by: settings.selector() };
     let hop = next_hop(stack, Some(local.ip()), remote, sender)?;
     by_hop(stack, hop, (local, remote), protocol, settings)
 }
@@ -59,9 +59,9 @@ pub(crate) fn route_of_error(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
     protocol: u8,
-    flow: u32,
+    (flow, vrf): (u32, Vrf),
 ) -> Result<Egress, DropReason> {
-    let hop = next_hop_of_flow(stack, local.ip(), remote, flow, Sender::Program)?;
+    let hop = next_hop_of_flow(stack, local.ip(), remote, flow, Sender::Vrf(vrf))?;
     by_hop(stack, hop, (local, remote), protocol, IpSettings::default())
 }
 

@@ -9,15 +9,16 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Cidr, DropReason, Limit, MacAddr, Mtu, Owner};
 use inet::neighbour::State;
-use inet::route::{PATHS_MAX, Sender};
-use inet::{NextHop, Route, RouteOrigin, Rule, RuleError, select};
+use inet::route::{MAIN_TABLE, PATHS_MAX, Sender};
+use inet::{NextHop, Route, RouteOrigin, Rule, RuleError, Selector, Vrf, select};
 
 use crate::handles::PortId;
 use crate::learned::{Offer, RefusedRoute};
 use crate::mtu::MtuError;
 use crate::next_hop::{next_hop, source_of};
-use crate::port::LOOPBACK;
+use crate::port::{LOOPBACK, Port};
 use crate::stack::Stack;
+use crate::vrf;
 
 /// The packet to look up.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct FibQuery {
     pub owner: Owner,
     /// The packet's mark.
     pub mark: u32,
+    /// The VRF of a packet of ours; a forwarded packet is in that of `input`.
+    pub vrf: Vrf,
 }
 
 /// The result of a lookup.
@@ -52,7 +55,8 @@ pub enum FibResult {
 pub struct FibFound {
     /// The table in which the route was looked up.
     pub table: u32,
-    /// The rule that selected the table; `None`: no rule did, and the main table was used.
+    /// The rule that selected the table; `None`: no rule did, and the table of the packet's VRF or
+    /// the main table was used.
     pub rule: Option<Rule>,
     /// The route that was chosen; `None`: the destination is on one link, which needs no route.
     pub route: Option<Route>,
@@ -78,10 +82,13 @@ pub struct FibFound {
 }
 
 impl FibQuery {
-    fn sender(&self) -> Sender<'_> {
+    fn sender(&self, stack: &Stack) -> Sender<'_> {
         match self.input {
-            Some(port) => Sender::Transit { in_port: port.0 },
-            None => Sender::Socket { owner: &self.owner, mark: self.mark },
+            Some(port) => Sender::Transit { in_port: port.0, vrf: stack.vrf(port) },
+            None => {
+                let by = Selector { mark: self.mark, vrf: self.vrf };
+                Sender::Socket { owner: &self.owner, by }
+            }
         }
     }
 }
@@ -89,8 +96,10 @@ impl FibQuery {
 impl Stack {
     /// Add a route. It replaces a route to the same destination over the same port. `false`, and
     /// nothing changes, if there are as many routes as the limit `routes` allows, or as many tables
-    /// as `inet::route::TABLES_MAX`.
+    /// as `inet::route::TABLES_MAX`. A route of the main table that was not set by the program
+    /// belongs to the table of its port's VRF.
     pub fn add_route(&mut self, route: Route) -> bool {
+        let route = self.placed(route);
         let (is_known, used) = (self.routes.has_like(&route), self.routes.len());
         let is_admitted = is_known || self.core.cx.budget.admits(Limit::Routes, used);
         let is_added = is_admitted && self.routes.add(route);
@@ -101,10 +110,20 @@ impl Stack {
     /// Remove one of the routes to a destination: the one with the same table, port, gateway and
     /// origin. `false` if there is none. Connections use the remaining routes.
     pub fn remove_one_route(&mut self, route: &Route) -> bool {
+        let route = self.placed(route.clone());
         let is_it = |r: &Route| (r.port, r.via, r.origin) == (route.port, route.via, route.origin);
         let removed = self.routes.remove_exact(route.dest, route.table, is_it);
         self.addresses_changed();
         removed > 0
+    }
+
+    /// A route in the table to which it belongs: what a port learnt is in the table of its VRF.
+    pub(crate) fn placed(&self, route: Route) -> Route {
+        let is_learnt = route.origin != RouteOrigin::Static;
+        match is_learnt && route.table == MAIN_TABLE {
+            true => Route { table: self.ports.vrf(route.port).table(), ..route },
+            false => route,
+        }
     }
 
     /// Remove the routes to `dest` over `port`; returns how many. Connections use the remaining
@@ -168,14 +187,22 @@ impl Stack {
 
     /// Look up a packet in the FIB.
     pub fn fib_lookup(&self, query: &FibQuery) -> FibResult {
-        let local = self.ports.iter().find(|port| port.local.is_ours(query.dst));
-        if let Some(port) = local {
+        let sender = query.sender(self);
+        let vrf = sender.vrf();
+        let is_ours = |port: &&Port| port.vrf == vrf && port.local.is_ours(query.dst);
+        if let Some(port) = self.ports.iter().find(is_ours) {
             return FibResult::Local(port.id);
         }
         if query.dst.is_loopback() && query.input.is_none() {
             return FibResult::Local(PortId(LOOPBACK));
         }
-        match self.leaves(query) {
+        if self.ports.has_vrfs()
+            && let Ok(hop) = self.routes.lookup(query.dst, query.src, sender)
+            && let Some(port) = vrf::leaked(self, query.dst, hop.port, vrf)
+        {
+            return FibResult::Local(port);
+        }
+        match self.leaves(query, sender) {
             Ok(found) => FibResult::Leaves(Box::new(found)),
             Err(reason) => {
                 let route = self.routes.route_for(query.dst, query.src, query.sender()).ok();
@@ -185,12 +212,11 @@ impl Stack {
         }
     }
 
-    fn leaves(&self, query: &FibQuery) -> Result<FibFound, DropReason> {
+    fn leaves(&self, query: &FibQuery, sender: Sender<'_>) -> Result<FibFound, DropReason> {
         let mut remote = SocketAddr::new(query.dst, 0);
         if let (SocketAddr::V6(to), Some(port)) = (&mut remote, query.output) {
             to.set_scope_id(port.scope_id());
         }
-        let sender = query.sender();
         let hop = next_hop(self, query.src, remote, sender)?;
         let port = self.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
         let is_scoped = query.output.is_some() && select::is_link_scoped(query.dst);
@@ -199,7 +225,7 @@ impl Stack {
             Some((route, rule)) => (Some(route), rule),
             None => (None, None),
         };
-        let table = route.as_ref().map_or(inet::route::MAIN_TABLE, |route| route.table);
+        let table = route.as_ref().map_or(sender.vrf().table(), |route| route.table);
         let paths = |route: &Route| {
             let of_it = |r: &Route| {
                 let rank = |r: &Route| (r.metric, r.origin.distance());
@@ -222,7 +248,7 @@ impl Stack {
             rule,
             paths: route.as_ref().map_or_else(Vec::new, paths),
             route,
-            source: source_of(self, port, query.dst, hop.neighbour),
+            source: source_of(self, (port, sender.vrf()), query.dst, hop.neighbour),
             neighbour: row.map(|row| (row.state, row.mac)),
             mtu: self.path_mtus.mtu(query.dst, link, now),
             port_mtu: port.limits.mtu,

@@ -60,6 +60,7 @@ fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Receiv
         return None;
     }
     stack.is_overrun = port.received(count, frames, stack.core.cx.now);
+    stack.in_vrf = port.vrf;
     Some(Received { count, bytes: 0, link: (port.limits.link, port.mac) })
 }
 
@@ -271,7 +272,7 @@ fn segment<A: Addrs>(
         return Err(DropReason::TcpChecksum);
     }
     core.cx.counters.add(Counter::TcpSegmentsIn, 1);
-    let key = ip.flow(ports);
+    let key = ip.flow(ports).within(stack.in_vrf);
     let Some((handle, pcb)) =
         stack.connections.find(key, &core.secret, core.cx.switches, &mut core.cx.counters)
     else {
@@ -353,8 +354,8 @@ pub(crate) fn slow_segment<A: Addrs>(
     let fate = tcp::input(&mut pcb.tcb, &seg, &options, m, &mut stack.core.cx);
     let unwanted = matches!(fate, Err(DropReason::TcpBadAck | DropReason::TcpAfterClose));
     if unwanted && !seg.flags.contains(Flags::RST) {
-        let (owner, mark) = (pcb.owner.clone(), pcb.mark);
-        bare::reset(stack, no_connection::ends(&ip, &header), &seg, (&owner, mark));
+        let (owner, by) = (pcb.owner.clone(), pcb.by);
+        bare::reset(stack, no_connection::ends(&ip, &header), &seg, (&owner, by));
     }
     if embryonic {
         handshake_progress(stack, handle);

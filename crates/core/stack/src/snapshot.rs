@@ -26,6 +26,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Drops, Duration, LinkKind, MacAddr, Mtu};
 use inet::neighbour::{Row, State};
+use inet::Vrf;
 use inet::route::SourceCheck;
 use inet::{Address, Route};
 use slotmap::Key;
@@ -113,6 +114,8 @@ pub struct PortRow {
     pub stalled_ms: Option<u64>,
     /// How the sources of packets are checked: see [`Stack::set_source_check`].
     pub source_check: SourceCheck,
+    /// The VRF of the port, and its name.
+    pub vrf: Option<(Vrf, String)>,
     /// The frames that the device lost, by reason, if it counts them.
     pub drops: Option<Drops>,
 }
@@ -262,6 +265,7 @@ impl Stack {
                 pushed_back: port.is_pushed_back(),
                 stalled_ms: port.stalled(now).map(base::Duration::as_millis),
                 source_check: port.source_check,
+                vrf: self.vrf_name(port.vrf).map(|name| (port.vrf, name)),
                 drops: port.device.drops().cloned(),
             };
             (u64::from(port.id.0), row)

@@ -6,7 +6,7 @@
 //! of programs. Nothing here is on the packet path except reading the time, which is a load.
 
 use core::net::IpAddr;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use base::{
@@ -14,7 +14,7 @@ use base::{
 };
 use device::Device;
 use filter::Firewall;
-use inet::{Address, AddressState, Fragments, Identifications, Neighbours, Routes};
+use inet::{Address, AddressState, Fragments, Identifications, Neighbours, Routes, Vrf};
 use mbuf::{Mbuf, Pool};
 use wire::checksum::Ladder;
 
@@ -127,6 +127,10 @@ pub struct Stack {
     /// The current burst came by a port whose device has had more frames than the stack takes for
     /// some time.
     pub(crate) is_overrun: bool,
+    /// The VRF of the port that the current burst came by, whose connections segments find.
+    pub(crate) in_vrf: Vrf,
+    /// Names of VRFs for people.
+    pub(crate) vrf_names: BTreeMap<Vrf, Box<str>>,
     /// `Some` if this stack is one of several shards.
     pub(crate) membership: Option<Box<Membership>>,
     /// How many ephemeral ports were drawn.
@@ -205,6 +209,8 @@ impl Stack {
             cookies_until: Instant::ZERO,
             repeated: Repeated::default(),
             is_overrun: false,
+            in_vrf: Vrf::NONE,
+            vrf_names: BTreeMap::new(),
             membership: None,
             ports_drawn: 0,
             fast_open: FastOpens::new(&KeyedHash::new(k0, k1)),
@@ -229,12 +235,12 @@ impl Stack {
         self.core.set_now(now);
     }
 
-    /// Is `addr` an address of one of the ports?
+    /// Is `addr` an address of one of the ports, of any VRF?
     pub fn has_address(&self, addr: IpAddr) -> bool {
         self.ports.iter().any(|port| port.local.is_ours(addr))
     }
 
-    /// May a socket have this address as its own, and do packets to it come back to this stack?
+    /// May a socket of some VRF have this address as its own?
     pub(crate) fn is_own(&self, addr: IpAddr) -> bool {
         addr.is_loopback() || self.has_address(addr)
     }

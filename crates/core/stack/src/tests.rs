@@ -50,3 +50,4 @@ mod taps;
 mod transfer;
 mod trim;
 mod udp;
+mod vrf;

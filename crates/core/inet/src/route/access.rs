@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::Owner;
 
 use super::Route;
+use crate::vrf::Vrf;
 
 /// The most groups in the list of a route.
 pub const GROUPS_MAX: usize = 64;
@@ -40,22 +41,43 @@ impl Access {
     }
 }
 
+/// What beside its owner selects the table for the packets of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Linux's SO_MARK; 0 if none was set.
+    pub mark: u32,
+    /// The VRF that the socket belongs to.
+    pub vrf: Vrf,
+}
+
+impl Selector {
+    /// Nothing but a VRF.
+    #[must_use]
+    pub const fn of_vrf(vrf: Vrf) -> Selector {
+        Selector { mark: 0, vrf }
+    }
+}
+
 /// The sender of the packet that a route is looked up for.
 #[derive(Clone, Copy, Debug)]
 pub enum Sender<'a> {
     /// The stack itself, or the program that it is part of: no restriction applies.
     Program,
+    /// The stack itself, in a VRF: it answers a packet that came by one of the VRF's ports.
+    Vrf(Vrf),
     /// A socket.
     Socket {
         /// The owner of the socket. [`Owner::program`] is as free as [`Sender::Program`].
         owner: &'a Owner,
-        /// Linux's SO_MARK; 0 if none was set.
-        mark: u32,
+        /// Its mark and its VRF.
+        by: Selector,
     },
     /// Another host: the packet came by this port and is forwarded.
     Transit {
         /// The port that the packet came by.
         in_port: u16,
+        /// The VRF of that port.
+        vrf: Vrf,
     },
 }
 
@@ -65,11 +87,21 @@ pub(super) const FOR_SOME_USERS: u32 = 1;
 pub(super) const NOT_FOR_TRANSIT: u32 = 2;
 
 impl Sender<'_> {
+    /// The VRF in whose table the packet is looked up.
+    #[inline(always)]
+    pub fn vrf(&self) -> Vrf {
+        match *self {
+            Sender::Program => Vrf::NONE,
+            Sender::Vrf(vrf) | Sender::Transit { vrf, .. } => vrf,
+            Sender::Socket { by, .. } => by.vrf,
+        }
+    }
+
     /// The restriction that applies to this sender.
     #[inline(always)]
     pub(super) fn restriction(&self) -> u32 {
         match self {
-            Sender::Program => 0,
+            Sender::Program | Sender::Vrf(_) => 0,
             Sender::Socket { owner, .. } if owner.is_program() => 0,
             Sender::Socket { .. } => FOR_SOME_USERS,
             Sender::Transit { .. } => NOT_FOR_TRANSIT,
@@ -93,7 +125,7 @@ impl Route {
     /// May packets of this sender use the route?
     pub fn admits(&self, sender: Sender<'_>) -> bool {
         match sender {
-            Sender::Program => true,
+            Sender::Program | Sender::Vrf(_) => true,
             Sender::Socket { owner, .. } => {
                 owner.is_program() || self.access.as_ref().is_none_or(|list| list.admits(owner))
             }

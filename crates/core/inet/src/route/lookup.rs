@@ -13,7 +13,7 @@ use super::ecmp::{self, BUCKETS};
 use super::group::{Found, GroupIndex, flow_of};
 use super::rib::Found as OfPrefix;
 use super::rule::{NoRoute, Rule, RuleError};
-use super::{MAIN_TABLE, NextHop, PATHS_MAX, Route, Routes, Sender};
+use super::{NextHop, PATHS_MAX, Route, Routes, Sender};
 
 impl Routes {
     /// The next hop for a packet of `sender` to `dst`. A route that the sender may not use is
@@ -47,7 +47,7 @@ impl Routes {
         if !self.rules.all().is_empty() {
             return self.lookup_by_rules(dst, src, flow, sender);
         }
-        self.hop_in(MAIN_TABLE, dst, flow, sender).unwrap_or(Err(NoRoute::None))
+        self.hop_in(sender.vrf().table(), dst, flow, sender).unwrap_or(Err(NoRoute::None))
     }
 
     #[cold]
@@ -59,7 +59,8 @@ impl Routes {
         sender: Sender<'_>,
     ) -> Result<NextHop, NoRoute> {
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
-        self.rules.find(selects, |table| self.hop_in(table, dst, flow, sender)).flatten()
+        let look = |table| self.hop_in(table, dst, flow, sender);
+        self.rules.find(sender.vrf(), selects, look).flatten()
     }
 
     /// Does this lookup need the RIB, which belongs to another stack? If no route is found here,
@@ -80,7 +81,7 @@ impl Routes {
             }
         };
         // Only `is_needed` matters, not the result.
-        let _ = self.rules.find(|rule| rule.selects(dst, src, sender), look);
+        let _ = self.rules.find(sender.vrf(), |rule| rule.selects(dst, src, sender), look);
         is_needed.get()
     }
 
@@ -135,7 +136,7 @@ impl Routes {
     }
 
     /// [`Routes::route_for`], and the rule that selected the route's table; `None` if no rule did,
-    /// and the route is in the main table.
+    /// and the route is in the table of the sender's VRF, or in the main table.
     ///
     /// # Errors
     /// [`NoRoute`].
@@ -146,7 +147,7 @@ impl Routes {
         sender: Sender<'_>,
     ) -> Result<(Route, Option<Rule>), NoRoute> {
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
-        self.rules.find_by(selects, |rule, table| {
+        self.rules.find_by(sender.vrf(), selects, |rule, table| {
             if self.follows() {
                 return None;
             }

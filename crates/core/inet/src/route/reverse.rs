@@ -13,8 +13,9 @@ use super::access::FOR_SOME_USERS;
 use super::access::NOT_FOR_TRANSIT;
 use super::group::{GroupIndex, Leads};
 use super::rib::Found;
-use super::rule::{Action, Rule};
-use super::{MAIN_TABLE, PATHS_MAX, Route, Routes, Sender, View};
+use super::rule::{Action, Rule, VRF_PRIORITY};
+use super::{PATHS_MAX, Route, Routes, Sender, View};
+use crate::vrf::Vrf;
 
 /// How the source of a packet is checked. Each port has its check (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,7 +59,7 @@ impl FromStr for SourceCheck {
 
 impl View<'_> {
     /// Does a forwarded packet pass the check if it came by `port` and its source has this group in
-    /// the main table? Rules are ignored. Also `false` if only the RIB can decide:
+    /// the table of that port's VRF? Rules are ignored. Also `false` if only the RIB can decide:
     /// [`Routes::passes`] uses it.
     #[inline]
     pub fn passes(&self, check: SourceCheck, port: u16, group: GroupIndex) -> bool {
@@ -74,21 +75,22 @@ impl View<'_> {
 }
 
 impl Routes {
-    /// Does a packet from `src` to `dst`, which came by `port` and leaves by `to_port`, pass the
-    /// check? Answers come by `to_port`, so the table is the one that the rules select for these
-    /// answers.
+    /// Does a packet from `src` to `dst`, which came by `port` of a VRF and leaves by `to_port`,
+    /// pass the check? Answers come by `to_port`, so the table is the one that the rules select for
+    /// these answers; without rules it is that of the VRF by which the packet came, even if it
+    /// leaves for another one.
     pub fn passes(
         &self,
         check: SourceCheck,
-        port: u16,
+        (port, vrf): (u16, Vrf),
         (src, dst): (IpAddr, IpAddr),
         to_port: u16,
     ) -> bool {
-        let answers = Sender::Transit { in_port: to_port };
+        let answers = Sender::Transit { in_port: to_port, vrf };
         let selects = |rule: &Rule| rule.selects(src, Some(dst), answers);
         let leads_back = |table| self.leads_back(table, src, port, answers);
         check == SourceCheck::Off
-            || self.rules.find(selects, leads_back).is_ok_and(|back| {
+            || self.rules.find(vrf, selects, leads_back).is_ok_and(|back| {
                 // A route that drops packets is none to the source: RFC 5635 section 4.
                 back.is_some_and(|back| check.takes(back))
             })
@@ -100,7 +102,7 @@ impl Routes {
     pub fn passes_to_host(
         &self,
         check: SourceCheck,
-        port: u16,
+        (port, vrf): (u16, Vrf),
         (src, dst): (IpAddr, IpAddr),
     ) -> bool {
         let passes =
@@ -109,9 +111,12 @@ impl Routes {
             Action::Table(table) if rule.may_select_ours(src, dst) => Some(table),
             _ => None,
         };
+        // No rule from the VRF's own table on applies to packets of a VRF.
+        let rules =
+            if vrf.is_none() { self.rules.all() } else { self.rules.around(VRF_PRIORITY).0 };
         check == SourceCheck::Off
-            || passes(MAIN_TABLE)
-            || self.rules.all().iter().filter_map(of_rule).any(passes)
+            || passes(vrf.table())
+            || rules.iter().filter_map(of_rule).any(passes)
     }
 
     /// Does a packet of this sender to `addr` leave by `port`? `None` if there is no route,

@@ -123,6 +123,11 @@ pub(super) fn level(target: &Target) -> Level {
 }
 
 impl Routes {
+    /// Does the table exist, or is there room for it?
+    pub fn has_room_for(&self, table: u32) -> bool {
+        self.fib.admits(table)
+    }
+
     /// The routes of another stack, for lookups between [`super::Reader::begin`] and `end` of a
     /// reader of the same FIB. No route can be added, and none are listed.
     /// [`Routes::follow_restricted`] sets the routes that only some users may use.

@@ -4,17 +4,21 @@
 //! Called by: `lookup.rs`, if there are any; without rules, only the main table is used. Rules
 //! apply in the order of their priority, those of equal priority in the order in which they were
 //! added. If the table of a rule has no route, the next rule applies. The main table always has
-//! priority 32766. Limit: [`RULES_MAX`]. docs/decisions/0080.
+//! priority 32766. Packets of a VRF have their own table there in its place, with priority 1000 as
+//! Linux's `l3mdev` rule, and no rule behind it: they never get into the main table. Limit: [`RULES_MAX`]. docs/decisions/0080.
 
 use core::fmt;
 use core::net::IpAddr;
 
 use base::Cidr;
 
-use super::{MAIN_TABLE, Sender};
+use super::Sender;
+use crate::vrf::Vrf;
 
 /// The priority of the main table.
 pub const MAIN_PRIORITY: u32 = 32_766;
+/// The priority of a VRF's table for packets of the VRF, for which rules from here on do not apply.
+pub const VRF_PRIORITY: u32 = 1_000;
 /// The most rules of one stack, even if the limit `rules` is higher.
 pub const RULES_MAX: usize = 1_024;
 
@@ -125,9 +129,9 @@ impl Rule {
             return false;
         }
         let (mark, in_port, owner) = match sender {
-            Sender::Program => (0, None, None),
-            Sender::Socket { owner, mark } => (mark, None, Some(owner)),
-            Sender::Transit { in_port } => (0, Some(in_port), None),
+            Sender::Program | Sender::Vrf(_) => (0, None, None),
+            Sender::Socket { owner, by } => (by.mark, None, Some(owner)),
+            Sender::Transit { in_port, .. } => (0, Some(in_port), None),
         };
         let is_from = |net: Cidr| net.prefix_len == 0 || src.is_some_and(|src| net.contains(src));
         let fits = self.from.is_none_or(is_from)
@@ -192,31 +196,39 @@ impl Rules {
         self.look();
     }
 
+    /// The rules before and behind a priority.
+    pub(super) fn around(&self, priority: u32) -> (&[Rule], &[Rule]) {
+        self.rules.split_at(self.rules.partition_point(|rule| rule.priority < priority))
+    }
+
     fn look(&mut self) {
         let mut early = self.rules.iter().filter(|rule| rule.priority < MAIN_PRIORITY);
         self.divert_transit = early.any(Rule::concerns_transit);
     }
 
-    /// Calls `find` for the tables that the rules select for a packet, and returns its first
-    /// result.
+    /// Calls `find` for the tables that the rules select for a packet of a VRF, and returns its
+    /// first result.
     pub(super) fn find<T>(
         &self,
+        vrf: Vrf,
         selects: impl Fn(&Rule) -> bool,
         find: impl Fn(u32) -> Option<T>,
     ) -> Result<T, NoRoute> {
-        self.find_by(selects, |_, table| find(table))
+        self.find_by(vrf, selects, |_, table| find(table))
     }
 
     /// [`Rules::find`] that also passes the rule that selected the table to `find`. `None` is the
-    /// rule of the main table, which always exists.
+    /// rule of the main table, or of the VRF's, which always exists.
     pub(super) fn find_by<T>(
         &self,
+        vrf: Vrf,
         selects: impl Fn(&Rule) -> bool,
         find: impl Fn(Option<&Rule>, u32) -> Option<T>,
     ) -> Result<T, NoRoute> {
-        let early = self.rules.partition_point(|rule| rule.priority < MAIN_PRIORITY);
-        let (early, late) = self.rules.split_at(early);
-        let main = Rule::new(MAIN_PRIORITY, Action::Table(MAIN_TABLE));
+        let priority = if vrf.is_none() { MAIN_PRIORITY } else { VRF_PRIORITY };
+        let (early, late) = self.around(priority);
+        let late = if vrf.is_none() { late } else { &[] };
+        let main = Rule::new(priority, Action::Table(vrf.table()));
         let rules = early.iter().chain([&main]).chain(late);
         for rule in rules.filter(|rule| selects(rule)) {
             match rule.action {

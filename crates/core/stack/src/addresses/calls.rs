@@ -16,6 +16,7 @@ use super::{AddressError, check_address};
 use crate::connections::Pcb;
 use crate::handles::{Event, PortId, TcpHandle};
 use crate::next_hop::source;
+use crate::port::Port;
 use crate::socket::passive::handshake_progress;
 use crate::stack::Stack;
 use crate::{groups, reroute, tx};
@@ -70,7 +71,7 @@ impl Stack {
         }
         if address.is_usable() && address.implies_network() {
             let route = Route::new(address.cidr, None, id.0).with_origin(RouteOrigin::Connected);
-            self.routes.add(route);
+            self.routes.add(self.placed(route));
         }
         groups::addresses_changed(self, id);
         self.addresses_changed();
@@ -114,7 +115,8 @@ impl Stack {
         let mut usable = port.addresses.iter().filter(|a| a.is_usable() && a.implies_network());
         if !usable.any(|a| a.cidr.network() == network) {
             let of_it = |r: &Route| r.origin == RouteOrigin::Connected && r.port == id.0;
-            self.routes.remove_exact(network, inet::route::MAIN_TABLE, of_it);
+            let table = port.vrf.table();
+            self.routes.remove_exact(network, table, of_it);
         }
     }
 
@@ -153,10 +155,14 @@ impl Stack {
         id: PortId,
         is_it: impl Fn(IpAddr) -> bool,
     ) -> Vec<TcpHandle> {
-        let elsewhere = |ip| self.ports.iter().any(|p| p.id != id && p.local.is_ours(ip));
+        let vrf = self.ports.vrf(id.0);
+        let has = |p: &Port, ip| p.id != id && p.vrf == vrf && p.local.is_ours(ip);
+        let elsewhere = |ip| self.ports.iter().any(|p| has(p, ip));
         let is_from = |pcb: &Pcb| {
             let ip = pcb.key.local().ip();
-            pcb.in_table && is_it(ip) && (pcb.port == id.0 || !is_link_scoped(ip) && !elsewhere(ip))
+            let is_of_vrf = pcb.by.vrf == vrf || pcb.port == id.0;
+            let is_it = is_of_vrf && is_it(ip);
+            pcb.in_table && is_it && (pcb.port == id.0 || !is_link_scoped(ip) && !elsewhere(ip))
         };
         let all = self.connections.iter();
         all.filter(|(_, pcb)| is_from(pcb)).map(|(handle, _)| handle).collect()

@@ -9,9 +9,9 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Instant, Limit, Owner};
-use inet::Sender;
 use inet::icmp::{self, ErrorKind, Report, Unreachable};
 use inet::ip_input::is_martian_source;
+use inet::{Sender, Vrf};
 use wire::protocol;
 
 use super::{ForeignFlow, ForeignKind};
@@ -209,7 +209,7 @@ fn report(
             SocketAddr::V6(to)
         }
     };
-    send_report(stack, &quote, (from, to), what)?;
+    send_report(stack, &quote, (from, to), (what, Vrf::NONE))?;
     stack.core.cx.counters.add(Counter::ForeignErrors, 1);
     Ok(())
 }

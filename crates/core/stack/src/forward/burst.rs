@@ -26,7 +26,7 @@ use device::vlan::Tag;
 use device::{BURST, Burst};
 use filtered::Context;
 use inet::NextHop;
-use inet::route::{GroupIndex, MAIN_TABLE, SourceCheck, View};
+use inet::route::{GroupIndex, SourceCheck, View};
 use leave::leave;
 use look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
 use mbuf::Mbuf;
@@ -92,6 +92,7 @@ impl Bursts {
         }
         let mut seen = Seens::new();
         let mut egresses = [ArrayVec::new(), ArrayVec::new()];
+        let table = ingress.vrf.table();
         if let Some(mut firewall) = stack.firewall.take() {
             let now = stack.core.cx.now;
             let view = stack.routes.view();
@@ -99,7 +100,7 @@ impl Bursts {
             let (mac, locals) = (ingress.link.1, &self.locals);
             let context = Context { mac, locals, view: &view, now, keeps_sources };
             let mut verdicts = seen.look_filtered::<AT>(frames, &mut firewall, &context);
-            self.look_up(stack, &view, &seen, &mut egresses);
+            self.look_up((stack, table), &view, &seen, &mut egresses);
             check_sources(ingress, &view, &seen, &mut egresses);
             drop(view);
             stack.firewall = Some(firewall);
@@ -113,10 +114,10 @@ impl Bursts {
         let view = stack.routes.view();
         if ingress.check == SourceCheck::Off && !view.has_shared_prefixes() {
             seen.look::<AT, false>(frames, ingress.link.1, (&self.locals, &view));
-            self.look_up(stack, &view, &seen, &mut egresses);
+            self.look_up((stack, table), &view, &seen, &mut egresses);
         } else {
             seen.look::<AT, true>(frames, ingress.link.1, (&self.locals, &view));
-            self.look_up(stack, &view, &seen, &mut egresses);
+            self.look_up((stack, table), &view, &seen, &mut egresses);
             check_sources(ingress, &view, &seen, &mut egresses);
         }
         drop(view);
@@ -124,10 +125,16 @@ impl Bursts {
         self.send::<AT, false>(stack, ingress, frames, burst)
     }
 
-    /// The egress of each flow: destinations are looked up together, so that the memory of all of
-    /// them is waited for at once.
+    /// The egress of each flow, by the table of the port's VRF: destinations are looked up together,
+    /// so that the memory of all of them is waited for at once.
     #[inline(always)]
-    fn look_up(&mut self, stack: &Stack, view: &View<'_>, seen: &Seens, egresses: &mut Egresses) {
+    fn look_up(
+        &mut self,
+        (stack, table): (&Stack, u32),
+        view: &View<'_>,
+        seen: &Seens,
+        egresses: &mut Egresses,
+    ) {
         // With rules, more than the destination decides: no flow gets an egress, so all go the long
         // way.
         if stack.routes.rules_for_transit() {
@@ -136,11 +143,11 @@ impl Bursts {
         let mut groups = [GroupIndex::NONE; BURST];
         let [v4, v6] = egresses;
         if !seen.v4.dsts.is_empty() {
-            view.lookup_burst_v4(&seen.v4.dsts, &mut groups, MAIN_TABLE);
+            view.lookup_burst_v4(&seen.v4.dsts, &mut groups, table);
             self.egresses(stack, view, &seen.v4, &groups, v4);
         }
         if !seen.v6.dsts.is_empty() {
-            view.lookup_burst_v6(&seen.v6.dsts, &mut groups, MAIN_TABLE);
+            view.lookup_burst_v6(&seen.v6.dsts, &mut groups, table);
             self.egresses(stack, view, &seen.v6, &groups, v6);
         }
     }
@@ -345,14 +352,15 @@ fn check_sources(ingress: &Ingress, view: &View<'_>, seen: &Seens, egresses: &mu
     if ingress.check == SourceCheck::Off {
         return;
     }
+    let table = ingress.vrf.table();
     let mut groups = [GroupIndex::NONE; BURST];
     let [v4, v6] = egresses;
     if !v4.is_empty() {
-        view.lookup_burst_v4(&seen.v4.srcs, &mut groups, MAIN_TABLE);
+        view.lookup_burst_v4(&seen.v4.srcs, &mut groups, table);
         refuse(ingress, view, &groups, v4);
     }
     if !v6.is_empty() {
-        view.lookup_burst_v6(&seen.v6.srcs, &mut groups, MAIN_TABLE);
+        view.lookup_burst_v6(&seen.v6.srcs, &mut groups, table);
         refuse(ingress, view, &groups, v6);
     }
 }

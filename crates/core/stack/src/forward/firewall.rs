@@ -19,16 +19,16 @@ use filter::nat::{Sockets, SourceReport};
 use filter::packet::{ROUTER, Tuple};
 use filter::states::{Datagram, Segment as SeenSegment};
 pub(crate) use held::Held;
-use inet::FlowKey;
 use inet::forward::{self as transit, Transit};
 use inet::icmp::{Report, Unreachable};
+use inet::{FlowKey, Selector, Vrf};
 use mbuf::{Flags, Mbuf};
 use tcp::{Fate, Segment};
 use wire::protocol;
 
 use super::plain;
 use crate::bare;
-use crate::port::Ports;
+use crate::port::{Port, Ports};
 use crate::stack::Stack;
 
 /// What the firewall says of a packet that arrived, while there are rules.
@@ -47,7 +47,9 @@ pub(super) fn arrive(
     let Some(firewall) = &mut stack.firewall else { return Ok(None) };
     let packet = m.as_slice().get(at..).unwrap_or_default();
     let ports = &stack.ports;
-    let port_of = |addr| ports.iter().find(|port| port.local.is_ours(addr)).map(|port| port.id.0);
+    let vrf = ports.vrf(port_id);
+    let has = |port: &&Port, addr| port.vrf == vrf && port.local.is_ours(addr);
+    let port_of = |addr| ports.iter().find(|port| has(port, addr)).map(|port| port.id.0);
     let address_of = |port, like| address_of(ports, port, like);
     let local = Local { port_of: &port_of, address_of: &address_of };
     let core = &mut stack.core.cx;
@@ -131,8 +133,9 @@ pub(super) fn decided(
 /// # Errors
 /// Why it may not, and what its source is told ([`tell`]).
 pub(super) fn asked(stack: &mut Stack, new: &Beginning, out_port: u16) -> Result<Passed, Refusal> {
-    let tuple = new.packet(out_port).tuple;
-    let is_own_flow = out_port == ROUTER && is_own_flow(stack, &tuple);
+    let packet = new.packet(out_port);
+    let (tuple, vrf) = (packet.tuple, stack.ports.vrf(packet.in_port));
+    let is_own_flow = out_port == ROUTER && is_own_flow(stack, &tuple, vrf);
     let Stack { core, ports, connections, listeners, udp, pings, firewall, .. } = stack;
     let secret = &core.secret;
     let own = sockets::Own { ports, connections, listeners, udp, pings, secret };
@@ -166,12 +169,13 @@ fn address_of(ports: &Ports, port: u16, like: IpAddr) -> Option<IpAddr> {
 
 /// Has a socket of the router itself begun this flow, or does it wait for this peer? A connection
 /// of ours is its own state, and a better one.
-fn is_own_flow(stack: &mut Stack, tuple: &Tuple) -> bool {
+fn is_own_flow(stack: &mut Stack, tuple: &Tuple, vrf: Vrf) -> bool {
     let local = SocketAddr::new(tuple.dst, tuple.dst_port);
     let remote = SocketAddr::new(tuple.src, tuple.src_port);
     match tuple.protocol {
         protocol::TCP => {
             let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
+            let key = key.within(vrf);
             let (core, connections) = (&mut stack.core, &mut stack.connections);
             let switches = core.cx.switches;
             connections.find(key, &core.secret, switches, &mut core.cx.counters).is_some()
@@ -217,7 +221,8 @@ fn reject(stack: &mut Stack, m: &Mbuf, at: usize) {
         {
             let local = SocketAddr::new(tuple.dst, tuple.dst_port);
             let remote = SocketAddr::new(tuple.src, tuple.src_port);
-            bare::reset(stack, (local, remote), &segment, (&Owner::program(), 0));
+            let by = Selector::of_vrf(stack.ports.vrf(m.in_port()));
+            bare::reset(stack, (local, remote), &segment, (&Owner::program(), by));
         }
         return;
     }

@@ -62,8 +62,9 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     }
     stack.is_overrun = port.received(count, frames, stack.core.cx.now);
     let link = (port.limits.link, port.mac);
-    let check = port.source_check;
-    let ingress = Ingress { port: port_id, link, in_bursts, tag, check };
+    let (check, vrf) = (port.source_check, port.vrf);
+    stack.in_vrf = vrf;
+    let ingress = Ingress { port: port_id, link, in_bursts, tag, check, vrf };
     if !is_unsteered {
         return Some(Received { count, bytes: divert(stack, &ingress, frames), link });
     }
@@ -101,7 +102,9 @@ fn filtered(
         stack.is_overrun = port.received(count, frames, stack.core.cx.now);
     }
     let link = (port.limits.link, port.mac);
-    let ingress = Ingress { port: port_id, link, in_bursts, tag: None, check: port.source_check };
+    let (check, vrf) = (port.source_check, port.vrf);
+    stack.in_vrf = vrf;
+    let ingress = Ingress { port: port_id, link, in_bursts, tag: None, check, vrf };
     let count = frames.len();
     Some(Received { count, bytes: divert(stack, &ingress, frames), link })
 }

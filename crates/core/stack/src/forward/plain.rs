@@ -21,7 +21,7 @@ use inet::ether::{Carries, ether_input};
 use inet::forward::{self as transit, Piece, Transit};
 use inet::icmp::{Report, Unreachable};
 use inet::route::SourceCheck;
-use inet::{NextHop, NoRoute, Sender};
+use inet::{NextHop, NoRoute, Sender, Vrf};
 use mbuf::{Flags, Mbuf};
 use offloads::Offload;
 use tcp::Fate;
@@ -29,11 +29,12 @@ use wire::ether;
 
 use super::firewall::{self, Arrived};
 use crate::for_us::offer;
+use crate::handles::PortId;
 use crate::next_hop::no_route;
 use crate::port::Port;
 use crate::shard::homes::{self, Step};
 use crate::stack::Stack;
-use crate::{icmp, pace, resolve, shard};
+use crate::{icmp, pace, resolve, shard, vrf};
 use filter::firewall::{Arrival, Change, Flow};
 use filter::states::Datagram;
 
@@ -48,6 +49,8 @@ pub(super) struct Ingress {
     pub(super) tag: Option<Tag>,
     /// The check that their sources have to pass.
     pub(super) check: SourceCheck,
+    /// The VRF of the port.
+    pub(super) vrf: Vrf,
 }
 
 /// Forward one frame. It is returned if it is for the host's path, which also names what is wrong
@@ -156,10 +159,18 @@ fn routed(
     let dst = arrived.as_ref().and_then(Arrival::routed_to).unwrap_or(dst);
     let has = |port: &Port| port.local.is_ours(dst) || port.local.is_anycast(dst);
     let is_for_host = has(port) || port.local.is_group(dst);
-    let elsewhere = || stack.ports.iter().find(|port| has(port)).map(|port| port.id);
+    let vrf = port.vrf;
+    let elsewhere = || {
+        let in_vrf = stack.ports.iter().find(|port| port.vrf == vrf && has(port));
+        in_vrf.map(|port| port.id)
+    };
     let is_for_host = is_for_host || stack.listeners.takes_anything();
     let elsewhere = if is_for_host { None } else { elsewhere() };
     let packet = m.as_slice().get(at..).unwrap_or_default();
+    let elsewhere = match elsewhere {
+        None if !is_for_host && stack.ports.has_vrfs() => leaked(stack, port_id, packet, dst),
+        found => found,
+    };
     if port.offers.is_some() && is_offer(stack, port_id, &m, at) {
         return Some(m);
     }
@@ -211,6 +222,15 @@ fn routed(
     None
 }
 
+/// The port of another VRF that has the destination of a packet, if a route leads there.
+#[cold]
+fn leaked(stack: &Stack, port_id: u16, packet: &[u8], dst: IpAddr) -> Option<PortId> {
+    let vrf = stack.ports.vrf(port_id);
+    let sender = Sender::Transit { in_port: port_id, vrf };
+    let hop = stack.routes.lookup(dst, transit::source(packet), sender).ok()?;
+    vrf::leaked(stack, dst, hop.port, vrf)
+}
+
 /// Is it a packet, and sent to us on the link? No other is forwarded. A priority tag is removed.
 /// RFC 1812 5.3.4-a.
 fn is_to_us(stack: &mut Stack, mac: MacAddr, m: &mut Mbuf) -> bool {
@@ -248,24 +268,25 @@ fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arri
     let transit = found?;
     let packet = packet.get(..transit.len).unwrap_or_default();
     let may_send = |port: &Port| port.local.may_send(transit.src);
+    let vrf = stack.ports.vrf(m.in_port());
     if !stack.ports.get(m.in_port()).is_some_and(may_send)
-        || stack.has_address(transit.src)
+        || stack.has_address_in(transit.src, vrf)
         || transit.src == transit.dst
     {
         return Err(DropReason::IpMartianSource);
     }
     // RFC 1812 5.3.5.2-a.
     let dst = firewall::routed_to(arrived, &transit);
-    let is_directed = matches!(dst, IpAddr::V4(dst) if stack.is_broadcast(dst));
+    let is_directed = matches!(dst, IpAddr::V4(dst) if stack.is_broadcast_in(dst, vrf));
     if is_directed && !stack.forwarding.directed_broadcasts {
         return Err(DropReason::IpDirectedBroadcast);
     }
-    let sender = Sender::Transit { in_port: m.in_port() };
+    let sender = Sender::Transit { in_port: m.in_port(), vrf };
     let found = stack.routes.lookup_flow(dst, Some(transit.src), transit.flow, sender);
     // Checked before anything is reported: no report goes to a forged source.
     let to_port = found.as_ref().map_or(u16::MAX, |hop| hop.port);
     if !source::admits(stack, m.in_port(), &transit, to_port) {
-        let answers = Sender::Transit { in_port: to_port };
+        let answers = Sender::Transit { in_port: to_port, vrf };
         if stack.routes.needs_rib(transit.src, Some(dst), answers) {
             return shard::to_first(stack, m).then_some(()).ok_or(DropReason::IpSourceCheck);
         }
@@ -299,6 +320,11 @@ fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arri
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
     if port.gone {
         return Err(DropReason::DeviceLinkDown);
+    }
+    // A route may lead to a network of another VRF, whose broadcast addresses are others.
+    let is_directed = matches!(dst, IpAddr::V4(dst) if port.local.is_broadcast(dst));
+    if is_directed && !stack.forwarding.directed_broadcasts {
+        return Err(DropReason::IpDirectedBroadcast);
     }
     let mtu = stack.neighbour_mtus.of_hop(&stack.ports, &hop).ok_or(DropReason::TxNoPort)?;
     // RFC 4443 3.2-a, RFC 4787 REQ-13, RFC 5508 7.1.1-a.
@@ -467,7 +493,9 @@ pub(super) fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Trans
     };
     let near = stack.ports.get(m.in_port()).and_then(of);
     // A port without an address uses that of another port: RFC 1812 section 4.3.2.4.
-    let Some(from) = near.or_else(|| stack.ports.iter().find_map(of)) else { return };
+    let vrf = stack.ports.vrf(m.in_port());
+    let far = || stack.ports.iter().filter(|port| port.vrf == vrf).find_map(of);
+    let Some(from) = near.or_else(far) else { return };
     let first = offloads::first(stack, m, packet);
     let packet = first.as_ref().map_or(packet, Mbuf::as_slice);
     icmp::report(stack, m, packet, (from, transit.src), what);

@@ -67,10 +67,11 @@ pub(crate) fn send(
     let options = stack.groups.options(handle);
     let is_source = |ip: &IpAddr| !ip.is_multicast() && !stack.is_broadcast_to(*ip);
     let bound = local.or(sender.ip.filter(is_source));
-    if bound.is_some_and(|ip| !sender.transparent && !stack.has_address(ip)) {
+    let is_ours = |ip| sender.transparent || stack.has_address_in(ip, sender.by.vrf);
+    if bound.is_some_and(|ip| !is_ours(ip)) {
         return Err(UdpError::NoAddress);
     }
-    let whose = Sender::Socket { owner: &sender.owner, mark: sender.mark };
+    let whose = Sender::Socket { owner: &sender.owner, by: sender.by };
     let id = egress_port(stack, options, bound, remote, whose).map_err(UdpError::Unsendable)?;
     let no_port = UdpError::Unsendable(DropReason::TxNoPort);
     let port = stack.ports.get_mut(id.0).ok_or(no_port)?;

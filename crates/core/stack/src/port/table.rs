@@ -10,6 +10,7 @@ use std::sync::Arc;
 use base::{DropReason, Instant};
 use device::Device;
 use device::mitigation::Mitigation;
+use inet::Vrf;
 use mbuf::{Mbuf, Pool};
 
 use super::{Armed, MitigationError, Port};
@@ -56,6 +57,8 @@ pub(crate) struct Ports {
     /// The loopback port. It is not among `ports`, which the lists show.
     loopback: Option<Box<Port>>,
     epoch: u64,
+    /// Some port is in a VRF.
+    has_vrfs: bool,
 }
 
 impl Ports {
@@ -105,16 +108,52 @@ impl Ports {
         Ok(old)
     }
 
-    /// Give each port the broadcast addresses of all ports, because addresses have changed.
+    /// Give each port the broadcast addresses of all ports of its VRF, because addresses have
+    /// changed.
     pub(crate) fn share_broadcasts(&mut self) {
-        let mut all = Vec::new();
-        if self.iter().nth(1).is_some() {
-            all.extend(self.iter().flat_map(|port| port.local.broadcasts()));
-            all.sort_unstable();
-            all.dedup();
+        let mut vrfs: Vec<Vrf> = self.iter().map(|port| port.vrf).collect();
+        vrfs.sort_unstable();
+        vrfs.dedup();
+        let are_several = self.iter().nth(1).is_some();
+        for vrf in vrfs {
+            let mut all = Vec::new();
+            if are_several {
+                let there = self.iter().filter(|port| port.vrf == vrf);
+                all.extend(there.flat_map(|port| port.local.broadcasts()));
+                all.sort_unstable();
+                all.dedup();
+            }
+            let all = Arc::from(all);
+            let there = self.iter_mut().filter(|port| port.vrf == vrf);
+            there.for_each(|port| port.local.note_broadcasts(&all));
         }
-        let all = Arc::from(all);
-        self.iter_mut().for_each(|port| port.local.note_broadcasts(&all));
+    }
+
+    /// The VRF of a port.
+    #[inline(always)]
+    pub(crate) fn vrf(&self, id: u16) -> Vrf {
+        self.get(id).map_or(Vrf::NONE, |port| port.vrf)
+    }
+
+    /// Is any port in a VRF?
+    #[inline(always)]
+    pub(crate) fn has_vrfs(&self) -> bool {
+        self.has_vrfs
+    }
+
+    fn note_vrfs(&mut self) {
+        let has_vrfs = self.iter().any(|port| !port.vrf.is_none());
+        self.has_vrfs = has_vrfs;
+    }
+
+    /// Put a port into a VRF. The results of look-ups are out of date.
+    pub(crate) fn set_vrf(&mut self, id: u16, vrf: Vrf) {
+        if let Some(port) = self.get_mut(id) {
+            port.vrf = vrf;
+        }
+        self.note_vrfs();
+        self.epoch += 1;
+        self.share_broadcasts();
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -142,7 +181,9 @@ impl Ports {
 
     pub(crate) fn remove(&mut self, id: PortId) -> Option<Box<dyn Device>> {
         self.epoch += 1;
-        self.ports.get_mut(usize::from(id.0))?.take().map(|p| p.device)
+        let removed = self.ports.get_mut(usize::from(id.0))?.take().map(|p| p.device);
+        self.note_vrfs();
+        removed
     }
 
     /// How many numbers were given so far.

@@ -219,7 +219,10 @@ pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
     let at = stack.ports.get(came_by).map_or(0, |port| port.limits.link.header_len());
     let mut frames = core::mem::take(&mut stack.forwarding.to_host);
     punt::came_by(stack, Some(came_by));
+    let of_burst = stack.in_vrf;
     for m in frames.drain(..) {
+        // A route may lead to an address of ours in another VRF.
+        stack.in_vrf = stack.ports.vrf(m.in_port());
         let is_v6 = m.as_slice().get(at).is_some_and(|first| first >> 4 == 6);
         let fate = match is_v6 {
             true => other_ipv6(stack, m, at),
@@ -230,6 +233,7 @@ pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
         }
     }
     punt::came_by(stack, None);
+    stack.in_vrf = of_burst;
     stack.forwarding.to_host = frames;
 }
 

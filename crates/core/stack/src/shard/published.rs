@@ -15,7 +15,7 @@ use base::{MacAddr, Switches};
 use filter::{Homes, Published as Rules};
 use inet::neighbour::State as NeighbourState;
 use inet::route::Restricted;
-use inet::{Address, Rule};
+use inet::{Address, Rule, Vrf};
 
 use super::homes;
 use crate::handles::PortId;
@@ -34,9 +34,9 @@ struct State {
     switches: Switches,
     /// Whether forwarding, directed broadcasts and redirects are on.
     forwarding: (bool, bool, bool),
-    /// By port: usable addresses, and the same addresses in the form in which packets are compared
-    /// with them.
-    addresses: Vec<(PortId, Vec<Address>, LocalAddrs)>,
+    /// By port: its VRF, usable addresses, and the same addresses in the form in which packets are
+    /// compared with them.
+    addresses: Vec<(PortId, Vrf, Vec<Address>, LocalAddrs)>,
     neighbours: Vec<(PortId, IpAddr, MacAddr)>,
     rules: Vec<Rule>,
     restricted: Arc<Restricted>,
@@ -71,7 +71,7 @@ impl Published {
         }
         let addresses = stack.ports.iter().map(|port| {
             let usable = port.addresses.iter().filter(|a| a.is_usable()).copied();
-            (port.id, usable.collect(), port.local.clone())
+            (port.id, port.vrf, usable.collect(), port.local.clone())
         });
         let permanent = stack.neighbours.rows().filter(|row| row.state == NeighbourState::Static);
         let neighbours = permanent.filter_map(|row| Some((PortId(row.port), row.ip, row.mac?)));
@@ -99,7 +99,10 @@ impl Published {
         stack.set_forwarding(on);
         stack.set_directed_broadcasts(directed);
         stack.set_redirects(redirects);
-        for (port, addresses, local) in &state.addresses {
+        for (port, vrf, addresses, local) in &state.addresses {
+            if stack.vrf(*port) != *vrf {
+                stack.moved_to_vrf(*port, *vrf);
+            }
             follow_addresses(stack, *port, addresses, local);
         }
         if stack.routes.rules() != state.rules {

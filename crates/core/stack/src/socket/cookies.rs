@@ -8,7 +8,7 @@
 use core::net::SocketAddr;
 
 use base::{Counter, DropReason, Duration, IpVersion, Mss, Switch, WindowScale};
-use inet::FlowKey;
+use inet::{FlowKey, Vrf};
 use tcp::{Fate, Segment, cookie};
 use wire::tcp::{Flags, Options};
 
@@ -23,15 +23,19 @@ use crate::stack::Stack;
 /// The largest window field of a SYN, which is not scaled.
 const WINDOW_MAX: u32 = 65_535;
 
-fn flow(stack: &Stack, local: SocketAddr, remote: SocketAddr) -> u64 {
-    FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port()).hash(&stack.core.secret)
+/// The hash of a flow to a listener, in the listener's VRF.
+fn flow(stack: &Stack, listener: ListenerHandle, (local, remote): (SocketAddr, SocketAddr)) -> u64 {
+    let vrf = stack.listeners.get(listener).map_or(Vrf::NONE, |listener| listener.ip.vrf);
+    let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
+    key.within(vrf).hash(&stack.core.secret)
 }
 
 /// Answer a SYN with a cookie, and forget the SYN. While SYNs come faster than they can be
 /// answered, only SYNs that come for the second time are answered (`half_open.rs`).
 pub(crate) fn offer_in_time(stack: &mut Stack, syn: &Syn) -> Fate {
     if stack.is_overrun && stack.core.cx.switches.on(Switch::RepeatedSyns) {
-        let hash = flow(stack, syn.local, syn.remote).wrapping_add(u64::from(syn.seg.seq.0));
+        let hash = flow(stack, syn.listener, (syn.local, syn.remote))
+            .wrapping_add(u64::from(syn.seg.seq.0));
         if !stack.repeated.came_before(hash, stack.core.cx.now) {
             return Err(DropReason::TcpSynOnce);
         }
@@ -43,8 +47,7 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
     let Syn { local, remote, seg, options, .. } = syn;
     let version = IpVersion::of(&remote.ip());
     let listener = stack.listeners.get(syn.listener).ok_or(DropReason::TcpNoSocket)?;
-    let (owner, mark) = (listener.owner.clone(), listener.ip.mark);
-    let ip = IpSettings { mark, ..IpSettings::default() };
+    let (owner, ip) = (listener.owner.clone(), IpSettings::by(listener.ip.selector()));
     let egress = resolve::route(stack, *local, *remote, wire::protocol::TCP, &owner, ip)?;
     let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
     let advertised = port.mss(version);
@@ -52,7 +55,7 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
         return Err(DropReason::TcpNoSocket);
     };
     let config = listener.config.clone();
-    let flow = flow(stack, *local, *remote);
+    let flow = flow(stack, syn.listener, (*local, *remote));
     let core = &mut stack.core;
     let default_mss = match version {
         IpVersion::V4 => Mss::DEFAULT_V4,
@@ -95,7 +98,7 @@ pub(crate) fn redeem(
     if now >= stack.cookies_until || seg.flags.contains(Flags::SYN) {
         return Ok(None);
     }
-    let flow = flow(stack, local, remote);
+    let flow = flow(stack, listener, (local, remote));
     let Some(options) = cookie::check(&stack.core.secret, flow, seg, now) else {
         stack.core.cx.counters.add(Counter::TcpCookiesRefused, 1);
         return Ok(None);

@@ -10,6 +10,7 @@
 use core::net::SocketAddr;
 
 use base::{DropReason, Limit, Owner};
+use inet::Selector;
 use tcp::Fate;
 
 use crate::handles::{Event, ListenerHandle, RequestHandle, TcpHandle};
@@ -82,9 +83,9 @@ impl Stack {
         if let Some(request) = self.requests.take(handle) {
             let Syn { local, remote, seg, .. } = &request.syn;
             let listener = self.listeners.get(request.syn.listener);
-            let whose = listener.map(|l| (l.owner.clone(), l.ip.mark));
-            let (owner, mark) = whose.unwrap_or((Owner::program(), 0));
-            bare::reset(self, (*local, *remote), seg, (&owner, mark));
+            let whose = listener.map(|l| (l.owner.clone(), l.ip.selector()));
+            let (owner, by) = whose.unwrap_or((Owner::program(), Selector::default()));
+            bare::reset(self, (*local, *remote), seg, (&owner, by));
         }
     }
 

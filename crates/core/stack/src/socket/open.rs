@@ -9,7 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use base::{Counter, DropReason, Instant, Limit, Mss, Owner};
-use inet::{FlowKey, Sender};
+use inet::{FlowKey, Sender, Vrf};
 use tcp::fast_open::OPTIONS_ROOM;
 use tcp::usrreq;
 use wire::tcp::FastOpen;
@@ -168,15 +168,16 @@ impl Stack {
         let local_ip = match local {
             // RFC 9293 MUST-43.
             Some(a) if !a.ip().is_unspecified() => {
-                let is_ours = self.is_own(a.ip()) || ip.transparent;
+                let is_ours = self.is_own_in(a.ip(), ip.vrf) || ip.transparent;
                 if !is_ours || a.is_ipv4() != remote.is_ipv4() {
                     return Err(ConnectError::NoAddress);
                 }
                 a.ip()
             }
-            _ => source(self, remote, Sender::Socket { owner, mark: ip.mark })?,
+            _ => source(self, remote, Sender::Socket { owner, by: ip.selector() })?,
         };
-        let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
+        let local = (local_ip, local.map_or(0, |a| a.port()));
+        let local = self.local_port(local, remote, ip.vrf)?;
         Ok((local, self.shared_config(config)))
     }
 
@@ -199,17 +200,17 @@ impl Stack {
     /// `port` is 0.
     fn local_port(
         &mut self,
-        ip: IpAddr,
-        port: u16,
+        (ip, port): (IpAddr, u16),
         remote: SocketAddr,
+        vrf: Vrf,
     ) -> Result<SocketAddr, ConnectError> {
-        let is_to_us = is_ours(self, remote);
+        let is_to_us = is_ours(self, remote, vrf);
         let is_free = |stack: &Stack, port: u16| {
             if stack.is_translated_tcp(SocketAddr::new(ip, port)) {
                 return false;
             }
             let key = FlowKey::new(ip, port, remote.ip(), remote.port());
-            let key = if is_to_us { key.looped() } else { key };
+            let key = if is_to_us { key.looped() } else { key.within(vrf) };
             !stack.connections.is_taken(&key, &stack.core.secret)
         };
         let free = if port != 0 {
@@ -330,7 +331,8 @@ impl Stack {
             return Err(ListenError::LimitReached);
         }
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
-        if ip.is_some_and(|ip| !config.ip.transparent && !self.is_own(ip)) {
+        let is_ours = |ip| config.ip.transparent || self.is_own_in(ip, config.ip.vrf);
+        if ip.is_some_and(|ip| !is_ours(ip)) {
             return Err(ListenError::NoAddress);
         }
         if self.is_translated_tcp(local) {

@@ -192,16 +192,16 @@ impl Stack {
     pub fn tcp_ip(&self, handle: TcpHandle) -> Option<IpSettings> {
         let pcb = self.connections.get(handle)?;
         let (tos, ttl) = pcb.template.tos_ttl();
-        Some(IpSettings { ttl, tos, mark: pcb.mark, ..IpSettings::default() })
+        Some(IpSettings { ttl, tos, ..IpSettings::by(pcb.by) })
     }
 
-    /// Change the settings for the IP header from the next packet on. Frames that wait for their
+    /// Change the settings for the IP header from the next packet on; the VRF stays. Frames that wait for their
     /// departure time keep the old settings. RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
     pub fn tcp_set_ip(&mut self, handle: TcpHandle, ip: IpSettings) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         pcb.template.set_tos_ttl(ip.tos, ip.ttl);
-        if pcb.mark != ip.mark {
-            (pcb.mark, pcb.seen) = (ip.mark, Pcb::NEVER_SEEN);
+        if pcb.by.mark != ip.mark {
+            (pcb.by.mark, pcb.seen) = (ip.mark, Pcb::NEVER_SEEN);
         }
         Some(())
     }

@@ -46,7 +46,7 @@ pub(crate) fn open(
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     let version = IpVersion::of(&remote.ip());
     let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
-    let key = if port_id == LOOPBACK { key.looped() } else { key };
+    let key = if port_id == LOOPBACK { key.looped() } else { key.within(ip.vrf) };
     let hash = key.hash(&stack.core.secret);
     let opening = Opening {
         // RFC 9293 MUST-67, SHLD-6.
@@ -84,7 +84,7 @@ pub(crate) fn open(
         wheel_later: Instant::NEVER,
         listener,
         owner,
-        mark: ip.mark,
+        by: ip.selector(),
         opened_at: stack.core.cx.now,
         tag: None,
     };

@@ -12,9 +12,9 @@ use core::fmt;
 use core::net::IpAddr;
 
 use base::{Counter, DropReason, Instant, Limit, Mtu, Owner};
-use inet::Ip;
 use inet::flow::Addrs;
 use inet::icmp::{self, ErrorKind, Quoted, Unreachable};
+use inet::{Ip, Selector};
 use mbuf::{Mbuf, Pool};
 use slotmap::SlotMap;
 use tcp::{Cx, path};
@@ -82,7 +82,7 @@ impl core::error::Error for EchoError {}
 struct Socket {
     id: u16,
     owner: Owner,
-    mark: u32,
+    by: Selector,
     mtu_discovery: MtuDiscovery,
     /// The port on whose link the socket's link-local destinations are.
     port: Option<PortId>,
@@ -110,10 +110,10 @@ impl PingSockets {
         }
     }
 
-    /// The owner and the mark of the socket with this identifier.
-    pub(crate) fn sender(&self, id: u16) -> Option<(Owner, u32)> {
+    /// The owner and the selector of the socket with this identifier.
+    pub(crate) fn sender(&self, id: u16) -> Option<(Owner, Selector)> {
         let socket = self.slots.get(*self.by_id.get(&id)?)?;
-        Some((socket.owner.clone(), socket.mark))
+        Some((socket.owner.clone(), socket.by))
     }
 
     /// Process a reply: `m` is the whole message. Its socket gets an event when its queue was empty

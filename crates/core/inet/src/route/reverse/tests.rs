@@ -7,7 +7,8 @@ use std::sync::Arc;
 use base::{Cidr, Owner};
 
 use super::SourceCheck::{Loose, Off, Strict};
-use crate::route::{Access, Action, Route, Routes, Rule, Sender};
+use crate::route::{Access, Action, Route, Routes, Rule, Selector, Sender};
+use crate::vrf::Vrf;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -37,9 +38,9 @@ fn passes(routes: &Routes, check: crate::route::SourceCheck, src: &str) -> [[boo
     let group = view.lookup(src, crate::route::MAIN_TABLE);
     let ends = (src, ip(DST));
     [
-        [0, 1, 2].map(|port| routes.passes(check, port, ends, 2)),
+        [0, 1, 2].map(|port| routes.passes(check, (port, Vrf::NONE), ends, 2)),
         [0, 1, 2].map(|port| view.passes(check, port, group)),
-        [0, 1, 2].map(|port| routes.passes_to_host(check, port, ends)),
+        [0, 1, 2].map(|port| routes.passes_to_host(check, (port, Vrf::NONE), ends)),
     ]
 }
 
@@ -83,7 +84,7 @@ fn rules_select_the_table_of_the_answers() {
     routes.add_rule(Rule { in_port: Some(2), ..rule }).expect("room");
     let by = |routes: &Routes, to_port| {
         let ends = (ip("198.51.100.1"), ip(DST));
-        [0, 1].map(|port| routes.passes(Strict, port, ends, to_port))
+        [0, 1].map(|port| routes.passes(Strict, (port, Vrf::NONE), ends, to_port))
     };
     assert_eq!(by(&routes, 2), [false, true]);
     assert_eq!(by(&routes, 3), [true, false]);
@@ -95,13 +96,16 @@ fn rules_select_the_table_of_the_answers() {
     routes.add_rule(blackhole).expect("room");
     assert_eq!(by(&routes, 3), [false; 2]);
     let ends = (ip("198.51.100.1"), ip(DST));
-    assert!(!routes.passes(Loose, 0, ends, 3) && routes.passes(Off, 0, ends, 3));
+    assert!(
+        !routes.passes(Loose, (0, Vrf::NONE), ends, 3)
+            && routes.passes(Off, (0, Vrf::NONE), ends, 3)
+    );
     // For the host: the table that a rule may select for the answers of some user.
     let ends = (ip("10.9.0.1"), ip("192.0.2.9"));
-    assert!(!routes.passes_to_host(Strict, 1, ends));
+    assert!(!routes.passes_to_host(Strict, (1, Vrf::NONE), ends));
     let marked = Rule { mark: Some((1, 1)), ..Rule::new(60, Action::Table(11)) };
     routes.add_rule(marked).expect("room");
-    assert!(routes.passes_to_host(Strict, 1, ends));
+    assert!(routes.passes_to_host(Strict, (1, Vrf::NONE), ends));
 }
 
 /// Forwarded packets belong to no user and skip restricted routes. The host's own packets belong to
@@ -121,7 +125,7 @@ fn routes_that_are_not_for_all_are_judged_by_whose_the_answers_are() {
     let [forwarded, _, to_host] = passes(&routes, Strict, "10.2.0.1");
     assert_eq!((forwarded, to_host), ([true, false, false], [false, true, false]));
     let user = Owner { uid: 1, groups: [7].into() };
-    let sender = Sender::Socket { owner: &user, mark: 0 };
+    let sender = Sender::Socket { owner: &user, by: Selector::default() };
     let hop = routes.lookup(ip("10.1.0.1"), None, sender).expect("a route");
     assert_eq!(hop.port, 1, "the answer of that user leaves by another port");
 }

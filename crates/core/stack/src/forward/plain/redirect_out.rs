@@ -9,9 +9,9 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::{Counter, DropReason, Owner};
-use inet::NextHop;
 use inet::forward::Transit;
 use inet::icmp::Report;
+use inet::{NextHop, Selector};
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::{nd, protocol};
@@ -90,7 +90,8 @@ fn output_v6(
     let len = redirect.emit(m.tail_mut(), packet, from, to).ok_or(DropReason::MbufExhausted)?;
     m.extend(len);
     let addrs = [IpAddr::V6(from), IpAddr::V6(to)].map(|ip| SocketAddr::new(ip, 0));
-    let settings = IpSettings { ttl: 255, ..IpSettings::default() };
+    let by = Selector::of_vrf(stack.ports.vrf(hop.port));
+    let settings = IpSettings { ttl: 255, ..IpSettings::by(by) };
     let (owner, protocol) = (Owner::program(), protocol::ICMPV6);
     let egress = resolve::route(stack, addrs[0], addrs[1], protocol, &owner, settings)?;
     resolve::send(stack, &egress, m)

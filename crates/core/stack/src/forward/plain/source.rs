@@ -7,6 +7,7 @@
 
 use core::net::IpAddr;
 
+use inet::Vrf;
 use inet::forward::{self as transit, Transit};
 use inet::route::SourceCheck;
 use inet::select::is_link_scoped;
@@ -19,7 +20,7 @@ use crate::stack::Stack;
 pub(super) fn admits(stack: &Stack, port: u16, transit: &Transit, to_port: u16) -> bool {
     let check = check_of(stack, port);
     check == SourceCheck::Off
-        || stack.routes.passes(check, port, (transit.src, transit.dst), to_port)
+        || stack.routes.passes(check, in_vrf(stack, port), (transit.src, transit.dst), to_port)
 }
 
 /// Does a packet to `dst`, an address of ours or a group, pass?
@@ -36,7 +37,11 @@ pub(super) fn admits_to_host(stack: &Stack, port: u16, packet: &[u8], dst: IpAdd
         IpAddr::V4(addr) => addr.is_unspecified() || addr.is_link_local(),
         IpAddr::V6(addr) => addr.is_unspecified() || is_link_scoped(src),
     };
-    is_own_business || stack.routes.passes_to_host(check, port, (src, dst))
+    is_own_business || stack.routes.passes_to_host(check, in_vrf(stack, port), (src, dst))
+}
+
+fn in_vrf(stack: &Stack, port: u16) -> (u16, Vrf) {
+    (port, stack.ports.vrf(port))
 }
 
 fn check_of(stack: &Stack, port: u16) -> SourceCheck {

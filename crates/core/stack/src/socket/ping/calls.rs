@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 use base::{Counter, DropReason, Instant, IpVersion, Limit, Owner};
-use inet::Sender;
 use inet::icmp;
+use inet::{Selector, Sender, Vrf};
 use wire::protocol;
 
 use super::{Echo, Socket};
@@ -39,7 +39,8 @@ impl Stack {
             }
         };
         let (mtu_discovery, queue) = (MtuDiscovery::default(), VecDeque::new());
-        let socket = Socket { id, owner, mark: 0, mtu_discovery, queue, narrow: None, port: None };
+        let by = Selector::default();
+        let socket = Socket { id, owner, by, mtu_discovery, queue, narrow: None, port: None };
         let handle = self.pings.slots.insert(socket);
         self.pings.by_id.insert(id, handle);
         Ok(handle)
@@ -78,7 +79,17 @@ impl Stack {
     /// # Errors
     /// [`UdpError::Closed`].
     pub fn ping_set_mark(&mut self, handle: PingHandle, mark: u32) -> Result<(), UdpError> {
-        self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.mark = mark;
+        self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.by.mark = mark;
+        Ok(())
+    }
+
+    /// Put a socket into a VRF ([`IpSettings::vrf`]): its requests leave there, and only answers that
+    /// come there are its own.
+    ///
+    /// # Errors
+    /// [`UdpError::Closed`].
+    pub fn ping_set_vrf(&mut self, handle: PingHandle, vrf: Vrf) -> Result<(), UdpError> {
+        self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.by.vrf = vrf;
         Ok(())
     }
 
@@ -101,8 +112,8 @@ impl Stack {
         self.core.set_now(now);
         let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
         let (id, owner) = (socket.id, socket.owner.clone());
-        let settings = IpSettings { mark: socket.mark, ..IpSettings::default() };
-        let sender = Sender::Socket { owner: &owner, mark: settings.mark };
+        let settings = IpSettings::by(socket.by);
+        let sender = Sender::Socket { owner: &owner, by: socket.by };
         let (narrow, discovery) = (socket.narrow, socket.mtu_discovery);
         let to = SocketAddr::new(remote, 0);
         let to = socket.port.map_or(to, |port| scoped(to, port.0));

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use base::DropReason;
-use inet::FlowKey;
+use inet::{FlowKey, Selector};
 use slotmap::SlotMap;
 
 use super::{Datagram, Socket, UdpError};
@@ -36,7 +36,7 @@ pub(crate) struct Sender {
     pub(crate) tos: u8,
     pub(crate) without_checksum: bool,
     pub(crate) owner: base::Owner,
-    pub(crate) mark: u32,
+    pub(crate) by: Selector,
     pub(crate) transparent: bool,
 }
 
@@ -158,9 +158,9 @@ impl UdpSockets {
         &self,
         local: SocketAddr,
         remote: SocketAddr,
-    ) -> Option<(base::Owner, u32)> {
+    ) -> Option<(base::Owner, Selector)> {
         let socket = self.get(self.look_up(local, remote).ok()?)?;
-        Some((socket.owner.clone(), socket.ip.mark))
+        Some((socket.owner.clone(), socket.ip.selector()))
     }
 
     /// Is any socket bound to this port?
@@ -197,9 +197,9 @@ impl UdpSockets {
         let socket = self.slots.get(handle)?;
         let (ip, port) = socket.local;
         let without_checksum = socket.options.no_checksum;
-        let (owner, mark) = (socket.owner.clone(), socket.ip.mark);
+        let (owner, by) = (socket.owner.clone(), socket.ip.selector());
         let (tos, transparent) = (socket.ip.tos, socket.ip.transparent);
-        Some(Sender { ip, port, tos, without_checksum, owner, mark, transparent })
+        Some(Sender { ip, port, tos, without_checksum, owner, by, transparent })
     }
 
     /// Is a socket bound to exactly this address and port?

@@ -8,6 +8,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Instant, Limit, Mtu};
+use inet::Vrf;
 use inet::icmp::{ErrorKind, Quoted, Unreachable};
 use tcp::{Fate, path};
 use wire::udp;
@@ -27,6 +28,8 @@ pub(crate) struct Source {
     pub(crate) from: IpAddr,
     /// The ICMP message's type and code; `None` if there was no message.
     pub(crate) icmp: Option<(u8, u8)>,
+    /// The VRF that it came in, or that the datagram was sent in.
+    pub(crate) vrf: Vrf,
 }
 
 /// Report an error about a datagram of ours to its socket.
@@ -50,7 +53,8 @@ pub(crate) fn about_datagram(
     // A socket that is connected to another peer did not send the datagram. RFC 6936 4-e, RFC 8899
     // 4.6.1-a.
     let handle = stack.udp.find(local, remote).map_err(|_| DropReason::IcmpErrorNoMatch)?;
-    let socket = stack.udp.get_mut(handle).ok_or(DropReason::IcmpErrorNoMatch)?;
+    let socket = stack.udp.get_mut(handle).filter(|socket| socket.ip.vrf == source.vrf);
+    let socket = socket.ok_or(DropReason::IcmpErrorNoMatch)?;
     let is_queued = socket.options.error_queue;
     match kind {
         ErrorKind::Unreachable(why) => socket.errors.pending = Some((remote, why)),
@@ -91,7 +95,7 @@ fn report(
     let payload_len = usize::from(length.unwrap_or(0)).saturating_sub(udp::HEADER_LEN);
     let payload = transport.get(udp::HEADER_LEN..).unwrap_or_default();
     let payload = payload[..payload.len().min(payload_len).min(QUOTED_MAX)].to_vec();
-    let Source { from, icmp } = source;
+    let Source { from, icmp, .. } = source;
     UdpErrorReport { kind, icmp, from, local, remote, payload, payload_len }
 }
 

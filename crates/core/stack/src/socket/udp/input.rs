@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 use base::{DropReason, Switch};
 use inet::flow::Addrs;
 use inet::icmp::Unreachable;
-use inet::{FlowKey, Ip};
+use inet::{FlowKey, Ip, Vrf};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::Fate;
 
@@ -18,7 +18,7 @@ use crate::for_us::{for_us_or_group, offer};
 use crate::handles::UdpHandle;
 use crate::punt::ingress as punt;
 use crate::stack::Stack;
-use crate::{foreign, groups, icmp};
+use crate::{foreign, groups, icmp, vrf};
 
 /// Process a UDP datagram; its IP header begins at `at`.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
@@ -65,7 +65,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     }
     let handle = match found {
         Some(handle) => handle,
-        None => match stack.udp.find(to, from) {
+        None => match find(stack, (to, from), m.in_port()) {
             Ok(handle) => {
                 note_flow(stack, key, handle, &m, to);
                 handle
@@ -99,6 +99,18 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
         return supers::deliver(stack, handle, (from, to), m);
     }
     deliver(stack, handle, Datagram { from, to, payload: m }, without_checksum)
+}
+
+/// The socket of a datagram, which is in the VRF that the datagram came in.
+fn find(
+    stack: &mut Stack,
+    (to, from): (SocketAddr, SocketAddr),
+    in_port: u16,
+) -> Result<UdpHandle, DropReason> {
+    let handle = stack.udp.find(to, from)?;
+    let vrf = stack.udp.get(handle).map_or(Vrf::NONE, |socket| socket.ip.vrf);
+    let is_admitted = vrf::admits(stack, in_port, to.ip(), vrf);
+    if is_admitted { Ok(handle) } else { Err(DropReason::UdpNoSocket) }
 }
 
 /// Is it an address of ours, and no broadcast or group?

@@ -114,7 +114,7 @@ pub(crate) struct Socket {
     /// The only peer from which datagrams are received.
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) owner: Owner,
-    ip: IpSettings,
+    pub(crate) ip: IpSettings,
     options: UdpOptions,
     /// The socket may send to broadcast addresses.
     may_broadcast: bool,

@@ -80,9 +80,10 @@ impl Stack {
     ) -> Result<(), UdpError> {
         self.core.set_now(now);
         let socket = self.udp.get(handle).ok_or(UdpError::Closed)?;
-        let (bound, transparent) = (socket.local.0, socket.ip.transparent);
+        let (bound, settings) = (socket.local.0, socket.ip);
         let bound = bound.filter(|&ip| !ip.is_multicast() && !self.is_broadcast_to(ip));
-        if bound.is_some_and(|ip| ip != local) || !(transparent || self.is_own(local)) {
+        let is_ours = settings.transparent || self.is_own_in(local, settings.vrf);
+        if bound.is_some_and(|ip| ip != local) || !is_ours {
             return Err(UdpError::NoAddress);
         }
         self.udp_send_one(handle, Some(local), remote, payload)
@@ -189,10 +190,10 @@ impl Stack {
         let epoch = self.flow_epoch();
         // A socket that is bound to a broadcast address or a group sends from an address of ours.
         let ip = match asked.filter(|&ip| !self.is_broadcast_to(ip)) {
-            Some(ip) if settings.transparent || self.is_own(ip) => ip,
+            Some(ip) if settings.transparent || self.is_own_in(ip, settings.vrf) => ip,
             Some(_) => return Err(UdpError::NoAddress),
             None => {
-                let sender = Sender::Socket { owner: &owner, mark: settings.mark };
+                let sender = Sender::Socket { owner: &owner, by: settings.selector() };
                 source(self, remote, sender)?
             }
         };

@@ -6,7 +6,8 @@ use mbuf::Mbuf;
 use super::*;
 use crate::{IpSettings, UdpError};
 
-const IP: IpSettings = IpSettings { ttl: 57, tos: 0x88, mark: 0, transparent: false };
+const IP: IpSettings =
+    IpSettings { ttl: 57, tos: 0x88, mark: 0, vrf: inet::Vrf::NONE, transparent: false };
 
 /// What the guest's socket has received.
 fn received(guest: &mut End, socket: UdpHandle) -> Vec<(SocketAddr, Vec<u8>)> {

@@ -143,6 +143,7 @@ fn a_port_without_ipv4_borrows_an_address() {
         input: None,
         owner: base::Owner::program(),
         mark: 0,
+        vrf: inet::Vrf::NONE,
     };
     let source = |router: &Router| match router.stack.fib_lookup(&query) {
         crate::FibResult::Leaves(found) => found.source,

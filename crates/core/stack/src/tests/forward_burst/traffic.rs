@@ -6,7 +6,7 @@ use core::num::NonZeroU8;
 
 use base::{Cidr, Duration, Instant, LinkKind, MacAddr, Mtu};
 use inet::route::SourceCheck;
-use inet::{Address, Route};
+use inet::{Address, Route, Vrf};
 use wire::{arp, ether};
 
 use super::frames::{Frame, frame};
@@ -20,6 +20,8 @@ pub(super) struct Traffic {
     now: Instant,
     /// The port and the bytes of the last frame, which the next frame often repeats.
     last: Option<(usize, Frame)>,
+    /// Ports move to VRFs and out of them.
+    has_vrfs: bool,
 }
 
 fn cidr(text: &str) -> Cidr {
@@ -68,7 +70,7 @@ impl Traffic {
                 }
             }
         }
-        Traffic { twins, rng: Rng(seed), now, last: None }
+        Traffic { twins, rng: Rng(seed), now, last: None, has_vrfs: seed % 4 == 3 }
     }
 
     pub(super) fn step(&mut self) {
@@ -177,8 +179,30 @@ impl Traffic {
         });
     }
 
+    /// Puts a port into a VRF or out of it, or adds a route of a VRF, which may lead to another one.
+    fn change_vrf(&mut self) {
+        let rng = &mut self.rng;
+        let port = rng.below(LINKS.len() as u32) as usize;
+        let id = PortId(port as u16);
+        let vrf = Vrf::of_table(rng.pick(&[0, 0, 10, 10, 11])).unwrap_or_default();
+        let (dest, via) = beyond(port)[usize::from(rng.one_in(3))];
+        let (what, network) = (rng.below(3), cidr(&networks(port)[0]).network());
+        self.twins.both(&format!("VRF change {what} of port {port}: {vrf:?}"), |router| {
+            let stack: &mut Stack = &mut router.stack;
+            let table = vrf.table();
+            match what {
+                0 => _ = stack.set_vrf(id, vrf),
+                1 => _ = stack.add_route(Route { table, ..Route::new(dest, Some(via), id.0) }),
+                _ => _ = stack.add_route(Route { table, ..Route::new(network, None, id.0) }),
+            }
+        });
+    }
+
     /// Changes one thing that forwarding depends on.
     fn change(&mut self) {
+        if self.has_vrfs && self.rng.one_in(4) {
+            return self.change_vrf();
+        }
         let rng = &mut self.rng;
         let port = rng.below(LINKS.len() as u32) as usize;
         let (id, link) = (PortId(port as u16), port as u8 + 1);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Counter, DropReason, Owner};
 use inet::route::Action;
-use inet::{Access, Rule, Sender};
+use inet::{Access, Rule, Selector, Sender, Vrf};
 use wire::protocol;
 
 use super::*;
@@ -159,8 +159,10 @@ fn every_shard_looks_up_what_the_first_one_does() {
                     found += usize::from(hops[0].is_ok());
                     hops[0]
                 };
-                let transit = ask(Sender::Transit { in_port: 0 });
-                let sockets = owners.iter().map(|owner| ask(Sender::Socket { owner, mark: 0 }));
+                let transit = ask(Sender::Transit { in_port: 0, vrf: Vrf::NONE });
+                let sockets = owners
+                    .iter()
+                    .map(|owner| ask(Sender::Socket { owner, by: Selector::default() }));
                 differ += sockets.filter(|hop| *hop != transit).count();
             }
         }
