@@ -44,13 +44,15 @@ impl Stack {
         if old == vrf {
             return true;
         }
-        let is_moved =
-            |r: &Route| r.port == id.0 && r.table == old.table() && r.origin != RouteOrigin::Static;
+        let is_moved = |r: &Route| {
+            let is_of_port = r.origin != RouteOrigin::Static && !r.origin.is_of_daemon();
+            r.port == id.0 && r.table == old.table() && is_of_port
+        };
         let table = vrf.table();
         if self.is_follower() || !self.routes.has_room_for(table) {
             return false;
         }
-        let moved: Vec<Route> = self.routes.iter().filter(|r| is_moved(r)).cloned().collect();
+        let moved: Vec<Route> = self.routes.iter().filter(|r| is_moved(r)).collect();
         self.routes.remove(is_moved);
         for route in moved {
             self.routes.add(Route { table, ..route });

@@ -119,7 +119,8 @@ impl Stack {
 
     /// A route in the table to which it belongs: what a port learnt is in the table of its VRF.
     pub(crate) fn placed(&self, route: Route) -> Route {
-        let is_learnt = route.origin != RouteOrigin::Static;
+        // Daemons name the table that they mean.
+        let is_learnt = route.origin != RouteOrigin::Static && !route.origin.is_of_daemon();
         match is_learnt && route.table == MAIN_TABLE {
             true => Route { table: self.ports.vrf(route.port).table(), ..route },
             false => route,
@@ -205,7 +206,7 @@ impl Stack {
         match self.leaves(query, sender) {
             Ok(found) => FibResult::Leaves(Box::new(found)),
             Err(reason) => {
-                let route = self.routes.route_for(query.dst, query.src, query.sender()).ok();
+                let route = self.routes.route_for(query.dst, query.src, sender).ok();
                 let route = route.filter(|route| route.discard.is_some());
                 FibResult::Dropped(reason, route.map(Box::new))
             }

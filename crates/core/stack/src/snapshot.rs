@@ -25,8 +25,8 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Drops, Duration, LinkKind, MacAddr, Mtu};
-use inet::neighbour::{Row, State};
 use inet::Vrf;
+use inet::neighbour::{Row, State};
 use inet::route::SourceCheck;
 use inet::{Address, Route};
 use slotmap::Key;

@@ -13,7 +13,8 @@ use base::{Cidr, Duration, Instant, LinkKind, MacAddr, Mtu, Owner};
 use control::Users;
 use stack::route::{Access, Discard, GROUPS_MAX, PATHS_MAX};
 use stack::{
-    Address, AddressError, AddressState, FibQuery, FibResult, PortId, Route, Stack, is_destination,
+    Address, AddressError, AddressState, FibQuery, FibResult, PortId, Route, Stack, Vrf,
+    is_destination,
 };
 
 use super::rules;
@@ -197,7 +198,7 @@ fn routes_of(
     }
     let is_shared = spec.hops.len() > 1;
     let one = |hop: &Hop| {
-        let port = leads_to(stack, dest, hop, spec.onlink)?;
+        let port = leads_to(stack, (dest, spec.table), hop, spec.onlink)?;
         let route = Route { table: spec.table, mtu, metric, ..Route::new(dest, hop.via, port.0) };
         let weight = hop.weight.and_then(NonZeroU8::new);
         Ok(match weight.or(is_shared.then_some(NonZeroU8::MIN)) {
@@ -217,7 +218,7 @@ fn finds_v6(stack: &Stack, port: PortId) -> bool {
 /// The port of a next hop: the named port, or else the port with the gateway's network.
 fn leads_to(
     stack: &Stack,
-    dest: Cidr,
+    (dest, table): (Cidr, u32),
     hop: &Hop,
     onlink: bool,
 ) -> Result<PortId, (Refusal, String)> {
@@ -257,6 +258,7 @@ fn leads_to(
         input: None,
         owner: Owner::program(),
         mark: 0,
+        vrf: Vrf::of_table(table).unwrap_or_default(),
     };
     match stack.fib_lookup(&query) {
         FibResult::Leaves(found) if found.hop.neighbour == via => Ok(PortId(found.hop.port)),

@@ -6,7 +6,7 @@ use core::num::NonZeroU8;
 
 use base::{Mtu, Owner};
 use control::Users;
-use stack::{FibFound, FibQuery, FibResult, PortId, Route, Stack};
+use stack::{FibFound, FibQuery, FibResult, PortId, Route, Stack, Vrf};
 
 use super::{rows, rules};
 use crate::beyond::Beyond;
@@ -30,6 +30,7 @@ pub(super) fn answer(
         input: lookup.input.map(PortId),
         owner: users.owner(&Owner { uid: lookup.uid, groups: lookup.gids.clone().into() }),
         mark: lookup.mark,
+        vrf: Vrf::NONE,
     };
     let row = |route: &Route| rows::route(route, (users, stack), beyond);
     Answer::of(found(stack, &query, (users, &row)))

@@ -98,8 +98,8 @@ fn routes_move_with_their_port() {
         let dest = dest.parse().expect("a network");
         let tables = [MAIN_TABLE, 10, 20, 30];
         tables.into_iter().find(|&table| {
-            let mut there = world.router.routes_to(dest, table).iter();
-            there.any(|r| r.origin == origin && r.port == MAIN as u16)
+            let there = world.router.routes_to(dest, table);
+            there.iter().any(|r| r.origin == origin && r.port == MAIN as u16)
         })
     };
     let set = "198.51.100.0/24".parse().expect("a network");
@@ -143,7 +143,7 @@ fn lookups_are_those_of_packets() {
     let leaves = |query: &FibQuery| match world.router.fib_lookup(query) {
         FibResult::Leaves(found) => Some((found.table, usize::from(found.hop.port), found.source)),
         FibResult::Local(port) => Some((0, usize::from(port.0), None)),
-        FibResult::Dropped(_) => None,
+        FibResult::Dropped(..) => None,
     };
     let [near, far] = ["10.0.0.1", "10.1.0.1"].map(|addr| Some(ip(addr)));
     for (table, lan, up) in [(10, BLUE_LAN, BLUE_UP), (20, RED_LAN, RED_UP)] {

@@ -14,7 +14,7 @@ use ::filter::rules::{Action, Nat};
 use ::filter::text::question;
 use ::filter::{ROUTER, Rules, passes_always};
 use base::Owner;
-use stack::{FibQuery, FibResult, PortId, Stack};
+use stack::{FibQuery, FibResult, PortId, Stack, Vrf};
 
 use super::{Refused, cut, named, number};
 use control::protocol::{Explained, Refusal, Step};
@@ -32,8 +32,15 @@ pub(super) fn of_stack(stack: &Stack, asked: &str) -> Result<Explained, Refused>
     let ports: Vec<(&str, u16)> = names.iter().map(|(name, at)| (name.as_str(), *at)).collect();
     let out_port = |dst, src, input| {
         let input = (input != ROUTER).then_some(PortId(input));
-        let query =
-            FibQuery { dst, src: Some(src), output: None, input, owner: Owner::program(), mark: 0 };
+        let query = FibQuery {
+            dst,
+            src: Some(src),
+            output: None,
+            input,
+            owner: Owner::program(),
+            mark: 0,
+            vrf: Vrf::NONE,
+        };
         match stack.fib_lookup(&query) {
             FibResult::Local(_) => Some(ROUTER),
             FibResult::Leaves(found) => Some(found.hop.port),
