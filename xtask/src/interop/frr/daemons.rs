@@ -17,54 +17,59 @@ use super::super::router::scene::LIMIT;
 /// The folder of the daemons in Debian's package.
 const DAEMONS: &str = "/usr/lib/frr";
 
-/// The daemons of one host.
-pub(in crate::interop) struct Frr<'a> {
-    bench: &'a Workbench,
-    host: &'a Host<'a>,
+/// The daemons of one host, which its caller keeps.
+pub(in crate::interop) struct Frr {
+    name: String,
     folder: PathBuf,
     running: BTreeMap<&'static str, Running>,
 }
 
-impl<'a> Frr<'a> {
+impl Frr {
     /// No daemon yet. The folder is called `name`.
-    pub(in crate::interop) fn new(
-        bench: &'a Workbench,
-        host: &'a Host<'a>,
-        name: &str,
-    ) -> Result<Frr<'a>> {
+    pub(in crate::interop) fn new(bench: &Workbench, name: &str) -> Result<Frr> {
         let folder = bench.path(name);
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("vtysh.conf"), "")?;
         // The daemons are user frr, and make their sockets here.
         bench.run(Command::new("chown").arg("frr:frr").arg(&folder), LIMIT)?;
-        Ok(Frr { bench, host, folder, running: BTreeMap::new() })
+        Ok(Frr { name: name.to_owned(), folder, running: BTreeMap::new() })
     }
 
-    /// Start a daemon with this configuration and these words, and wait until it answers.
+    /// Start a daemon at a host with this configuration and these words, and wait until it answers.
     pub(in crate::interop) fn start(
         &mut self,
+        (bench, host): (&Workbench, &Host<'_>),
         daemon: &'static str,
         config: &str,
         words: &[&str],
     ) -> Result<()> {
         let path = |end: &str| self.folder.join(format!("{daemon}.{end}"));
         std::fs::write(path("conf"), config)?;
-        let mut command = self.host.command(&format!("{DAEMONS}/{daemon}"));
+        let mut command = host.command(&format!("{DAEMONS}/{daemon}"));
         command.arg("-f").arg(path("conf")).arg("-i").arg(path("pid"));
         command.arg("-z").arg(self.folder.join("zserv.api"));
         command.arg("--vty_socket").arg(&self.folder).args(["-P", "0"]);
         command.arg("--log").arg(format!("file:{}", path("log").display())).args(words);
-        let running = self.host.start(daemon, &mut command)?;
+        let running = host.start(&self.printed(daemon), &mut command)?;
         self.running.insert(daemon, running);
-        let answers = || Ok(self.ask(Some(daemon), &["show version"]).is_ok());
+        let answers = || {
+            let mut vtysh = self.shell(host);
+            Ok(bench.run(vtysh.args(["-d", daemon, "-c", "show version"]), LIMIT).is_ok())
+        };
         until(&format!("{daemon} answers"), LIMIT, answers)
-            .with_context(|| format!("{daemon} said: {}", self.log(daemon)))
+            .with_context(|| format!("{daemon} said: {}", self.log(bench, daemon)))
+    }
+
+    /// What a daemon prints has this name.
+    fn printed(&self, daemon: &str) -> String {
+        format!("{}-{daemon}", self.name)
     }
 
     /// The log of a daemon, and what it printed.
-    pub(in crate::interop) fn log(&self, daemon: &str) -> String {
+    pub(in crate::interop) fn log(&self, bench: &Workbench, daemon: &str) -> String {
         let log = std::fs::read_to_string(self.folder.join(format!("{daemon}.log")));
-        let printed = std::fs::read_to_string(self.bench.path(&format!("{daemon}.err")));
+        let printed = bench.path(&format!("{}.err", self.printed(daemon)));
+        let printed = std::fs::read_to_string(printed);
         log.unwrap_or_default() + &printed.unwrap_or_default()
     }
 
@@ -73,20 +78,39 @@ impl<'a> Frr<'a> {
         self.running.remove(daemon);
     }
 
-    /// The output of `vtysh` for these commands.
-    pub(in crate::interop) fn vtysh(&self, commands: &[&str]) -> Result<String> {
-        self.ask(None, commands)
+    /// The process of a daemon.
+    pub(in crate::interop) fn id(&self, daemon: &str) -> Result<u32> {
+        let running = self.running.get(daemon).with_context(|| format!("{daemon} does not run"))?;
+        Ok(running.id())
     }
 
-    fn ask(&self, daemon: Option<&str>, commands: &[&str]) -> Result<String> {
-        let mut vtysh = self.host.command("vtysh");
-        vtysh.arg("--vty_socket").arg(&self.folder).arg("--config_dir").arg(&self.folder);
-        if let Some(daemon) = daemon {
-            vtysh.args(["-d", daemon]);
-        }
+    /// The output of `vtysh` for these commands.
+    pub(in crate::interop) fn vtysh(
+        &self,
+        (bench, host): (&Workbench, &Host<'_>),
+        commands: &[&str],
+    ) -> Result<String> {
+        let mut vtysh = self.shell(host);
         for command in commands {
             vtysh.args(["-c", command]);
         }
-        self.bench.run(&mut vtysh, LIMIT)
+        bench.run(&mut vtysh, LIMIT)
+    }
+
+    /// Let all daemons read a configuration, as `vtysh -b` does at a start.
+    pub(in crate::interop) fn read(
+        &self,
+        (bench, host): (&Workbench, &Host<'_>),
+        config: &str,
+    ) -> Result<()> {
+        let file = self.folder.join("frr.conf");
+        std::fs::write(&file, config)?;
+        bench.run(self.shell(host).arg("-f").arg(file), LIMIT).map(drop)
+    }
+
+    fn shell(&self, host: &Host<'_>) -> Command {
+        let mut vtysh = host.command("vtysh");
+        vtysh.arg("--vty_socket").arg(&self.folder).arg("--config_dir").arg(&self.folder);
+        vtysh
     }
 }

@@ -54,9 +54,9 @@ pub(super) fn routes(bench: &Workbench) -> Result<()> {
     each(&scene.middle, &INTERFACES)?;
     each(&scene.middle, &["link set wan up", "link set lan up"])?;
     scene.right.ip("addr add 10.50.0.1/32 dev lo")?;
-    let mut frr = Frr::new(bench, &scene.middle, "frr")?;
-    frr.start("zebra", ZEBRA, &MODULE)?;
-    frr.start("staticd", FIRST, &[])?;
+    let (mut frr, at) = (Frr::new(bench, "frr")?, (bench, &scene.middle));
+    frr.start(at, "zebra", ZEBRA, &MODULE)?;
+    frr.start(at, "staticd", FIRST, &[])?;
     scene.says("frr: zebra has connected from 127.0.0.1:", 1)?;
     equal(bench, &scene, 8)?;
     scene.answers("10.50.0.1")?;
@@ -67,22 +67,24 @@ pub(super) fn routes(bench: &Workbench) -> Result<()> {
     let said = scene.said("ping -c 1 -W 1 10.56.0.1")?;
     ensure!(said.contains("100% packet loss") && !said.contains("nreachable"), "{said}");
 
-    frr.vtysh(&["conf t", "ip route 10.55.0.0/16 198.51.100.2", "no ip route 10.52.0.0/16 lan"])?;
+    let changes = ["conf t", "ip route 10.55.0.0/16 198.51.100.2", "no ip route 10.52.0.0/16 lan"];
+    frr.vtysh(at, &changes)?;
     equal(bench, &scene, 8)?;
     ensure!(of_ours(&scene)?.iter().any(|route| route.contains("10.55.0.0/16")), "no new route");
     replayed(bench, &scene, &mut frr)
 }
 
 /// zebra is killed; its routes stay until it is back, and those it does not send again are swept.
-fn replayed(bench: &Workbench, scene: &Scene<'_>, frr: &mut Frr<'_>) -> Result<()> {
+fn replayed(bench: &Workbench, scene: &Scene<'_>, frr: &mut Frr) -> Result<()> {
     let before = of_ours(scene)?;
     frr.kill("staticd");
     frr.kill("zebra");
     scene.says("routes stay until zebra has connected again", 1)?;
     ensure!(of_ours(scene)? == before, "the routes changed with the end of zebra");
     scene.answers("10.50.0.1")?;
-    frr.start("zebra", ZEBRA, &MODULE)?;
-    frr.start("staticd", SECOND, &[])?;
+    let at = (bench, &scene.middle);
+    frr.start(at, "zebra", ZEBRA, &MODULE)?;
+    frr.start(at, "staticd", SECOND, &[])?;
     let has = |prefix: &str| -> Result<bool> {
         Ok(of_ours(scene)?.iter().any(|route| route.contains(prefix)))
     };

@@ -5,6 +5,8 @@
 
 pub(super) mod daemons;
 mod fpm;
+mod network;
+mod routing;
 mod tables;
 
 use super::ip::PING;
@@ -15,8 +17,19 @@ use super::{Case, Need};
 /// FRR's shell, which Debian's package brings beside the daemons.
 pub(super) const VTYSH: Need = Need::Program { program: "vtysh", package: "frr" };
 
-pub(super) const CASES: &[Case] = &[Case {
-    name: "zebra's routes by FPM: added, changed, withdrawn; zebra killed, and back with others",
-    needs: &[Need::Root, TUN, IP, SS, PING, VTYSH],
-    run: fpm::routes,
-}];
+const NEEDS: &[Need] = &[Need::Root, TUN, IP, SS, PING, VTYSH];
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "zebra's routes by FPM: added, changed, withdrawn; zebra killed, and back with others",
+        needs: NEEDS,
+        run: fpm::routes,
+    },
+    Case { name: "RIP and RIPng, a cable is cut", needs: NEEDS, run: routing::rip },
+    Case { name: "OSPF and OSPFv3 with BFD, a cable is cut", needs: NEEDS, run: routing::ospf },
+    Case {
+        name: "BGP over link-local addresses in a fabric, a cable is cut",
+        needs: NEEDS,
+        run: routing::fabric,
+    },
+];

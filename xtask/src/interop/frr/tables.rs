@@ -36,9 +36,14 @@ pub(super) fn of_kernel(bench: &Workbench, host: &Host<'_>) -> Result<Table> {
 
 /// The routes of our router that came by FPM.
 pub(super) fn of_ours(scene: &Scene<'_>) -> Result<Table> {
+    of_program(|words| scene.ip(words))
+}
+
+/// The routes of a router of ours that came by FPM, by the output of `wirespeed ip`.
+pub(super) fn of_program(ip: impl Fn(&[&str]) -> Result<String>) -> Result<Table> {
     let mut table = Table::new();
     for version in ["-4", "-6"] {
-        let printed = scene.ip(&[version, "-j", "route", "show", "proto", "fpm"])?;
+        let printed = ip(&[version, "-j", "route", "show", "proto", "fpm"])?;
         table.extend(rows(&printed)?.iter().map(|row| line(row, version)));
     }
     Ok(table)
@@ -62,6 +67,8 @@ fn line(row: &Value, version: &str) -> String {
     let kind = row["type"].as_str().unwrap_or("unicast");
     let hop = |row: &Value| {
         let via = row["gateway"].as_str().or(row["via"]["host"].as_str()).unwrap_or("link");
+        // The same cable has other link addresses in another network.
+        let via = if via.starts_with("fe80:") { "link-local" } else { via };
         format!("{via} {}", word(row, "dev"))
     };
     let mut hops: Vec<String> = match row["nexthops"].as_array() {

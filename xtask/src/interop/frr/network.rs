@@ -1,0 +1,317 @@
+//! A network of routers that is built from one description in two ways: with `wirespeed up` and the
+//! daemons in a namespace of mirrors, or with the kernel that the same daemons program.
+//!
+//! Called by: the cases of the suite `frr`. Each router is a namespace with veths, whose names are
+//! those of the router's ports. Ours uses them as packet sockets; the kernel's have the addresses.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::super::Workbench;
+use super::super::host::{Host, Running};
+use super::super::ip::{sysctl, until};
+use super::super::outside::shown;
+use super::super::router::scene::{LIMIT, tail};
+use super::daemons::Frr;
+use super::tables::{self, Table};
+
+/// A router: an example of the project.
+pub(super) struct Site {
+    pub(super) name: &'static str,
+    /// What `wirespeed up` reads.
+    pub(super) router: &'static str,
+    /// What `vtysh` reads.
+    pub(super) frr: &'static str,
+    /// Daemons of FRR, zebra apart.
+    pub(super) daemons: &'static [&'static str],
+}
+
+/// An example of the folder `examples/frr`.
+macro_rules! site {
+    ($folder:literal, $name:literal, $daemons:expr) => {
+        Site {
+            name: $name,
+            router: include_str!(concat!(
+                "../../../../examples/frr/",
+                $folder,
+                "/",
+                $name,
+                ".toml"
+            )),
+            frr: include_str!(concat!("../../../../examples/frr/", $folder, "/", $name, ".conf")),
+            daemons: $daemons,
+        }
+    };
+}
+pub(super) use site;
+
+/// A host with one interface `eth0`: its name, its addresses, its gateways.
+pub(super) struct End {
+    pub(super) name: &'static str,
+    pub(super) addresses: &'static [&'static str],
+    pub(super) gateways: &'static [&'static str],
+}
+
+/// A cable between two interfaces, each with the name of its router or host.
+pub(super) type Cable = [(&'static str, &'static str); 2];
+
+/// What to build.
+pub(super) struct Plan {
+    pub(super) sites: &'static [Site],
+    pub(super) ends: &'static [End],
+    pub(super) cables: &'static [Cable],
+}
+
+/// Who routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `wirespeed up`, with the daemons in a namespace of mirrors.
+    Ours,
+    /// The kernel, with the daemons in its namespace.
+    Kernel,
+}
+
+/// A router that runs.
+struct Router<'a> {
+    /// `None` for a kernel's.
+    up: Option<Running>,
+    frr: Frr,
+    /// Where the daemons are.
+    control: Host<'a>,
+}
+
+/// A network that runs.
+pub(super) struct Network<'a> {
+    bench: &'a Workbench,
+    kind: Kind,
+    plan: &'a Plan,
+    // Programs end before the namespaces that they are in.
+    routers: BTreeMap<&'static str, Router<'a>>,
+    /// Routers whose daemons have a namespace of their own, and hosts.
+    places: BTreeMap<&'static str, Host<'a>>,
+}
+
+impl<'a> Network<'a> {
+    /// Build it and start all programs.
+    pub(super) fn new(bench: &'a Workbench, plan: &'a Plan, kind: Kind) -> Result<Network<'a>> {
+        std::fs::create_dir_all(bench.path("run"))?;
+        let mut network =
+            Network { bench, kind, plan, routers: BTreeMap::new(), places: BTreeMap::new() };
+        let names = plan.sites.iter().map(|site| site.name);
+        for name in names.chain(plan.ends.iter().map(|end| end.name)) {
+            network.places.insert(name, Host::without_tap(bench)?);
+        }
+        for cable in plan.cables {
+            network.join(cable)?;
+        }
+        for end in plan.ends {
+            network.end(end)?;
+        }
+        for site in plan.sites {
+            network.start(site)?;
+        }
+        Ok(network)
+    }
+
+    fn place(&self, name: &str) -> Result<&Host<'a>> {
+        self.places.get(name).with_context(|| format!("nothing is called {name}"))
+    }
+
+    fn join(&self, [(a, at_a), (b, at_b)]: &Cable) -> Result<()> {
+        let (one, other) = (self.place(a)?, self.place(b)?);
+        one.ip(&format!("link add {at_a} type veth peer name {at_b} netns {}", other.name()))?;
+        one.ip(&format!("link set {at_a} up"))?;
+        other.ip(&format!("link set {at_b} up"))
+    }
+
+    fn end(&self, end: &End) -> Result<()> {
+        let host = self.place(end.name)?;
+        for address in end.addresses {
+            let nodad = if address.contains(':') { " nodad" } else { "" };
+            host.ip(&format!("addr add {address} dev eth0{nodad}"))?;
+        }
+        for gateway in end.gateways {
+            host.ip(&format!("route add default via {gateway}"))?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, site: &'static Site) -> Result<()> {
+        let control = match self.kind {
+            Kind::Ours => Host::without_tap(self.bench)?,
+            // The namespace of the router itself is the daemons'.
+            Kind::Kernel => self.places.remove(site.name).context("no such router")?,
+        };
+        let folder = format!("{:?}-{}", self.kind, site.name);
+        let frr = Frr::new(self.bench, &folder)?;
+        let mut router = Router { up: None, frr, control };
+        match self.kind {
+            Kind::Ours => router.up = Some(self.up(site, &router.control)?),
+            Kind::Kernel => kernel(self.bench, site, &router.control)?,
+        }
+        // Without that module zebra knows no FPM, and a kernel needs none.
+        let words: &[&str] = match self.kind {
+            Kind::Ours => &["-M", "dplane_fpm_nl"],
+            Kind::Kernel => &[],
+        };
+        router.frr.start((self.bench, &router.control), "zebra", "", words)?;
+        for daemon in site.daemons {
+            router.frr.start((self.bench, &router.control), daemon, "", &[])?;
+        }
+        let lines = site.frr.lines().filter(|l| self.kind == Kind::Ours || !l.starts_with("fpm "));
+        let config: Vec<&str> = lines.collect();
+        router.frr.read((self.bench, &router.control), &config.join("\n"))?;
+        self.routers.insert(site.name, router);
+        Ok(())
+    }
+
+    /// `wirespeed up` for a site, with mirrors in `control`.
+    fn up(&self, site: &Site, control: &Host<'_>) -> Result<Running> {
+        let place = self.place(site.name)?;
+        let namespace = format!("namespace = \"{}\"", control.name());
+        let config = site.router.replace("namespace = \"control\"", &namespace);
+        ensure!(config != site.router, "{} names no namespace control", site.name);
+        for port in ports(site)? {
+            // The kernel leaves the veth to us.
+            sysctl(self.bench, place, &format!("ipv6/conf/{}/disable_ipv6", port.name), "1")?;
+        }
+        let file = self.bench.path(&format!("{}.toml", site.name));
+        std::fs::write(&file, config)?;
+        let mut up = place.command(shown(&self.bench.wirespeed()?)?);
+        let running = place.start(site.name, up.arg("up").arg(file))?;
+        let log = || {
+            let path = self.bench.path(&format!("{}.err", site.name));
+            std::fs::read_to_string(path).unwrap_or_default()
+        };
+        until("the router forwards", LIMIT, || Ok(log().contains("forwarding; SIGHUP reads")))
+            .with_context(|| format!("{} said: {}", site.name, tail(&log())))?;
+        Ok(running)
+    }
+
+    fn router(&self, name: &str) -> Result<&Router<'a>> {
+        self.routers.get(name).with_context(|| format!("no router is called {name}"))
+    }
+
+    /// The output of `vtysh` at a router.
+    pub(super) fn vtysh(&self, name: &str, commands: &[&str]) -> Result<String> {
+        let router = self.router(name)?;
+        router.frr.vtysh((self.bench, &router.control), commands)
+    }
+
+    /// The process of our router that runs its stack.
+    fn worker(&self, name: &str) -> Result<u32> {
+        let id = self.router(name)?.up.as_ref().context("a kernel has no process")?.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.context("the router has ended")?;
+        let first = children.split_whitespace().next().context("the router has no worker")?;
+        Ok(first.parse()?)
+    }
+
+    /// The routes that a router's daemons have made.
+    pub(super) fn table(&self, name: &str) -> Result<Table> {
+        let router = self.router(name)?;
+        match self.kind {
+            Kind::Kernel => tables::of_kernel(self.bench, &router.control),
+            Kind::Ours => {
+                let worker = self.worker(name)?.to_string();
+                let program = self.bench.wirespeed()?;
+                tables::of_program(|words| {
+                    let mut ip = self.place(name)?.command(shown(&program)?);
+                    ip.args(["ip", "--pid", &worker]).args(words);
+                    self.bench.run(&mut ip, LIMIT)
+                })
+            }
+        }
+    }
+
+    /// A cable is cut or mended at one end: both ends lose their carrier.
+    pub(super) fn set_cable(
+        &self,
+        (place, interface): (&str, &str),
+        up_or_down: &str,
+    ) -> Result<()> {
+        let host = match self.kind {
+            Kind::Kernel if self.routers.contains_key(place) => &self.router(place)?.control,
+            _ => self.place(place)?,
+        };
+        host.ip(&format!("link set {interface} {up_or_down}"))
+    }
+
+    /// Wait until a host gets answers from an address.
+    pub(super) fn answers(&self, from: &str, to: &str) -> Result<()> {
+        let host = self.place(from)?;
+        let ping = || {
+            let mut ping = host.command("ping");
+            ping.args(["-c", "1", "-W", "1", to]);
+            Ok(self.bench.run(&mut ping, LIMIT).is_ok())
+        };
+        until(&format!("{from} gets answers from {to}"), 3 * LIMIT, ping)
+            .with_context(|| self.states().unwrap_or_else(|why| format!("{why:#}")))
+    }
+
+    /// Tables and logs of all routers, for an error.
+    fn states(&self) -> Result<String> {
+        let mut text = String::new();
+        for site in self.plan.sites {
+            text += &format!("{}: {:?}\n", site.name, self.table(site.name)?);
+            let log = self.bench.path(&format!("{}.err", site.name));
+            text += tail(&std::fs::read_to_string(log).unwrap_or_default());
+            for daemon in site.daemons {
+                text += tail(&self.router(site.name)?.frr.log(self.bench, daemon));
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// A kernel that routes between a site's ports.
+fn kernel(bench: &Workbench, site: &Site, host: &Host<'_>) -> Result<()> {
+    for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        sysctl(bench, host, setting, "1")?;
+    }
+    for (setting, value) in
+        [("ipv4/conf/all/rp_filter", "0"), ("ipv6/conf/all/keep_addr_on_down", "1")]
+    {
+        sysctl(bench, host, setting, value)?;
+    }
+    for Port { name, addresses } in ports(site)? {
+        for address in addresses {
+            let nodad = if address.contains(':') { " nodad" } else { "" };
+            host.ip(&format!("addr add {address} dev {name}{nodad}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A port, as a kernel needs to know it.
+#[derive(Deserialize)]
+struct Port {
+    name: String,
+    #[serde(default)]
+    addresses: Vec<String>,
+}
+
+/// The ports of a site.
+fn ports(site: &Site) -> Result<Vec<Port>> {
+    #[derive(Deserialize)]
+    struct File {
+        port: Vec<Port>,
+    }
+    let file: File = toml::from_str(site.router).with_context(|| site.name.to_owned())?;
+    Ok(file.port)
+}
+
+/// Wait until each router of ours has the routes of the kernel's router of the same name.
+pub(super) fn equal(ours: &Network<'_>, theirs: &Network<'_>) -> Result<()> {
+    for site in ours.plan.sites {
+        let compare = || tables::same(&ours.table(site.name)?, &theirs.table(site.name)?);
+        let are_equal = || Ok(compare().is_ok() && !ours.table(site.name)?.is_empty());
+        until("the routes of both are equal", 2 * LIMIT, are_equal)
+            .and_then(|()| compare())
+            .with_context(|| format!("router {}", site.name))?;
+    }
+    ensure!(ours.kind == Kind::Ours && theirs.kind == Kind::Kernel, "it compares ours with theirs");
+    Ok(())
+}
