@@ -114,6 +114,7 @@ limits! {
     Neighbours "neighbours" 4_096 "neighbour entries";
     NeighbourMtus "neighbour_mtus" 4_096 "neighbours whose MTU was set";
     Addresses "addresses" 64 "addresses of a port";
+    PortMacs "port_macs" 16 "further link addresses of a port";
     RefusedRoutes "refused_routes" 64
         "refused routes of networks that are remembered, so that each is reported once";
     OtherBroadcasters "other_broadcasters" 16

@@ -142,15 +142,17 @@ pub fn solicitation(
     Header { kind: Kind::Solicitation, target, link_addr: Some(mac) }.emit(buf, src, dst)
 }
 
-/// Write an advertisement of `target`, an address of ours, to `buf`; returns its length in bytes.
+/// Write an advertisement of `target`, an address of ours at `mac`, to `buf`; returns its length in
+/// bytes. `router`: we forward packets. Hosts give up a default router that says it is none (RFC
+/// 4861 section 7.2.5).
 pub fn advertisement(
     buf: &mut [u8],
-    mac: MacAddr,
+    (mac, router): (MacAddr, bool),
     dst: Ipv6Addr,
     target: Ipv6Addr,
 ) -> Option<usize> {
     let solicited = !dst.is_multicast();
-    let kind = Kind::Advertisement { router: false, solicited, overrides: true };
+    let kind = Kind::Advertisement { router, solicited, overrides: true };
     Header { kind, target, link_addr: Some(mac) }.emit(buf, target, dst)
 }
 

@@ -38,7 +38,8 @@ pub(crate) fn input(stack: &mut Stack, m: &Mbuf) -> Fate {
         let header = arp::Header::parse(packet)?;
         let asker = (header.sender_mac, header.sender_ip);
         neighbours::may_answer(stack)?;
-        let mac = stack.ports.get(m.in_port()).map(|p| p.mac).unwrap_or_default();
+        let mac = stack.ports.get(m.in_port()).map(|p| p.mac_of(ours.into()));
+        let mac = mac.unwrap_or_default();
         let bytes = nd::arp_output(arp::Operation::Reply, (mac, ours), asker);
         resolve::send_arp(stack, m.in_port(), asker.0, &bytes)?;
         stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);

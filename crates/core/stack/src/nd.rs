@@ -118,7 +118,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     let dst = IpAddr::V6(to);
     let known = heard.news.map(|(_, mac, _)| mac).or_else(|| group_mac(dst));
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
-    let own = port.mac;
+    let (own, is_router) = (port.mac_of(ours.into()), stack.forwarding.on);
     let mut bytes = [0; wire::nd::LEN_MAX];
     // An anycast address of a router is advertised from a unicast address of the router.
     let is_near = |a: &&inet::Address| a.is_usable() && a.cidr.contains(ours.into());
@@ -128,7 +128,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
             (near, nd::anycast_advertisement(&mut bytes, own, (near, to), ours))
         }
         _ if port.local.is_ours(ours.into()) => {
-            (ours, nd::advertisement(&mut bytes, own, to, ours))
+            (ours, nd::advertisement(&mut bytes, (own, is_router), to, ours))
         }
         // In the name of another host, whose own advertisement is to count if there is one.
         // RFC 4861 section 7.2.8.

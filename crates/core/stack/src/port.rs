@@ -2,6 +2,7 @@
 //!
 //! A stack may have devices of different kinds: a call through `dyn Device` is made once a burst.
 
+mod macs;
 mod table;
 
 use core::fmt;
@@ -16,6 +17,7 @@ use device::vlan::Tag;
 use device::{BURST, Burst, Device, Limits};
 use inet::route::SourceCheck;
 use inet::{Address, Vrf};
+pub(crate) use macs::Macs;
 use mbuf::{Mbuf, Pool};
 pub use table::ReplaceError;
 pub(crate) use table::{LOOPBACK, Ports, admits};
@@ -50,6 +52,8 @@ pub(crate) struct Port {
     pub(crate) device: Box<dyn Device>,
     pub(crate) limits: Limits,
     pub(crate) mac: MacAddr,
+    /// Further link addresses.
+    pub(crate) macs: Macs,
     pub(crate) addresses: Vec<Address>,
     /// [`PortConfig::answer_all`].
     pub(crate) answer_all: bool,
@@ -111,6 +115,7 @@ impl Port {
             device,
             limits,
             mac: config.mac,
+            macs: Macs::default(),
             addresses: config.addresses.iter().copied().map(Address::fixed).collect(),
             answer_all: config.answer_all,
             local: LocalAddrs::new(config.addresses.iter().copied()),

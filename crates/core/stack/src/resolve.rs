@@ -306,8 +306,12 @@ pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> Learn
 /// noticed.
 /// RFC 3927 2.5-a.
 pub(crate) fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fate {
-    let src = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?.mac;
-    let is_link_local = arp::Header::parse(packet).is_ok_and(|h| h.sender_ip.is_link_local());
+    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+    let header = arp::Header::parse(packet).ok();
+    // Switches learn the place of a further link address from it.
+    let further = header.map(|h| h.sender_mac).filter(|mac| port.macs.has(*mac));
+    let src = further.unwrap_or(port.mac);
+    let is_link_local = header.is_some_and(|h| h.sender_ip.is_link_local());
     let dst = if is_link_local { MacAddr::BROADCAST } else { dst };
     let mut m = stack.core.cx.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
     let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;

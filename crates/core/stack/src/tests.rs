@@ -38,6 +38,7 @@ mod ports;
 mod predict;
 mod progress;
 mod proxy;
+mod punt;
 mod rare_timers;
 mod redirect;
 mod requirements;

@@ -61,6 +61,9 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
         return None;
     }
     stack.is_overrun = port.received(count, frames, stack.core.cx.now);
+    if !port.macs.is_empty() {
+        port.take_by_further_macs(frames);
+    }
     let link = (port.limits.link, port.mac);
     let (check, vrf) = (port.source_check, port.vrf);
     stack.in_vrf = vrf;
@@ -100,6 +103,9 @@ fn filtered(
         frames.extend(again.into_iter().chain(new));
     } else {
         stack.is_overrun = port.received(count, frames, stack.core.cx.now);
+    }
+    if !port.macs.is_empty() {
+        port.take_by_further_macs(frames);
     }
     let link = (port.limits.link, port.mac);
     let (check, vrf) = (port.source_check, port.vrf);

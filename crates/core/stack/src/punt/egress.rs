@@ -79,9 +79,10 @@ impl From<DropReason> for MirrorError {
 }
 
 impl Stack {
-    /// Send a frame that a program wrote to the mirror of a port: an Ethernet header, which is
-    /// ignored but for its EtherType, and an IP packet; of a port without link addresses the packet
-    /// alone. The packet leaves with its hop limit as it is.
+    /// Send a frame that a program wrote to the mirror of a port: an Ethernet header and an IP
+    /// packet; of a port without link addresses the packet alone. Of the link header only the
+    /// EtherType counts, and the source if it is a further link address of the port, so that
+    /// switches learn its place. The packet leaves with its hop limit as it is.
     ///
     /// Its source has to be an address of the port, or, if its destination is one host beyond the
     /// link, of any port of ours. Messages of IGMP and MLD may have none. Packets to groups and to
@@ -122,16 +123,29 @@ struct Seen {
     may_fragment: bool,
 }
 
+/// How a packet leaves.
+struct Way {
+    port: u16,
+    neighbour: IpAddr,
+    src_mac: MacAddr,
+    /// `None` while it is resolved.
+    dst_mac: Option<MacAddr>,
+}
+
 fn send(stack: &mut Stack, port_id: u16, frame: &[u8]) -> Result<(), MirrorError> {
     let port = stack.ports.get(port_id).filter(|_| port_id != LOOPBACK);
     let port = port.ok_or(MirrorError::NoPort)?;
     if port.gone {
         return Err(DropReason::DeviceLinkDown.into());
     }
+    let mut src_mac = port.mac;
     let packet = match port.limits.link {
         LinkKind::Ip => frame,
         LinkKind::Ethernet => {
             let header = ether::Header::parse(frame).map_err(|_| MirrorError::Malformed)?;
+            if port.macs.has(header.src) {
+                src_mac = header.src;
+            }
             let packet = frame.get(ether::HEADER_LEN..).unwrap_or_default();
             let version = packet.first().map(|first| first >> 4);
             match (header.ethertype, version) {
@@ -147,16 +161,20 @@ fn send(stack: &mut Stack, port_id: u16, frame: &[u8]) -> Result<(), MirrorError
     if seen.len > mtu.bytes() && !seen.may_fragment {
         return Err(MirrorError::TooBig);
     }
-    let mac = resolve::link_address(stack, hop.port, hop.neighbour, seen.dst)?;
+    if hop.port != port_id {
+        src_mac = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?.mac;
+    }
+    let dst_mac = resolve::link_address(stack, hop.port, hop.neighbour, seen.dst)?;
+    let way = Way { port: hop.port, neighbour: hop.neighbour, src_mac, dst_mac };
     let packet = packet.get(..seen.len).unwrap_or_default();
     let mut m = stack.core.cx.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
     if !is_group(stack, port_id, seen.dst) {
         forward::leaves(stack, &mut m, hop.port)?;
     }
     if m.len() <= mtu.bytes() {
-        return Ok(put(stack, m, &hop, mac)?);
+        return Ok(put(stack, m, &way)?);
     }
-    Ok(fragments(stack, &m, &hop, mac, mtu)?)
+    Ok(fragments(stack, &m, &way, mtu)?)
 }
 
 /// Look at a packet's headers.
@@ -245,7 +263,7 @@ fn route(stack: &Stack, port_id: u16, seen: &Seen) -> Result<(NextHop, Mtu), Dro
 }
 
 /// Send a packet in fragments.
-fn fragments(stack: &mut Stack, m: &Mbuf, hop: &NextHop, mac: Option<MacAddr>, mtu: Mtu) -> Fate {
+fn fragments(stack: &mut Stack, m: &Mbuf, way: &Way, mtu: Mtu) -> Fate {
     let (mut begin, mut count) = (0, 0);
     while let Some(piece) = Piece::at(m.as_slice(), begin, mtu) {
         let len = piece.header().len() + piece.data.len();
@@ -254,7 +272,7 @@ fn fragments(stack: &mut Stack, m: &Mbuf, hop: &NextHop, mac: Option<MacAddr>, m
         part.append(piece.data);
         begin += piece.data.len();
         count += 1;
-        put(stack, part, hop, mac)?;
+        put(stack, part, way)?;
     }
     stack.core.cx.counters.add(Counter::DatagramsFragmented, 1);
     stack.core.cx.counters.add(Counter::FragmentsOut, count);
@@ -262,20 +280,20 @@ fn fragments(stack: &mut Stack, m: &Mbuf, hop: &NextHop, mac: Option<MacAddr>, m
 }
 
 /// Send a packet to its next hop, or queue it until the neighbour is resolved.
-fn put(stack: &mut Stack, mut m: Mbuf, hop: &NextHop, mac: Option<MacAddr>) -> Fate {
-    let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
+fn put(stack: &mut Stack, mut m: Mbuf, way: &Way) -> Fate {
+    let port = stack.ports.get(way.port).ok_or(DropReason::TxNoPort)?;
     if port.limits.link == LinkKind::Ethernet {
         let is_v6 = m.len() >= ipv6::HEADER_LEN && m.as_slice()[0] >> 4 == 6;
         let ethertype = if is_v6 { ether::IPV6 } else { ether::IPV4 };
         let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
-        let dst = mac.unwrap_or_default();
-        ether::Header { dst, src: port.mac, ethertype }.emit(header);
+        let dst = way.dst_mac.unwrap_or_default();
+        ether::Header { dst, src: way.src_mac, ethertype }.emit(header);
     }
-    if mac.is_some() {
-        pace::put(stack, hop.port, m);
+    if way.dst_mac.is_some() {
+        pace::put(stack, way.port, m);
         return Ok(());
     }
-    let key = (hop.port, hop.neighbour);
+    let key = (way.port, way.neighbour);
     if let Err(lost) = stack.neighbours.enqueue(key, m, &mut stack.core.cx.budget) {
         stack.core.drops.count(DropReason::NeighbourQueueFull);
         stack.core.cx.pool.free(lost);

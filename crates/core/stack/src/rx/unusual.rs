@@ -63,8 +63,8 @@ pub(super) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     }
 }
 
-/// Process a frame that was refused for `reason`, if the reason is a priority tag: the tag is
-/// removed. A frame refused for another reason stays refused.
+/// Process a frame that was refused for `reason`, if the reason is a priority tag, which is removed,
+/// or a further link address of the port. A frame refused for another reason stays refused.
 #[cold]
 #[inline(never)]
 pub(super) fn priority_tagged(
@@ -73,9 +73,15 @@ pub(super) fn priority_tagged(
     mut m: Mbuf,
     reason: DropReason,
 ) -> Fate {
-    let is_tagged = reason == DropReason::EtherTypeUnknown
-        && vlan::strip_priority(&mut m, &mut stack.core.cx.pool);
-    if !is_tagged {
+    let is_taken = match reason {
+        DropReason::EtherTypeUnknown => vlan::strip_priority(&mut m, &mut stack.core.cx.pool),
+        DropReason::EtherNotForUs => {
+            let port = stack.ports.get(m.in_port()).filter(|port| !port.macs.is_empty());
+            port.is_some_and(|port| port.takes_by_further_mac(&mut m))
+        }
+        _ => false,
+    };
+    if !is_taken {
         return Err(reason);
     }
     let at = LinkKind::Ethernet.header_len();

@@ -23,7 +23,7 @@ const PORTS: [(&str, u16); 2] = [("lan", 0), ("wan", 1)];
 const LAN: &str = "192.0.2.1";
 const WAN: &str = "198.51.100.1";
 
-fn published(rules: &str, nat: &str, generation: u32) -> Arc<Published> {
+pub(super) fn published(rules: &str, nat: &str, generation: u32) -> Arc<Published> {
     let source = text::Source { rules, nat, ..text::Source::default() };
     let rules = text::parse(&source, &PORTS, &|_| Err("no files".into())).expect("rules");
     Published::compile(rules, Timeouts::default(), generation).expect("small")

@@ -39,7 +39,7 @@ pub(super) fn ip(text: &str) -> IpAddr {
 pub(super) struct Router {
     pub(super) stack: Stack,
     wires: [mem::Mem; 2],
-    pool: Pool,
+    pub(super) pool: Pool,
 }
 
 impl Router {
@@ -106,13 +106,13 @@ impl Router {
         self.offer_at(0, m);
     }
 
-    fn offer_at(&mut self, port: usize, m: mbuf::Mbuf) {
+    pub(super) fn offer_at(&mut self, port: usize, m: mbuf::Mbuf) {
         let mut burst = Burst::new();
         burst.push(m);
         assert_eq!(self.wires[port].tx_burst(&mut self.pool, &mut burst), 1);
     }
 
-    fn sent(&mut self, now: Instant) -> [Vec<Vec<u8>>; 2] {
+    pub(super) fn sent(&mut self, now: Instant) -> [Vec<Vec<u8>>; 2] {
         self.stack.poll(now);
         self.stack.flush();
         let pool = &mut self.pool;

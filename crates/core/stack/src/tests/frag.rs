@@ -247,7 +247,7 @@ fn a_datagram_waits_for_its_neighbour_whole() {
             }
             (IpAddr::V6(theirs), IpAddr::V6(ours)) => {
                 let mut bytes = [0; wire::nd::LEN_MAX];
-                let len = inet::nd::advertisement(&mut bytes, pair::mac(2), ours, theirs);
+                let len = inet::nd::advertisement(&mut bytes, (pair::mac(2), false), ours, theirs);
                 let mut frame = bench.frame(protocol::ICMPV6, &bytes[..len.expect("it fits")]);
                 frame[14 + 7] = 255;
                 frame
