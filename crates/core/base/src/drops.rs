@@ -161,7 +161,8 @@ drop_reasons! {
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
     ForeignQueueFull "foreign_queue_full"
         "queue of datagrams for other hosts, which the program takes, is full";
-    PuntRate "punt_rate" "packet for a mirror beyond the rate of packets that are no routing protocol's";
+    PuntRate "punt_rate"
+        "packet for a mirror, of no routing protocol, beyond the rate of those";
     PuntRoutingRate "punt_routing_rate"
         "packet of a routing protocol for a mirror beyond the rate of those";
     PuntQueueFull "punt_queue_full" "queue of packets for mirrors is full";

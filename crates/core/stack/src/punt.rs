@@ -2,10 +2,10 @@
 //! came, and the program gives them to a mirror of the port, where routing daemons run. What the
 //! daemons send by the mirror leaves by the port.
 //!
-//! Called by: `ingress.rs` when a packet would be refused, `egress.rs` for what comes back; programs
-//! (`calls.rs`) take the frames. Off until a port has a mirror; then only the refusing branches of
-//! the receive path look here, so that neither connections nor forwarded packets pay. Rules of the
-//! filter have passed a punted packet. Limits: [`PuntConfig`], `punt_bytes`. Counters:
+//! Called by: `ingress.rs` when a packet would be refused; `egress.rs` for what comes back;
+//! programs take the frames (`calls.rs`). Off until a port has a mirror; then only the refusing
+//! branches of the receive path look here, so that neither connections nor forwarded packets pay.
+//! Rules of the filter have passed a punted packet. Limits: [`PuntConfig`], `punt_bytes`. Counters:
 //! `punted_routing`, `punted_other`, `mirror_out`, and the drops whose names begin with `punt_` and
 //! `mirror_`. docs/decisions/0147-punting.md.
 

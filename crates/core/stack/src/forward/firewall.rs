@@ -239,8 +239,8 @@ pub(super) fn awaited(stack: &Stack, m: &Mbuf, at: usize) -> Option<Datagram> {
     (piece.offset == 0).then_some(piece.datagram)
 }
 
-/// A packet that a program sends by a mirror leaves by `out_port`: answers to it pass, and an answer
-/// to a translated packet is translated back.
+/// A packet that a program sends by a mirror leaves by `out_port`: answers to it pass, and if it is
+/// itself the answer to a translated packet, it is translated back.
 ///
 /// # Errors
 /// There is no buffer for the translated packet.

@@ -1,9 +1,10 @@
 //! Further link addresses of a port, such as the virtual router's of VRRP: frames to them are the
 //! port's, and some of its addresses are advertised with them. RFC 5798 section 7.3.
 //!
-//! Called by: `forward/ingress.rs` and `rx/unusual.rs` for received frames, `arp.rs` and `nd.rs` for
-//! answers; `macs.rs` sets them. A frame's destination is replaced by the port's own link address
-//! before anything else reads it, so that no other file knows of further ones. Limit: `port_macs`.
+//! Called by: `forward/ingress.rs` and `rx/unusual.rs` for received frames, `arp.rs` and `nd.rs`
+//! for answers; `macs.rs` sets them. A frame's destination is replaced by the port's own link
+//! address before anything else reads it, so that no other file knows of further ones. Limit:
+//! `port_macs`.
 
 use core::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! The calls of programs that give ports mirrors and take punted packets.
 //!
-//! Called by: programs. Each stack has a queue of its own: of several shards each is set and read by
-//! itself.
+//! Called by: programs. Each stack has a queue of its own: of several shards each is set and read
+//! by itself.
 
 use base::LinkKind;
 
@@ -48,8 +48,8 @@ impl Stack {
         self.punt.as_ref().is_some_and(|punt: &Box<Punt>| punt.queue.len() > 0)
     }
 
-    /// The shard whose stack is to send a frame that a program wrote to a mirror: the filter of that
-    /// one sees the answers. 0 if there is one stack.
+    /// The shard whose stack is to send a frame that a program wrote to a mirror: the filter of
+    /// that one sees the answers. 0 if there is one stack.
     pub fn shard_of_mirrored(&self, link: LinkKind, frame: &[u8]) -> usize {
         match self.steering().home(link, frame) {
             Home::Shard(shard) => shard,

@@ -1,10 +1,10 @@
 //! What programs send by a port's mirror: the packet leaves by the port, or by the route of its
 //! destination, and our neighbours resolve its next hop.
 //!
-//! Called by: programs. Nothing of the frame's link header is believed but its EtherType. Hop limits
-//! stay, because the packet is the router's own. Its flow gets a state of the filter, so that
-//! answers pass. RFC 791 section 3.2, RFC 1122 section 3.3.6, RFC 4861. Counter: `mirror_out`; the
-//! drops are those of [`MirrorError::reason`].
+//! Called by: programs. Nothing of the frame's link header is believed but its EtherType. Hop
+//! limits stay, because the packet is the router's own. Its flow gets a state of the filter, so
+//! that answers pass. RFC 791 section 3.2, RFC 1122 section 3.3.6, RFC 4861. Counter: `mirror_out`;
+//! the drops are those of [`MirrorError::reason`].
 
 use core::fmt;
 use core::net::IpAddr;
@@ -124,7 +124,7 @@ struct Seen {
 }
 
 /// How a packet leaves.
-struct Way {
+struct Egress {
     port: u16,
     neighbour: IpAddr,
     src_mac: MacAddr,
@@ -165,16 +165,16 @@ fn send(stack: &mut Stack, port_id: u16, frame: &[u8]) -> Result<(), MirrorError
         src_mac = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?.mac;
     }
     let dst_mac = resolve::link_address(stack, hop.port, hop.neighbour, seen.dst)?;
-    let way = Way { port: hop.port, neighbour: hop.neighbour, src_mac, dst_mac };
+    let egress = Egress { port: hop.port, neighbour: hop.neighbour, src_mac, dst_mac };
     let packet = packet.get(..seen.len).unwrap_or_default();
     let mut m = stack.core.cx.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
     if !is_group(stack, port_id, seen.dst) {
         forward::leaves(stack, &mut m, hop.port)?;
     }
     if m.len() <= mtu.bytes() {
-        return Ok(put(stack, m, &way)?);
+        return Ok(put(stack, m, &egress)?);
     }
-    Ok(fragments(stack, &m, &way, mtu)?)
+    Ok(fragments(stack, &m, &egress, mtu)?)
 }
 
 /// Look at a packet's headers.
@@ -263,7 +263,7 @@ fn route(stack: &Stack, port_id: u16, seen: &Seen) -> Result<(NextHop, Mtu), Dro
 }
 
 /// Send a packet in fragments.
-fn fragments(stack: &mut Stack, m: &Mbuf, way: &Way, mtu: Mtu) -> Fate {
+fn fragments(stack: &mut Stack, m: &Mbuf, egress: &Egress, mtu: Mtu) -> Fate {
     let (mut begin, mut count) = (0, 0);
     while let Some(piece) = Piece::at(m.as_slice(), begin, mtu) {
         let len = piece.header().len() + piece.data.len();
@@ -272,7 +272,7 @@ fn fragments(stack: &mut Stack, m: &Mbuf, way: &Way, mtu: Mtu) -> Fate {
         part.append(piece.data);
         begin += piece.data.len();
         count += 1;
-        put(stack, part, way)?;
+        put(stack, part, egress)?;
     }
     stack.core.cx.counters.add(Counter::DatagramsFragmented, 1);
     stack.core.cx.counters.add(Counter::FragmentsOut, count);
@@ -280,20 +280,20 @@ fn fragments(stack: &mut Stack, m: &Mbuf, way: &Way, mtu: Mtu) -> Fate {
 }
 
 /// Send a packet to its next hop, or queue it until the neighbour is resolved.
-fn put(stack: &mut Stack, mut m: Mbuf, way: &Way) -> Fate {
-    let port = stack.ports.get(way.port).ok_or(DropReason::TxNoPort)?;
+fn put(stack: &mut Stack, mut m: Mbuf, egress: &Egress) -> Fate {
+    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
     if port.limits.link == LinkKind::Ethernet {
         let is_v6 = m.len() >= ipv6::HEADER_LEN && m.as_slice()[0] >> 4 == 6;
         let ethertype = if is_v6 { ether::IPV6 } else { ether::IPV4 };
         let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
-        let dst = way.dst_mac.unwrap_or_default();
-        ether::Header { dst, src: way.src_mac, ethertype }.emit(header);
+        let dst = egress.dst_mac.unwrap_or_default();
+        ether::Header { dst, src: egress.src_mac, ethertype }.emit(header);
     }
-    if way.dst_mac.is_some() {
-        pace::put(stack, way.port, m);
+    if egress.dst_mac.is_some() {
+        pace::put(stack, egress.port, m);
         return Ok(());
     }
-    let key = (way.port, way.neighbour);
+    let key = (egress.port, egress.neighbour);
     if let Err(lost) = stack.neighbours.enqueue(key, m, &mut stack.core.cx.budget) {
         stack.core.drops.count(DropReason::NeighbourQueueFull);
         stack.core.cx.pool.free(lost);

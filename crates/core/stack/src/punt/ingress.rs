@@ -1,5 +1,5 @@
-//! Which received packets are punted: those that no part of the stack takes. They are checked as far
-//! as the stack checks what it refuses, and then copied whole.
+//! Which received packets are punted: those that no part of the stack takes. They are checked as
+//! far as the stack checks what it refuses, and then copied whole.
 //!
 //! Called by: `rx.rs`, `rx/unusual.rs` and `socket/udp/input.rs`, where a packet would be refused.
 //! A datagram that came in fragments is punted once it is whole, because only then its ports are

@@ -1,8 +1,8 @@
 //! The rate of punted packets: a token bucket, as a time.
 //!
-//! Called by: `ingress.rs`, before a packet is copied, so that what is beyond the rate costs little.
-//! The generic cell rate algorithm (ITU-T I.371): the bucket is the time at which the next packet
-//! would be due if packets came evenly, and packets may be early by a tenth of a second.
+//! Called by: `ingress.rs`, before a packet is copied, so that what is beyond the rate costs
+//! little. The generic cell rate algorithm (ITU-T I.371): the bucket is the time at which the next
+//! packet would be due if packets came evenly, and packets may be early by a tenth of a second.
 
 use base::{Duration, Instant};
 

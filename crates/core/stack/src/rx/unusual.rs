@@ -63,8 +63,9 @@ pub(super) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     }
 }
 
-/// Process a frame that was refused for `reason`, if the reason is a priority tag, which is removed,
-/// or a further link address of the port. A frame refused for another reason stays refused.
+/// Process a frame that was refused for `reason`, if the reason is a priority tag, which is
+/// removed, or a further link address of the port. A frame refused for another reason stays
+/// refused.
 #[cold]
 #[inline(never)]
 pub(super) fn priority_tagged(

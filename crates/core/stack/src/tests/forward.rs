@@ -48,7 +48,7 @@ impl Router {
     }
 
     /// A router whose two devices have these offloads.
-    fn between(mtu: usize, offloads: [Offloads; 2]) -> Router {
+    pub(super) fn between(mtu: usize, offloads: [Offloads; 2]) -> Router {
         let config = StackConfig::new([5, 6]);
         let mut stack = Stack::new(StackConfig { solicited_node_reports: false, ..config });
         let networks =
