@@ -161,6 +161,7 @@ impl Route {
     }
 
     /// The next hop of a packet to `dst` by this route.
+    /// RFC 8950 4-a.
     pub fn next_hop(&self, dst: IpAddr) -> NextHop {
         NextHop { port: self.port, neighbour: self.via.unwrap_or(dst), mtu: self.usable_mtu() }
     }

@@ -6,6 +6,7 @@ mod errors;
 mod export;
 mod hairpin;
 mod mappings;
+mod next_hop_v6;
 pub(super) mod packets;
 
 use std::sync::Arc;

@@ -31,6 +31,7 @@ fn advertise(router: &mut Router) -> Vec<Vec<u8>> {
 }
 
 /// Neighbour discovery finds the gateway, and the packets stay IPv4.
+/// RFC 8950 4-a.
 #[test]
 fn packets_wait_for_neighbour_discovery_and_leave_as_ipv4() {
     for in_bursts in [true, false] {
@@ -179,5 +180,49 @@ fn a_connection_of_our_own_goes_by_it() {
         }
         let (_, error) = router.stack.tcp_state(handle).expect("the program has not closed it");
         assert_eq!(error, Some(tcp::Error::HostUnreachable));
+    }
+}
+
+/// The MTU of a neighbour with an IPv6 address bounds the IPv4 packets that go by it.
+#[test]
+fn the_mtu_of_the_neighbour_holds_for_ipv4() {
+    for in_bursts in [true, false] {
+        let mut router = routed(1, in_bursts);
+        assert!(router.stack.add_neighbour(PortId(1), GATEWAY.into(), HOSTS[1]));
+        let mtu = Mtu::new(1_300);
+        assert_eq!(router.stack.set_neighbour_mtu(PortId(1), GATEWAY.into(), mtu), Ok(()));
+        for (len, is_sent) in [(1_280, true), (1_281, false), (1_280, true)] {
+            let [back, out] = router.exchange(&frame(A, FAR, 9, &vec![7; len]));
+            assert_eq!((out.len(), back.len()), (usize::from(is_sent), usize::from(!is_sent)));
+        }
+        assert_eq!(router.stack.mtu_towards(SocketAddr::new(ip(FAR), 9)), mtu);
+    }
+}
+
+/// Datagrams of our own leave as IPv4 by the gateway, from another port's address if this port has
+/// none, and answers to that address are received by any port.
+#[test]
+fn datagrams_of_our_own_go_by_it() {
+    for has_address in [true, false] {
+        let mut router = routed(1, true);
+        assert!(router.stack.add_neighbour(PortId(1), GATEWAY.into(), HOSTS[1]));
+        if !has_address {
+            assert!(router.stack.remove_address(PortId(1), ip("198.51.100.1")));
+        }
+        let any = "0.0.0.0:9".parse().expect("an address");
+        let socket = router.stack.udp_bind(any, base::Owner::program()).expect("a socket");
+        let to = SocketAddr::new(ip(FAR), 7);
+        for len in [8, 2_000] {
+            router.stack.udp_send(socket, to, &vec![1; len], NOW).expect("sent");
+            let [back, out] = router.sent(NOW);
+            assert!(back.is_empty());
+            assert_eq!(out.len(), if len > 1_472 { 2 } else { 1 }, "{len} bytes");
+            for frame in &out {
+                let header = ether::Header::parse(frame).expect("a frame");
+                assert_eq!((header.dst, header.ethertype), (HOSTS[1], ether::IPV4));
+                let from = if has_address { [198, 51, 100, 1] } else { [192, 0, 2, 1] };
+                assert_eq!((&frame[26..30], &frame[30..34]), (&from[..], &[203, 0, 113, 5][..]));
+            }
+        }
     }
 }

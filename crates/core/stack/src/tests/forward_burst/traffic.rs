@@ -40,12 +40,12 @@ fn host_mac(port: usize, last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 1, port as u8, last])
 }
 
-/// Routes to networks beyond each link, by the second host of the link. Beyond the second link, the
-/// gateway of IPv4 has an IPv6 address (RFC 8950).
+/// Routes to networks beyond each link, by the second host of the link. Beyond the second link,
+/// and beyond a VLAN, the gateway of IPv4 has an IPv6 address (RFC 8950).
 fn beyond(port: usize) -> [(Cidr, IpAddr); 2] {
     let link = port + 1;
     [
-        (cidr(&format!("203.0.{link}.0/24")), host(port, 2, port == 1)),
+        (cidr(&format!("203.0.{link}.0/24")), host(port, 2, matches!(port, 1 | 4))),
         (cidr(&format!("2001:db8:7700:{link:x}::/40")), host(port, 2, true)),
     ]
 }

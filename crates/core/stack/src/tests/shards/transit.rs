@@ -111,3 +111,58 @@ fn a_shard_hands_over_nothing_that_it_forwards() {
     assert_eq!(world.shards[0].enter().drops().of(DropReason::ShardRingFull), 0);
     assert_eq!(world.outstanding(), 0);
 }
+
+/// IPv4 goes by a neighbour with an IPv6 address in each shard. RFC 8950.
+#[test]
+fn each_shard_sends_ipv4_by_an_ipv6_next_hop() {
+    for in_bursts in [true, false] {
+        let mut world = World::router(2);
+        for shard in &mut world.shards {
+            shard.enter().set_switch(Switch::ForwardBurst, in_bursts);
+        }
+        let dest = "203.0.113.0/24".parse().expect("a network");
+        let gateway = Some(host(1, 9, true));
+        assert!(world.shards[0].enter().add_route(inet::Route::new(dest, gateway, 1)));
+        world.poll();
+        let counts = cross(&mut world, "203.0.113.5");
+        assert_eq!(counts[0] + counts[1], FLOWS.into());
+        assert!(counts.iter().all(|&count| count > 10), "{counts:?}");
+    }
+}
+
+/// Offer [`FLOWS`] flows to `to`, half of them to each shard; returns how many packets left by port
+/// 1, as IPv4 to a host there, by shard.
+fn cross(world: &mut World, to: &str) -> [usize; 2] {
+    let to = SocketAddr::new(to.parse().expect("an address"), 2_000);
+    for n in 0..FLOWS {
+        let (frame, _) = of_flow(world, n, to);
+        world.offer(0, usize::from(n % 2), &frame);
+    }
+    world.poll();
+    let sent = world.sent();
+    let as_ipv4 = |frame: &&Vec<u8>| frame[..6] == HOSTS[1].0 && frame[12..14] == [8, 0];
+    [0, 1].map(|shard| sent[1][shard].iter().filter(as_ipv4).count())
+}
+
+/// The VRF of a port is set on the first shard, and is that of all.
+#[test]
+fn a_vrf_is_that_of_all_shards() {
+    for in_bursts in [true, false] {
+        let mut world = World::router(2);
+        for shard in &mut world.shards {
+            shard.enter().set_switch(Switch::ForwardBurst, in_bursts);
+        }
+        let vrf = inet::Vrf::of_table(10).expect("a table");
+        assert!(!world.shards[1].enter().set_vrf(PortId(0), vrf), "not the first shard");
+        let beyond = host(1, 9, false).to_string();
+        for (vrfs, passes) in [([vrf, inet::Vrf::NONE], false), ([vrf, vrf], true)] {
+            for (port, vrf) in vrfs.into_iter().enumerate() {
+                assert!(world.shards[0].enter().set_vrf(PortId(port as u16), vrf));
+            }
+            world.poll();
+            let counts = cross(&mut world, &beyond);
+            assert_eq!(counts.iter().all(|&count| count > 10), passes, "{counts:?}");
+            assert_eq!(counts.iter().sum::<usize>() > 0, passes, "{counts:?}");
+        }
+    }
+}
