@@ -25,7 +25,7 @@ pub use filter::{
 };
 pub use outer::Outer;
 pub use route::{DaemonRoute, Found, Leaving, NextHop, Route, Rule};
-pub use rows::{Address, Fragments, Group, Limited, Neighbour, Port, Socket, Summary};
+pub use rows::{Address, Fragments, Group, Limited, Neighbour, Port, Socket, Summary, Vrf};
 
 /// The most connections that one question may name.
 pub const CONNECTIONS_MAX: usize = 64;

@@ -20,6 +20,7 @@ pub(crate) mod rule;
 pub(crate) mod setting;
 #[cfg(test)]
 mod tests;
+mod vrf;
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,7 @@ pub use process::{Control, Process, SHARDS_MAX};
 pub use route::{For, RouteKey, RouteTo};
 pub use rule::{Rule, masked};
 pub use setting::{Change, Prefix, Setting, cidr, count, prefix};
+pub use vrf::InVrf;
 
 /// The longest configuration file, in bytes: some 50,000 routes.
 pub const BYTES_MAX: usize = 4 << 20;
@@ -197,14 +199,18 @@ impl Config {
         WHOLE.iter().for_each(|whole| (whole.setting.read)(&mut router, file));
         let mut process = Process::read(file, machine);
         let switches = switches(file);
-        let ports = port::read(file, &process, router.forwarding);
+        let vrfs = vrf::read(file);
+        let ports = port::read(file, &process, router.forwarding, &vrfs);
         let groups = group::read(file, machine);
         process.control = group::control(file, &groups);
-        let routes = route::read(file, &ports, &groups);
+        let routes = route::read(file, &ports, &groups, &vrfs);
         let rules = rule::read(file, &ports, &groups);
         let neighbours = hosts::neighbours(file, &ports);
         let gaps = hosts::gaps(file, process.shards);
         let filter = filter::read(file, &ports, (router.forwarding, &process), machine);
+        if filter.is_some() {
+            vrfs.check_filter(&ports, file.log);
+        }
         let ipfix = ipfix::read(file, file.has("filter") || file.has("nat"), process.shards);
         let frr = frr::read(file);
         let config = Config {
@@ -240,7 +246,9 @@ impl Config {
                 log.note(0, format!("there are {count} {what}: raise {name} under [limits]"));
             }
         }
-        let tables: BTreeSet<u32> = self.routes.keys().map(|key| key.table).collect();
+        let of_vrfs = self.ports.values().filter_map(|port| Some(port.vrf.as_ref()?.table));
+        let of_routes = self.routes.keys().map(|key| key.table);
+        let tables: BTreeSet<u32> = of_routes.chain(of_vrfs).collect();
         if tables.len() >= TABLES_MAX {
             log.note(0, format!("routes are in more than {} tables: use fewer", TABLES_MAX - 1));
         }
@@ -268,9 +276,10 @@ impl Config {
     }
 
     /// The port by which packets to `addr` leave, as far as the file says: that of the longest
-    /// prefix among the networks of ports and the routes of the main table.
+    /// prefix among the networks of ports in no VRF and the routes of the main table.
     pub fn port_to(&self, addr: IpAddr) -> Option<&str> {
-        let connected = self.ports.iter().flat_map(|(name, port)| {
+        let in_main = self.ports.iter().filter(|(_, port)| port.vrf.is_none());
+        let connected = in_main.flat_map(|(name, port)| {
             port.addresses.iter().map(move |(&ip, &len)| ((ip, len), name))
         });
         let main = self.routes.keys().filter(|key| key.table == MAIN_TABLE);

@@ -16,7 +16,8 @@ use stack::snapshot::NeighbourRow;
 use stack::{NeighbourState, Stack, StackConfig};
 use wirespeed_router::applied::{Applied, Opened};
 use wirespeed_router::config::{
-    Config, DeviceName, For, Kind, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule,
+    Config, DeviceName, For, InVrf, Kind, Link, Members, Neighbour, Port, Prefix, RouteKey,
+    RouteTo, Rule,
 };
 use wirespeed_router::plan;
 
@@ -75,6 +76,7 @@ impl World {
             let mitigation = stack.mitigation(port.id).map(|(setting, _)| setting);
             let check = stack.source_check(port.id).expect("it is in the stack");
             lines.push(format!("{name} {} {} {mitigation:?} {check}", row.mac, row.mtu_bytes));
+            lines.push(format!("{name} {:?}", row.vrf));
             let limits = stack.device(port.id).map(Device::limits);
             lines.push(format!("{name} {:?}", limits.map(|limits| limits.offloads)));
             let addresses = stack.addresses(port.id).iter();
@@ -142,6 +144,7 @@ prop_compose! {
         len in 24_u8..26,
         mitigation in option::of("[0-2]"),
         check in 0_usize..3,
+        vrf in option::weighted(0.4, 10_u32..12),
         offloads in any::<bool>(),
     ) -> Port {
         let is_vlan = number >= 3;
@@ -157,6 +160,7 @@ prop_compose! {
             addresses: addresses.into_iter().map(address).collect(),
             mitigation: mitigation.and_then(|text| text.parse().ok()),
             source_check: SourceCheck::ALL[check].1,
+            vrf: vrf.map(|table| InVrf { name: format!("vrf-{table}"), table }),
             offloads: is_vlan || offloads,
             ..Port::new(link)
         }

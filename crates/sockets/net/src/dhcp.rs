@@ -42,7 +42,7 @@ use stack::{
     UdpHandle,
 };
 
-use crate::given::{Given, receive};
+use crate::given::{Given, into_vrf, receive};
 
 /// The least time from one [`Change::Refused`] to the next.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(60);
@@ -145,6 +145,7 @@ impl DhcpPort {
         let client = Client::new(config, now).map_err(DhcpError::Config)?;
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), CLIENT_PORT);
         let socket = stack.udp_bind(any, Owner::program()).map_err(DhcpError::Socket)?;
+        into_vrf(stack, socket, port);
         Ok(DhcpPort {
             client,
             socket,

@@ -26,7 +26,7 @@ use host::dhcp6::{Action, CLIENT_PORT, SERVER_PORT, SERVERS};
 pub use host::dhcp6::{Client, Config, ConfigError, Information, Lease, LossReason, Mode, State};
 use stack::{Address, AddressError, AddressState, Origin, PortId, Stack, UdpError, UdpHandle};
 
-use crate::given::{Given, receive};
+use crate::given::{Given, into_vrf, receive};
 
 /// Why a port cannot be configured by DHCPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +118,7 @@ impl Dhcp6Port {
         let client = Client::new(config, now).map_err(Dhcp6Error::Config)?;
         let any = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), CLIENT_PORT);
         let socket = stack.udp_bind(any, Owner::program()).map_err(Dhcp6Error::Socket)?;
+        into_vrf(stack, socket, port);
         Ok(Dhcp6Port { client, socket, port, given: Given::new(port) })
     }
 

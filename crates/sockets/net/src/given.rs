@@ -67,3 +67,11 @@ pub(crate) fn receive(
         stack.give_back(datagram.payload);
     }
 }
+
+/// Put a client's socket into the VRF of its port: servers are reached there.
+pub(crate) fn into_vrf(stack: &mut Stack, socket: UdpHandle, port: PortId) {
+    let vrf = stack.vrf(port);
+    if let Some(ip) = stack.udp_ip_mut(socket) {
+        ip.vrf = vrf;
+    }
+}

@@ -2,7 +2,7 @@
 //! running program. The command line, the printed lines and the JSON are like those of ip(8).
 //!
 //! Called by: `lib.rs`. `args` has the options, `words` parses the words after them, `run` asks the
-//! program; `route`, `rule`, `neigh`, `addr` and `link` are the objects. Exit status as ip(8): 1
+//! program; `route`, `rule`, `neigh`, `addr`, `link` and `vrf` are the objects. Exit status as ip(8): 1
 //! for a wrong command line, or if no program runs; 2 if the program refuses or does not answer, or
 //! if a lookup finds no route.
 
@@ -15,6 +15,7 @@ mod neigh;
 mod route;
 mod rule;
 mod run;
+mod vrf;
 mod words;
 
 use anyhow::Result;
@@ -23,6 +24,7 @@ use wirespeed::control::ControlError;
 pub(crate) use args::{Args, normalised};
 pub(crate) use get::lookup;
 pub(crate) use rule::text_of as rule_text;
+pub(crate) use vrf::table as vrf_table;
 pub(crate) use words::Words;
 
 use crate::running::Refused;
@@ -60,18 +62,19 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
 fn run(args: &Args) -> Result<String> {
     let mut words = Words::new(&args.words);
     let Some(object) = words.next() else {
-        return words::usage("an object is missing: give addr, route, rule, neigh or link");
+        return words::usage("an object is missing: give addr, route, rule, neigh, link or vrf");
     };
-    let objects = ["address", "route", "rule", "neighbor", "neighbour", "link", "help"];
+    let objects = ["address", "route", "rule", "neighbor", "neighbour", "link", "vrf", "help"];
     match objects.iter().find(|name| name.starts_with(object) && !object.is_empty()) {
         Some(&"address") => addr::run(args, words),
         Some(&"route") => route::run(args, words),
         Some(&"rule") => rule::run(args, words),
         Some(&"neighbor" | &"neighbour") => neigh::run(args, words),
         Some(&"link") => link::run(args, words),
+        Some(&"vrf") => vrf::run(args, words),
         Some(_) => Ok(args::GRAMMAR.to_owned() + "\n"),
         None => words::usage(&format!(
-            "object \"{object}\" is unknown: give addr, route, neigh, link or rule"
+            "object \"{object}\" is unknown: give addr, route, neigh, link, rule or vrf"
         )),
     }
 }

@@ -26,6 +26,7 @@ mod full;
 mod report;
 mod run;
 mod states;
+mod within;
 
 use anyhow::Result;
 

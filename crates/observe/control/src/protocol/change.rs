@@ -150,4 +150,7 @@ pub struct Lookup {
     pub gids: Vec<u32>,
     /// The packet mark.
     pub mark: u32,
+    /// The table of the VRF that the packet belongs to, if it did not arrive.
+    #[serde(default)]
+    pub vrf: Option<u32>,
 }

@@ -70,8 +70,20 @@ pub struct Port {
     pub stalled_ms: Option<u64>,
     /// The check of packets' source addresses: `off`, `loose` or `strict`.
     pub source_check: String,
+    /// The VRF that the port belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vrf: Option<Vrf>,
     /// Packets that the device lost, by reason, if it counts them by reason.
     pub drops: Option<BTreeMap<String, u64>>,
+}
+
+/// A VRF.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vrf {
+    /// The name.
+    pub name: String,
+    /// The number of its table.
+    pub table: u32,
 }
 
 /// A listener or UDP socket. Fields that do not apply to the protocol are `None`.

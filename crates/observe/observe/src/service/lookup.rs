@@ -30,7 +30,7 @@ pub(super) fn answer(
         input: lookup.input.map(PortId),
         owner: users.owner(&Owner { uid: lookup.uid, groups: lookup.gids.clone().into() }),
         mark: lookup.mark,
-        vrf: Vrf::NONE,
+        vrf: lookup.vrf.and_then(Vrf::of_table).unwrap_or_default(),
     };
     let row = |route: &Route| rows::route(route, (users, stack), beyond);
     Answer::of(found(stack, &query, (users, &row)))

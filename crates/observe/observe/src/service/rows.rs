@@ -10,7 +10,7 @@ use base::{Budget, Counter, DropReason, Drops, Instant, Limit, LinkKind, Switch}
 use control::Users;
 use control::protocol::{
     Address, Answer, Connection, Fragments, Group, Limited, Neighbour, Port, Route, Socket,
-    Summary, Timers,
+    Summary, Timers, Vrf,
 };
 use serde::Serialize;
 use stack::route::Access;
@@ -89,6 +89,7 @@ pub(super) fn port(p: &PortRow) -> Port {
         pushed_back: p.pushed_back,
         stalled_ms: p.stalled_ms,
         source_check: p.source_check.to_string(),
+        vrf: p.vrf.as_ref().map(|(vrf, name)| Vrf { name: name.clone(), table: vrf.table() }),
         drops: p.drops.as_ref().map(named_drops),
     }
 }

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use base::{Cidr, Limit, MacAddr, Mtu};
 use device::mitigation::{Level, Mitigation};
 use stack::PortId;
-use stack::route::SourceCheck;
+use stack::route::{MAIN_TABLE, SourceCheck};
 use toml::de::DeValue;
 
 use super::file::{At, Once, Section};
 use super::link::{DeviceName, Kind, Link};
 use super::process::Process;
 use super::setting::{Prefix, Setting, prefix};
+use super::vrf::{self, InVrf, Vrfs};
 
 /// Names of ports are shown in tables and metrics.
 const NAME_MAX: usize = 32;
@@ -44,10 +45,14 @@ pub struct Port {
     /// The check of the sources of packets that come by it (RFC 3704). Strict unless the file says
     /// otherwise: users with several ways to a network know that they have them.
     pub source_check: SourceCheck,
+    /// The VRF that it belongs to.
+    pub vrf: Option<InVrf>,
 }
 
 /// The settings that can be changed on a running port.
-pub(crate) static SETTINGS: [Setting<Port, PortId>; 2] = [
+pub(crate) static SETTINGS: [Setting<Port, PortId>; 3] = [
+    // First, so that addresses get into the right table at once.
+    vrf::SETTING,
     Setting {
         read: |port, section| port.mitigation = mitigation(section),
         is_same: |port, other| port.mitigation == other.mitigation,
@@ -90,6 +95,7 @@ impl Port {
             asks: BTreeMap::new(),
             mitigation: None,
             source_check: SourceCheck::Strict,
+            vrf: None,
         }
     }
 
@@ -107,6 +113,11 @@ impl Port {
     /// Is it over a device of this kind?
     fn is_over(&self, kind: Kind) -> bool {
         matches!(&self.link, Link::Device(device) if device.kind == kind)
+    }
+
+    /// The table in which its packets are looked up.
+    pub(super) fn table(&self) -> u32 {
+        self.vrf.as_ref().map_or(MAIN_TABLE, |vrf| vrf.table)
     }
 
     /// Does one of its networks contain `addr`?
@@ -149,10 +160,13 @@ pub(super) fn read(
     file: &Section<'_>,
     process: &Process,
     forwards: bool,
+    vrfs: &Vrfs,
 ) -> BTreeMap<String, Port> {
     let sections = file.many("port", "[[port]]").into_iter();
     let drafts: Vec<Draft<'_>> =
-        sections.filter_map(|section| draft(section, process, forwards)).collect();
+        sections.filter_map(|section| draft(section, process, forwards, vrfs)).collect();
+    let known: Vec<&str> = drafts.iter().map(|draft| draft.name).collect();
+    vrfs.check_ports(&known, file.log);
     let (mut names, mut devices, mut vlans) = (Once::default(), Once::default(), Once::default());
     let mut ports = BTreeMap::new();
     for draft in &drafts {
@@ -184,13 +198,19 @@ pub(super) fn read(
     ports
 }
 
-fn draft<'a>(section: Section<'a>, process: &Process, forwards: bool) -> Option<Draft<'a>> {
+fn draft<'a>(
+    section: Section<'a>,
+    process: &Process,
+    forwards: bool,
+    vrfs: &Vrfs,
+) -> Option<Draft<'a>> {
     section.needed("name", "\"lan\"");
     let name = section.text("name");
     let link = Link::read(&section);
     let has_link = link.is_some();
     let nothing = || Link::Device(DeviceName { kind: Kind::Tap, name: String::new() });
     let mut port = Port::new(link.unwrap_or_else(nothing));
+    port.vrf = name.and_then(|name| vrfs.of(name));
     port.mac = section.mac();
     port.mtu = section.mtu();
     port.offloads = section.flag("offloads").unwrap_or(port.offloads);
@@ -316,20 +336,21 @@ fn host(cidr: Cidr, at: usize, section: &Section<'_>) {
     }
 }
 
-/// Check that no address is ours twice, and that no network is on two ports.
+/// Check that no address is ours twice, and that no network is on two ports, of one VRF.
 fn addresses(drafts: &[Draft<'_>]) {
     let mut seen = Once::default();
-    let mut networks: BTreeMap<Prefix, (usize, &str)> = BTreeMap::new();
-    for Draft { section, name, addresses, .. } in drafts {
+    let mut networks: BTreeMap<(Option<&InVrf>, Prefix), (usize, &str)> = BTreeMap::new();
+    for Draft { section, name, addresses, port, .. } in drafts {
+        let vrf = port.vrf.as_ref();
         let log = section.log;
         for At { value: cidr, at } in addresses {
             // A link-local address belongs to its link alone.
             let is_local = matches!(cidr.addr, IpAddr::V6(a) if a.is_unicast_link_local());
             let what = format!("the address {}", cidr.addr);
-            if is_local || !seen.is_first(cidr.addr, *at, &what, log) {
+            if is_local || !seen.is_first((vrf, cidr.addr), *at, &what, log) {
                 continue;
             }
-            match networks.get(&prefix(*cidr)) {
+            match networks.get(&(vrf, prefix(*cidr))) {
                 Some((before, other)) if other != name => {
                     let what = format!(
                         "{} is the network of port '{other}' (line {}) too: hosts of it would be \
@@ -339,7 +360,7 @@ fn addresses(drafts: &[Draft<'_>]) {
                     );
                     log.note(*at, what);
                 }
-                _ => drop(networks.insert(prefix(*cidr), (*at, *name))),
+                _ => drop(networks.insert((vrf, prefix(*cidr)), (*at, *name))),
             }
         }
     }

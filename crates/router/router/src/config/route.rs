@@ -16,6 +16,7 @@ use super::file::{At, Once, Section};
 use super::group::{self, Groups};
 use super::port::{self, Asks, Port};
 use super::setting::{Change, Prefix, Stacks, cidr, first, prefix};
+use super::vrf::Vrfs;
 use crate::applied::ports::State;
 
 /// The fields that identify a route.
@@ -65,11 +66,12 @@ pub(super) fn read(
     file: &Section<'_>,
     ports: &Ports,
     groups: &Groups,
+    vrfs: &Vrfs,
 ) -> BTreeMap<RouteKey, RouteTo> {
     let mut routes = BTreeMap::new();
     let (mut once, mut counts) = (Once::default(), BTreeMap::new());
     for section in file.many("route", "[[route]]") {
-        let (key, to) = (key(&section, ports), to(&section, groups));
+        let (key, to) = (key(&section, ports, vrfs), to(&section, groups));
         let Some(key) = key else { continue };
         if !once.is_first(key.clone(), section.at("to"), "this route", section.log) {
             continue;
@@ -95,12 +97,15 @@ pub(super) fn read(
 }
 
 /// The key of a route.
-fn key(section: &Section<'_>, ports: &Ports) -> Option<RouteKey> {
+fn key(section: &Section<'_>, ports: &Ports, vrfs: &Vrfs) -> Option<RouteKey> {
     section.needed("to", "\"0.0.0.0/0\"");
     let to = section.network("to", "198.51.100.0/24");
     let port = port::named(section, "port", ports);
     let via = section.parsed("via", "192.0.2.254");
-    let table = table(section).unwrap_or(MAIN_TABLE);
+    let said = table(section).or_else(|| vrfs.table(section));
+    if section.has("table") && section.has("vrf") {
+        section.note("vrf", "a route is in one table: remove table or vrf");
+    }
     let to = to?;
     if !stack::is_destination(to) {
         section.note("to", format!("{to}: packets to it never leave a host: remove the route"));
@@ -116,7 +121,7 @@ fn key(section: &Section<'_>, ports: &Ports) -> Option<RouteKey> {
     let port = match (port, via) {
         (None, _) if section.has("port") => return None,
         (Some(port), _) => port,
-        (None, Some(via)) => towards(via, section, ports)?,
+        (None, Some(via)) => towards(via, said, section, ports)?,
         (None, None) => {
             let what = "the route leads nowhere: add via = \"GATEWAY\", port or both";
             section.note("to", what);
@@ -126,10 +131,13 @@ fn key(section: &Section<'_>, ports: &Ports) -> Option<RouteKey> {
     if let Some(via) = via {
         gateway(to, via, &port, section, ports);
     }
-    let mut own = ports.get(&port)?.addresses.iter();
+    let of_port = ports.get(&port)?;
+    // A route is in the VRF of its port unless it says that it is a leak.
+    let table = said.unwrap_or_else(|| of_port.table());
+    let mut own = of_port.addresses.iter();
     let is_own =
         |(&addr, &prefix_len): (&IpAddr, &u8)| prefix(Cidr { addr, prefix_len }) == prefix(to);
-    if table == MAIN_TABLE && own.any(is_own) {
+    if table == of_port.table() && own.any(is_own) {
         let what = format!("'{port}' has an address in this network: remove the route");
         section.note("to", what);
     }
@@ -180,8 +188,18 @@ fn users(section: &Section<'_>, groups: &Groups) -> Option<For> {
 }
 
 /// Find the port of a gateway by its address.
-fn towards(via: IpAddr, section: &Section<'_>, ports: &Ports) -> Option<String> {
+fn towards(
+    via: IpAddr,
+    table: Option<u32>,
+    section: &Section<'_>,
+    ports: &Ports,
+) -> Option<String> {
     let on = ports.iter().filter(|(_, port)| port.has_network_of(via));
+    let all: Vec<_> = on.collect();
+    // Of several VRFs with this network, the one whose table the route names.
+    let of_table = all.iter().filter(|(_, port)| table.is_some_and(|table| table == port.table()));
+    let of_table: Vec<_> = of_table.copied().collect();
+    let on = if of_table.is_empty() { all } else { of_table }.into_iter();
     let names: Vec<&String> = on.map(|(name, _)| name).collect();
     match names.as_slice() {
         [name] => return Some((*name).clone()),
@@ -203,7 +221,8 @@ fn gateway(to: Cidr, via: IpAddr, name: &str, section: &Section<'_>, ports: &Por
         let what = "an IPv6 route cannot have an IPv4 gateway";
         return section.note("via", format!("{what}: give the gateway's IPv6 address"));
     }
-    if ports.values().any(|port| port.addresses.contains_key(&via)) {
+    let mut there = ports.values().filter(|other| other.vrf == port.vrf);
+    if there.any(|port| port.addresses.contains_key(&via)) {
         let what = format!("gateway {via} is an address of ours: give the other router's");
         return section.note("via", what);
     }

@@ -85,6 +85,69 @@ fn sources_are_checked_strictly_unless_a_port_says_otherwise() {
     says(&with_lan("source_check = true\n"), "5:16", &["source_check"]);
 }
 
+/// Two ports of VRF blue, and one that is in none.
+fn with_vrf(vrf: &str, more: &str) -> String {
+    let port = |name: &str, device: &str, address: &str| {
+        let of = format!("[[port]]\nname = \"{name}\"\ndevice = \"tap:{device}\"\n");
+        of + &format!("addresses = \"{address}\"\n")
+    };
+    let ports = port("a", "x0", "10.0.0.1/24") + &port("b", "x1", "10.0.0.1/24");
+    format!("{ports}{}[[vrf]]\n{vrf}{more}", port("c", "x2", "10.2.0.1/24"))
+}
+
+const BLUE: &str = "name = \"blue\"\ntable = 10\nports = [\"a\", \"c\"]\n";
+
+#[test]
+fn ports_of_a_vrf_have_networks_and_routes_of_their_own() {
+    let route = "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.9\"\nport = \"a\"\n";
+    let config = right(&with_vrf(BLUE, route));
+    let vrf = |name: &str| config.ports[name].vrf.clone().map(|vrf| (vrf.name, vrf.table));
+    assert_eq!(vrf("a"), Some(("blue".to_owned(), 10)));
+    assert_eq!((vrf("c"), vrf("b")), (vrf("a"), None));
+    let tables = |text: &str| -> Vec<(String, u32)> {
+        let of = |key: &RouteKey| (key.port.clone(), key.table);
+        right(text).routes.keys().map(of).collect()
+    };
+    // A route belongs to the VRF of its port, unless it says otherwise.
+    assert_eq!(tables(&with_vrf(BLUE, route)), [("a".to_owned(), 10)]);
+    let leak = route.to_owned() + "table = \"main\"\n";
+    assert_eq!(tables(&with_vrf(BLUE, &leak)), [("a".to_owned(), MAIN_TABLE)]);
+    let named = route.replace("port = \"a\"\n", "vrf = \"blue\"\n");
+    assert_eq!(tables(&with_vrf(BLUE, &named)), [("a".to_owned(), 10)]);
+    let main = route.replace("port = \"a\"\n", "table = \"main\"\n");
+    assert_eq!(tables(&with_vrf(BLUE, &main)), [("b".to_owned(), MAIN_TABLE)]);
+    assert_eq!(config.port_to("10.0.0.5".parse().expect("an address")), Some("b"));
+    assert_eq!(config.port_to("10.2.0.5".parse().expect("an address")), None);
+}
+
+#[test]
+fn mistakes_in_a_vrf_have_their_place() {
+    let says = |vrf: &str, more: &str, line: usize, parts: &[&str]| {
+        let all = wrong(&with_vrf(vrf, more));
+        let place = format!("r.toml:{line}:");
+        let is_it =
+            |one: &String| one.starts_with(&place) && parts.iter().all(|part| one.contains(part));
+        // A VRF that is wrong may leave two ports with one address.
+        assert!(all.iter().any(is_it), "{vrf}{more}: {all:#?}");
+    };
+    let edit = |from: &str, to: &str| BLUE.replace(from, to);
+    says(&edit("table = 10", "table = 254"), "", 15, &["table 254 has another meaning"]);
+    says(&edit("table = 10", "table = 70000"), "", 15, &["65535"]);
+    says(&edit("\"blue\"", "\"main\""), "", 14, &["'main' cannot be the name"]);
+    says(&edit("\"c\"", "\"d\""), "", 16, &["there is no port 'd'"]);
+    says(&edit("\"a\", \"c\"", ""), "", 16, &["without ports"]);
+    says(&edit("\"c\"", "\"a\""), "", 16, &["the port 'a' in a VRF"]);
+    let both = "[[vrf]]\nname = \"red\"\ntable = 10\nports = [\"b\"]\n";
+    says(BLUE, both, 19, &["table 10 of a VRF"]);
+    says(&edit("\"a\", ", ""), "", 8, &["10.0.0.1"]);
+    let route = "[[route]]\nto = \"10.9.0.0/16\"\nport = \"a\"\nvrf = \"bleu\"\n";
+    says(BLUE, route, 20, &["did you mean 'blue'?"]);
+    let two = route.replace("bleu", "blue") + "table = 7\n";
+    says(BLUE, &two, 20, &["a route is in one table"]);
+    let filter = "[filter]\nrules = 'pass in a'\n";
+    says(BLUE, filter, 16, &["'a' and 'b' have networks that overlap", "[filter]"]);
+}
+
 #[test]
 fn offloads_are_on_unless_a_port_says_otherwise() {
     let of = |line: &str| right(&with_lan(line)).ports["lan"].offloads;

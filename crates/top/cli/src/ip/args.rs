@@ -15,13 +15,13 @@ As ip(8), for a running wirespeed; words may be cut short, as in `ip r g 192.0.2
   ip addr  [show [dev PORT] [to PREFIX] [scope SCOPE]]
   ip addr  add|replace|change|del ADDRESS/LENGTH dev PORT [valid_lft S] [preferred_lft S] [nodad]
   ip addr  flush dev PORT [to PREFIX]
-  ip route [show|flush [match|root|exact] PREFIX] [table TABLE] [dev PORT] [via IP] [proto P]
-           [metric N]
-  ip route add|replace|change|del PREFIX [via IP] [dev PORT] [metric N] [mtu BYTES] [table TABLE]
-           [onlink] [include GROUP,...|exclude GROUP,...] [no_forward]
+  ip route [show|flush [match|root|exact] PREFIX] [table TABLE|vrf NAME] [dev PORT] [via IP]
+           [proto P] [metric N]
+  ip route add|replace|change|del PREFIX [via IP] [dev PORT] [metric N] [mtu BYTES]
+           [table TABLE|vrf NAME] [onlink] [include GROUP,...|exclude GROUP,...] [no_forward]
            [nexthop via IP [dev PORT] [weight N] ...]
-  ip route add|replace|change|del blackhole|unreachable|prohibit PREFIX [metric N] [table TABLE]
-  ip route get ADDRESS [from IP] [iif PORT] [oif PORT] [mark N] [uid N]
+  ip route add|replace|change|del blackhole|unreachable|prohibit PREFIX [metric N] [table TABLE|vrf NAME]
+  ip route get ADDRESS [from IP] [iif PORT] [oif PORT] [vrf NAME] [mark N] [uid N]
   ip rule  [show] SELECTOR
   ip rule  add|del SELECTOR table TABLE|unreachable|prohibit|blackhole
            SELECTOR: [not] [priority N] [from PREFIX] [to PREFIX] [fwmark MARK[/MASK]] [iif PORT]
@@ -30,6 +30,7 @@ As ip(8), for a running wirespeed; words may be cut short, as in `ip r g 192.0.2
   ip neigh add|replace|change|del IP [lladdr MAC] dev PORT
   ip neigh get IP dev PORT
   ip link  [show [PORT]]
+  ip vrf   [show [NAME]]
 
 A change lasts until the program ends or its configuration changes the same thing. Only root and the
 user that runs the program may make a change.

@@ -15,7 +15,7 @@ use wirespeed::control::protocol::{Found, Leaving, Lookup};
 
 /// Look up a packet's route, and show it with the keys of `ip -j route get`.
 pub(super) fn run(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<String> {
-    let lookup = lookup(words, |name| asked.port(name))?;
+    let lookup = lookup(words, |name| asked.port(name), |name| asked.vrf(name))?;
     let found = asked.lookup(lookup.clone())?;
     let mut row = match &found {
         Found::Dropped { drop, .. } => {
@@ -108,8 +108,12 @@ fn leaves(lookup: &Lookup, found: &Leaving) -> Line {
     }
 }
 
-/// ADDRESS [from IP] [iif PORT] [oif PORT] [mark N] [uid N].
-pub(crate) fn lookup(words: &mut Words, port: impl Fn(&str) -> Result<u16>) -> Result<Lookup> {
+/// ADDRESS [from IP] [iif PORT] [oif PORT] [vrf NAME] [mark N] [uid N].
+pub(crate) fn lookup(
+    words: &mut Words,
+    port: impl Fn(&str) -> Result<u16>,
+    vrf: impl Fn(&str) -> Result<u32>,
+) -> Result<Lookup> {
     let first = match words.next() {
         Some("to") => words.value("to")?,
         Some(word) => word,
@@ -120,11 +124,20 @@ pub(crate) fn lookup(words: &mut Words, port: impl Fn(&str) -> Result<u16>) -> R
     };
     let uid = rustix::process::getuid().as_raw();
     let (src, output, input, gids) = (None, None, None, Vec::new());
-    let mut lookup = Lookup { dst, src, output, input, uid, gids, mark: 0 };
+    let mut lookup = Lookup { dst, src, output, input, uid, gids, mark: 0, vrf: None };
     while let Some(word) = words.next() {
         match word {
             "from" => lookup.src = Some(words.parsed("from")?),
-            "iif" | "in" => lookup.input = Some(port(words.value(word)?)?),
+            "iif" => lookup.input = Some(port(words.value(word)?)?),
+            // As `in lan` of rules, and `in port lan`.
+            "in" => {
+                let name = match words.value(word)? {
+                    "port" => words.value("port")?,
+                    name => name,
+                };
+                lookup.input = Some(port(name)?);
+            }
+            "vrf" => lookup.vrf = Some(vrf(words.value(word)?)?),
             "oif" | "dev" => lookup.output = Some(port(words.value(word)?)?),
             "mark" => lookup.mark = words.number("mark")?,
             "uid" => lookup.uid = words.parsed("uid")?,

@@ -89,6 +89,7 @@ fn selector(args: &Args, asked: &Asked, words: &mut Words) -> Result<(Selector, 
         };
         match word {
             "table" => selector.table = table(words.value("table")?)?,
+            "vrf" => selector.table = Some(asked.vrf(words.value("vrf")?)?),
             "dev" => selector.dev = Some(asked.port(words.value("dev")?)?),
             "via" => {
                 selector.via = Some(match words.value("via")? {
@@ -250,6 +251,7 @@ fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<Rou
                 Some(table) => spec.table = table,
                 None => return usage("a route is in one table: give its number"),
             },
+            "vrf" => spec.table = asked.vrf(words.value("vrf")?)?,
             "onlink" => spec.onlink = true,
             "include" => spec.include = Some(groups(words.value("include")?)),
             "exclude" => spec.exclude = Some(groups(words.value("exclude")?)),

@@ -56,6 +56,11 @@ impl Asked {
         }
     }
 
+    /// The table of a VRF.
+    pub(super) fn vrf(&self, name: &str) -> Result<u32> {
+        super::vrf::table(&self.ports, name)
+    }
+
     /// Carry out changes.
     pub(super) fn change(&mut self, changes: &[Change]) -> Result<()> {
         for some in changes.chunks(CHANGES_MAX) {

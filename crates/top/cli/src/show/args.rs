@@ -11,6 +11,7 @@ use clap::builder::PossibleValue;
 use super::fib::Wanted;
 use super::filter::Filter;
 use super::states::chosen;
+use super::within::Within;
 use crate::Usage;
 use wirespeed::control::protocol::{Chosen, Section};
 
@@ -33,7 +34,11 @@ FILTER chooses connections and sockets as in ss(8), joined by and, or, not, ( ):
 
 What the FIB has for each prefix, and what it says of one packet, as `ip route get` asks:
   wirespeed show fib
-  wirespeed show fib lookup ADDR [from ADDR] [iif PORT] [oif PORT] [mark N] [uid N]
+  wirespeed show fib lookup ADDR [from ADDR] [iif PORT] [oif PORT] [vrf NAME] [mark N] [uid N]
+
+The routes of one VRF, or of one table:
+  wirespeed show routes vrf blue
+  wirespeed show fib table 10
 
 The firewall of a router: rules with their counters and flow export, flows, translations:
   wirespeed show filter
@@ -181,9 +186,20 @@ impl Args {
         }
     }
 
+    /// The table whose routes are shown, if one is named.
+    ///
+    /// # Errors
+    /// [`Usage`]: the words after `routes` are not known.
+    pub(super) fn within(&self) -> Result<Option<Within<'_>>> {
+        match self.what {
+            Some(What::Section(Section::Routes)) => Within::of(&self.words),
+            _ => Ok(None),
+        }
+    }
+
     /// Is it a lookup?
     pub(super) fn is_lookup(&self) -> bool {
-        self.what == Some(What::Fib) && !self.words.is_empty()
+        self.what == Some(What::Fib) && self.words.first().is_some_and(|word| word == "lookup")
     }
 
     /// The filter for rows.
@@ -192,7 +208,10 @@ impl Args {
     /// [`Usage`]: the filter is invalid, or the section has nothing to filter.
     pub(super) fn filter(&self) -> Result<Option<Filter>> {
         use Section::{Connections, Sockets};
-        if matches!(self.what, Some(What::Fib | What::Budget | What::Section(Section::States))) {
+        let of_others = Some(What::Section(Section::Routes)) == self.what;
+        if of_others
+            || matches!(self.what, Some(What::Fib | What::Budget | What::Section(Section::States)))
+        {
             return Ok(None);
         }
         let filter = Filter::parse(&self.words).map_err(|why| Usage(format!("FILTER: {why}")))?;

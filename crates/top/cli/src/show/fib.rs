@@ -12,14 +12,15 @@ use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
 use super::report::plain;
+use super::within::Within;
 use crate::Usage;
-use crate::ip::{Words, lookup};
+use crate::ip::{Words, lookup, vrf_table};
 use crate::running::{ask, section, typed};
 use wirespeed::control::protocol::{DaemonRoute, Found, Port, Question, Route, Section};
 
 /// The wanted part of the FIB: all of it, or the words of a lookup.
 pub(super) enum Wanted<'a> {
-    All,
+    All(Option<Within<'a>>),
     Lookup(&'a [String]),
 }
 
@@ -27,13 +28,13 @@ impl Wanted<'_> {
     /// Parse the words behind `fib`.
     pub(super) fn of(words: &[String]) -> Result<Wanted<'_>> {
         match words {
-            [] => Ok(Wanted::All),
             [first, words @ ..] if first == "lookup" => Ok(Wanted::Lookup(words)),
-            [first, ..] => {
+            [first, ..] if first != "vrf" && first != "table" => {
                 let first = wirespeed::control::text::plain(first);
                 let why = format!("'{first}' is not known: `show fib`, or `show fib lookup ADDR`");
                 bail!(Usage(why))
             }
+            words => Ok(Wanted::All(Within::of(words)?)),
         }
     }
 }
@@ -48,10 +49,18 @@ pub(super) fn ask_stack(
     wanted: &Wanted<'_>,
 ) -> Result<Map<String, Value>> {
     let (key, value) = match wanted {
-        Wanted::All => ("fib", json!(taken(section(client, stack, Section::Routes)?))),
+        Wanted::All(within) => {
+            let mut all = section(client, stack, Section::Routes)?;
+            if let Some(within) = within {
+                let ports: Vec<Port> = section(client, stack, Section::Ports)?;
+                within.keep(&mut all, &ports)?;
+            }
+            ("fib", json!(taken(all)))
+        }
         Wanted::Lookup(words) => {
             let ports: Vec<Port> = section(client, stack, Section::Ports)?;
-            let lookup = lookup(&mut Words::new(words), |name| number(&ports, name))?;
+            let vrf = |name: &str| vrf_table(&ports, name);
+            let lookup = lookup(&mut Words::new(words), |name| number(&ports, name), vrf)?;
             let dst = lookup.dst;
             let found = typed(ask(client, &Question::Lookup { stack, lookup })?.body)?;
             ("lookup", json!(Answer { dst, found }))

@@ -15,7 +15,7 @@ use super::full::Full;
 use super::{budget, fib, states};
 use crate::Usage;
 use crate::running::{TIMEOUT, ask, find, section, whole};
-use wirespeed::control::protocol::{About, Connection, Question, Section, Socket};
+use wirespeed::control::protocol::{About, Connection, Port, Question, Route, Section, Socket};
 
 /// Time between two looks at a connection, from which its delivery rate is computed.
 const LOOKS_APART: Duration = Duration::from_millis(200);
@@ -24,6 +24,7 @@ const LOOKS_APART: Duration = Duration::from_millis(200);
 pub(super) fn document(args: &Args) -> Result<Value> {
     let (filter, fib, budget_s) = (args.filter()?, args.fib()?, args.budget()?);
     args.chosen()?;
+    args.within()?;
     let path = find(args.socket.as_deref(), args.pid)?;
     let mut client = Client::connect(&path, TIMEOUT)?;
     let program = ask(&mut client, &Question::Program)?.program;
@@ -147,6 +148,12 @@ fn sections(
                 json!(all)
             }
             Section::States => states::rows(client, stack, &args.chosen()?)?,
+            Section::Routes if let Some(within) = args.within()? => {
+                let mut all: Vec<Route> = section(client, stack, wanted)?;
+                let ports: Vec<Port> = section(client, stack, Section::Ports)?;
+                within.keep(&mut all, &ports)?;
+                json!(all)
+            }
             _ => whole(client, stack, wanted)?,
         };
         shown.insert(name_of(wanted), rows);

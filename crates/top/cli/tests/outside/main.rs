@@ -60,6 +60,7 @@ mod up_shards;
 mod up_sources;
 #[cfg(target_os = "linux")]
 mod up_users;
+mod up_vrf;
 #[cfg(target_os = "linux")]
 mod wire;
 #[cfg(target_os = "linux")]
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         up_shards::CASES,
         up_sources::CASES,
         up_users::CASES,
+        up_vrf::CASES,
         wire::CASES,
         written::CASES,
     ];
