@@ -7,7 +7,7 @@
 use core::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -95,6 +95,12 @@ impl Namespace {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         })
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

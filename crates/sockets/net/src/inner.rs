@@ -296,9 +296,13 @@ impl Inner {
                 }
                 // Echo sockets, tags and datagrams for other hosts belong to the polled API.
                 Event::Ping(_) | Event::Tagged(..) | Event::Foreign => is_polled = true,
-                Event::OtherBroadcast(_) | Event::Address(_) => {}
+                // Whoever mirrors addresses reads them again.
+                Event::Address(_) => is_polled = true,
+                Event::OtherBroadcast(_) => {}
             }
         }
+        // Punted packets have no wait queue either.
+        is_polled |= self.stack.has_punted();
         if is_polled {
             self.wakers.extend(self.polled.clone());
         }

@@ -11,7 +11,7 @@ use base::{Cidr, LinkKind, MacAddr, Mtu};
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 
-use super::{Tap, TapError, error};
+use super::{Tap, TapError, error, sys};
 use crate::interface;
 
 /// The settings of the kernel's end. `None` leaves a setting as it is.
@@ -79,6 +79,31 @@ impl Tap {
             })?;
         }
         Ok(())
+    }
+
+    /// Keep the interface when the last descriptor of it closes: without one it has no carrier, and
+    /// whoever opens its name gets it with its index, addresses and settings. `false`: it goes with
+    /// its last descriptor, as a new one does.
+    ///
+    /// # Errors
+    /// [`TapError::Refused`].
+    pub fn set_persistent(&self, on: bool) -> Result<(), TapError> {
+        let refused = |errno| error::refused("keeping it", self.name(), errno);
+        sys::set_persistent(&self.fd, on).map_err(refused)
+    }
+
+    /// Show the kernel a carrier on its end, or none. It needs no privilege.
+    ///
+    /// # Errors
+    /// [`TapError::Refused`]; before Linux 5.0 the kernel cannot do it.
+    pub fn set_carrier(&self, on: bool) -> Result<(), TapError> {
+        let refused = |errno| error::refused("setting the carrier", self.name(), errno);
+        sys::set_carrier(&self.fd, on).map_err(refused)
+    }
+
+    /// Does the interface exist that this was opened for? Not once it was deleted.
+    pub fn is_attached(&self) -> bool {
+        sys::iff(&self.fd).is_ok()
     }
 
     /// The hardware address of the kernel's end; `None` for a TUN and for a socket.

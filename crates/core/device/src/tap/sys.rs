@@ -34,6 +34,20 @@ pub(super) fn set_offload(fd: impl AsFd, features: c_uint) -> Result<()> {
     unsafe { ioctl(fd, IntegerSetter::<OPCODE>::new_usize(features as usize)) }
 }
 
+/// Keep the interface when its last descriptor closes, or no longer.
+pub(super) fn set_persistent(fd: impl AsFd, on: bool) -> Result<()> {
+    const OPCODE: Opcode = libc::TUNSETPERSIST as Opcode;
+    // SAFETY: TUNSETPERSIST takes an integer, no pointer.
+    unsafe { ioctl(fd, IntegerSetter::<OPCODE>::new_usize(usize::from(on))) }
+}
+
+/// Give the interface a carrier, or take it away.
+pub(super) fn set_carrier(fd: impl AsFd, on: bool) -> Result<()> {
+    const OPCODE: Opcode = libc::TUNSETCARRIER as Opcode;
+    // SAFETY: TUNSETCARRIER reads an int.
+    unsafe { ioctl(fd, Setter::<OPCODE, c_int>::new(on.into())) }
+}
+
 /// Set the length of the virtio header before each frame, in bytes.
 pub(super) fn set_vnet_header_len(fd: impl AsFd, len: c_int) -> Result<()> {
     const OPCODE: Opcode = libc::TUNSETVNETHDRSZ as Opcode;
