@@ -120,6 +120,7 @@ impl Applied {
         stacks.iter_mut().for_each(|stack| stack.flush());
         self.running.process.clone_from(&wanted.process);
         self.running.frr.clone_from(&wanted.frr);
+        self.running.mirrors.clone_from(&wanted.mirrors);
         all
     }
 

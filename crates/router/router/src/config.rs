@@ -13,6 +13,7 @@ pub(crate) mod group;
 pub(crate) mod hosts;
 pub(crate) mod ipfix;
 mod link;
+pub(crate) mod mirror;
 pub(crate) mod port;
 pub(crate) mod process;
 pub(crate) mod route;
@@ -40,6 +41,7 @@ pub use group::GROUPS_MAX;
 pub use hosts::{Neighbour, NeighbourKey};
 pub use ipfix::Ipfix;
 pub use link::{DeviceName, Kind, Link};
+pub use mirror::{Mirrors, Space};
 pub use port::{Asks, Port};
 pub use process::{Control, Process, SHARDS_MAX};
 pub use route::{For, RouteKey, RouteTo};
@@ -89,6 +91,8 @@ pub struct Config {
     pub ipfix: Option<Ipfix>,
     /// The control plane, from which routes come.
     pub frr: Option<Frr>,
+    /// Interfaces of the kernel in which other programs see our ports.
+    pub mirrors: Option<Mirrors>,
 }
 
 /// Settings of the router as a whole.
@@ -202,7 +206,11 @@ impl Config {
         let vrfs = vrf::read(file);
         let ports = port::read(file, &process, router.forwarding, &vrfs);
         let groups = group::read(file, machine);
-        process.control = group::control(file, &groups);
+        let mirrors;
+        (process.control, mirrors) = match file.one("control", "[control]") {
+            Some(section) => (group::control(&section, &groups), mirror::read(&section, &ports)),
+            None => (None, None),
+        };
         let routes = route::read(file, &ports, &groups, &vrfs);
         let rules = rule::read(file, &ports, &groups);
         let neighbours = hosts::neighbours(file, &ports);
@@ -226,6 +234,7 @@ impl Config {
             filter,
             ipfix,
             frr,
+            mirrors,
         };
         config.bound(file.log);
         config

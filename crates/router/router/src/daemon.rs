@@ -14,9 +14,10 @@
 //! ```
 
 mod engine;
+mod mirrors;
 mod notices;
 mod parent;
-mod report;
+pub(crate) mod report;
 pub(crate) use report::{info, warning};
 mod run;
 mod worker;

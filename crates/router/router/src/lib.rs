@@ -14,6 +14,7 @@ pub mod fpm;
 pub mod links;
 pub mod machine;
 pub mod metrics;
+pub mod mirror;
 pub mod orders;
 pub mod plan;
 

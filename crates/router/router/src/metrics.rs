@@ -19,6 +19,8 @@ use stack::snapshot::{PortRow, Snapshot};
 
 use crate::applied::Applied;
 use crate::fpm::Figures;
+use crate::mirror::Mirrors;
+use crate::mirror::counts::{Counts as OfMirror, Loss};
 
 /// State of the program besides the stack.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +79,12 @@ impl Text {
 }
 
 /// `/metrics`.
-pub fn page(stacks: &[&mut Stack], applied: &Applied, program: &Program) -> Page {
+pub(crate) fn page(
+    stacks: &[&mut Stack],
+    applied: &Applied,
+    program: &Program,
+    mirrors: &Mirrors,
+) -> Page {
     let mut text = Text::default();
     text.head("build_info", "gauge", "The program; its value is 1.");
     text.value("build_info", &[("version", &program.version)], 1);
@@ -99,6 +106,7 @@ pub fn page(stacks: &[&mut Stack], applied: &Applied, program: &Program) -> Page
     if let Some(figures) = &program.frr {
         frr::figures(&mut text, figures);
     }
+    self::mirrors(&mut text, mirrors);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Page { status: 200, kind, text: text.0 }
 }
@@ -323,6 +331,36 @@ fn exported(text: &mut Text, all: &[&Firewall]) {
     let lost = all.iter().map(|one| one.events_lost()).sum();
     let help = "Events of flows that were lost because too many waited (filter_events).";
     text.alone("ipfix_events_lost_total", "counter", help, lost);
+}
+
+/// A figure of a mirror.
+type OfPassed = fn(&OfMirror) -> u64;
+
+/// Frames of mirrors; nothing without any.
+fn mirrors(text: &mut Text, mirrors: &Mirrors) {
+    if mirrors.counts().next().is_none() {
+        return;
+    }
+    let kinds: [(&str, &str, OfPassed); 4] = [
+        ("punted_frames", "Frames that were punted to programs at a mirror.", |c| c.punted.frames),
+        ("punted_bytes", "Bytes of those frames.", |c| c.punted.bytes),
+        ("sent_frames", "Frames of programs that left by the port.", |c| c.sent.frames),
+        ("sent_bytes", "Bytes of those frames.", |c| c.sent.bytes),
+    ];
+    for (what, help, of) in kinds {
+        let name = format!("mirror_{what}_total");
+        text.head(&name, "counter", help);
+        for (port, counts) in mirrors.counts() {
+            text.value(&name, &[("port", port)], of(counts));
+        }
+    }
+    let name = "mirror_drops_total";
+    text.head(name, "counter", "Frames that were dropped at a mirror, by reason.");
+    for (port, counts) in mirrors.counts() {
+        for loss in Loss::ALL {
+            text.value(name, &[("port", port), ("reason", loss.name())], counts.lost(loss));
+        }
+    }
 }
 
 fn meaning(counter: Counter) -> &'static str {

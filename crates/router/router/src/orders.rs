@@ -1,6 +1,7 @@
 //! Messages between the privileged process and the worker: each is one packet of a SOCK_SEQPACKET
 //! pair, as JSON. An order has at most one descriptor, a report none. The worker only answers: it
-//! cannot make the privileged process do anything.
+//! cannot make the privileged process do anything. One exception has a socket of its own: with
+//! mirrors, the worker says what its ports are like ([`crate::mirror`]).
 //!
 //! Called by: both processes of `wirespeed up`. Limit: [`MESSAGE_MAX`].
 
@@ -66,6 +67,15 @@ pub enum Order {
         for_users: bool,
         /// Why there is no socket.
         why: Option<String>,
+    },
+    /// The socket at which the sender hears of ports that have mirrors ([`crate::mirror::State`]),
+    /// before the first [`Order::Apply`].
+    Mirrors,
+    /// The descriptor of a port's mirror; without one, the mirror that the worker has is no longer
+    /// that of the port.
+    Mirror {
+        /// The port.
+        port: String,
     },
     /// Let the configuration take effect that the descriptor holds, behind the accounts and files
     /// of this machine that it names.

@@ -45,7 +45,8 @@ pub struct AppliedPort {
     pub id: PortId,
     /// The traffic of each shard's queue since the port was added.
     counts: Vec<Counts>,
-    mac: MacAddr,
+    /// Our link address.
+    pub(crate) mac: MacAddr,
     /// If it has, or had, VLANs: a splitter for each shard.
     splitters: Vec<vlan::Splitter>,
     dhcp: Option<DhcpPort>,

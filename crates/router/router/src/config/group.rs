@@ -103,11 +103,13 @@ pub(super) fn named(name: At<&str>, groups: &Groups, log: &Log<'_>) -> Option<St
     None
 }
 
-/// `[control]`.
-pub(super) fn control(file: &Section<'_>, groups: &Groups) -> Option<Control> {
-    let section = file.one("control", "[control]")?;
-    section.needed("socket", "\"/run/wirespeed.sock\"");
-    section.needed("groups", "[\"staff\"]");
+/// The socket of `[control]`, whose other keys are for mirrors.
+pub(super) fn control(section: &Section<'_>, groups: &Groups) -> Option<Control> {
+    let is_needed = section.has("socket") || section.has("groups") || !section.has("mirrors");
+    if is_needed {
+        section.needed("socket", "\"/run/wirespeed.sock\"");
+        section.needed("groups", "[\"staff\"]");
+    }
     let names = section.texts("groups").into_iter();
     let groups = names.filter_map(|name| named(name, groups, section.log)).collect();
     let socket = section.text("socket")?.to_owned();

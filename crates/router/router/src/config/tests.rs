@@ -658,3 +658,51 @@ fn zebra_connects_on_loopback_or_from_networks_that_are_named() {
     let host = "[frr]\nfpm = \"192.0.2.1:2620\"\nallow = \"192.0.2.7/24\"\n";
     says(host, "3:9", &["write 192.0.2.0/24"]);
 }
+
+#[test]
+fn mirrors_are_of_ports_that_can_have_one() {
+    let tun = "[[port]]\nname = \"tun\"\ndevice = \"tun:ws9\"\naddresses = \"203.0.113.1/24\"\n";
+    let config = right(&with_lan(&format!("{tun}[control]\nmirrors = \"all\"\n")));
+    let mirrors = config.mirrors.expect("the section asks for them");
+    assert_eq!(mirrors.space, Space::Named("control".to_owned()));
+    assert_eq!(mirrors.ports, ["lan".to_owned()].into());
+    assert_eq!((mirrors.punt_ports.len(), mirrors.punt_rate), (0, 1_000));
+    assert_eq!(config.process.control, None, "no socket is needed");
+
+    let control = |lines: &str| with_lan(&format!("[control]\n{lines}"));
+    let config = right(&control(
+        "mirrors = [\"lan\"]\nnamespace = \"host\"\npunt_ports = [22, 830]\npunt_rate = 50\n",
+    ));
+    let mirrors = config.mirrors.expect("the section asks for them");
+    assert_eq!((&mirrors.space, mirrors.punt_rate), (&Space::Host, 50));
+    assert_eq!(mirrors.punt_ports, [22, 830].into());
+
+    says(&control("mirrors = \"lam\"\n"), "6:11", &["did you mean 'lan'?"]);
+    says(&control("mirrors = \"all\"\nnamespace = \"../x\"\n"), "7:13", &["\"control\""]);
+    says(&control("mirrors = \"all\"\npunt_ports = [0]\n"), "7:15", &["from 1 to 65535"]);
+    says(&with_lan(&format!("{tun}[control]\nmirrors = \"tun\"\n")), "10:11", &["leave 'tun' out"]);
+    let only =
+        "[groups]\nstaff = [\"root\"]\n[control]\nsocket = \"/run/w.sock\"\ngroups = \"staff\"\n";
+    let mut machine = Machine::beside(Path::new("r.toml"));
+    let text = with_lan(&format!("{only}namespace = \"x\"\n"));
+    let problems = Config::parse_with("r.toml", &text, &mut machine).expect_err("no mirrors");
+    assert!(
+        problems.to_string().contains("add mirrors = \"all\", or remove namespace"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn a_mirror_has_a_name_that_an_interface_can_have() {
+    let port = |name: &str| {
+        format!("[[port]]\nname = \"{name}\"\ndevice = \"tap:ws1\"\naddresses = \"192.0.2.1/24\"\n")
+    };
+    let with =
+        |name: &str, more: &str| format!("{}[control]\nmirrors = \"all\"\n{more}", port(name));
+    says(&with("a-name-too-long-for-it", ""), "6:11", &["15 bytes at most", "another name"]);
+    for name in ["lo", "all", "default", ".."] {
+        says(&with(name, ""), "6:11", &["no interface can have the name"]);
+    }
+    says(&with("ws1", "namespace = \"host\"\n"), "6:11", &["a device of the host's namespace"]);
+    right(&with("ws1", ""));
+}

@@ -25,6 +25,7 @@ use crate::applied::Applied;
 use crate::config::Config;
 use crate::fpm::Feed;
 use crate::metrics::{self, Program};
+use crate::mirror::Mirrors;
 use crate::orders::Report;
 use crate::{devices, links};
 
@@ -68,6 +69,8 @@ pub(super) struct Engine {
     notices: Notices,
     /// The routes of zebra.
     feed: Feed,
+    /// Interfaces in which other programs see our ports.
+    mirrors: Mirrors,
     /// Why other users cannot connect, if the configuration lets them.
     closed: Option<String>,
     /// When to look again although no descriptor is ready.
@@ -137,6 +140,7 @@ impl Engine {
             texts,
             notices: Notices::default(),
             feed: Feed::new(config.process.limit(Limit::Routes)),
+            mirrors: Mirrors::default(),
             program,
             closed,
             due,
@@ -163,6 +167,10 @@ impl Engine {
         })?;
         self.applied.free();
         self.feed.ports_changed();
+        let (mirrors, applied) = (&mut self.mirrors, &self.applied);
+        mirrors.set(config.mirrors.as_ref());
+        // The first process hears of the ports before the report.
+        self.shards.with_stacks(|stacks| mirrors.exchange(stacks, applied))?;
         let users = self.applied.users();
         let admitted = config.process.control.iter().flat_map(|control| &control.groups);
         self.control.set_users(users, admitted.filter_map(|name| users.number(name)));
@@ -192,6 +200,17 @@ impl Engine {
         Ok(())
     }
 
+    /// The first process hears of ports with mirrors at this socket.
+    pub(super) fn mirrors_are_heard_at(&mut self, listener: OwnedFd) {
+        self.mirrors.heard_at(listener);
+    }
+
+    /// A port has this mirror from now on, or none.
+    pub(super) fn has_mirror(&mut self, port: &str, device: Option<OwnedFd>) {
+        self.mirrors.has(port, device);
+        self.due = Instant::ZERO;
+    }
+
     /// Are the drivers there, and do they give us the stacks?
     pub(super) fn is_alive(&self) -> bool {
         self.shards.with_stacks(|_| ()).is_ok()
@@ -207,7 +226,9 @@ impl Engine {
         let alarm = (self.alarm.as_fd(), PollFlags::IN);
         let news = self.link_news.iter().map(|news| (news.as_fd(), PollFlags::IN));
         let zebra = self.feed.descriptor().map(|socket| (socket, PollFlags::IN));
-        self.control.descriptors().chain(news).chain([texts, alarm]).chain(zebra)
+        let mirrors = self.mirrors.descriptors().map(|device| (device, PollFlags::IN));
+        let others = news.chain([texts, alarm]).chain(zebra).chain(mirrors);
+        self.control.descriptors().chain(others)
     }
 
     /// How long to wait for a descriptor.
@@ -247,9 +268,10 @@ impl Engine {
     pub(super) fn turn(&mut self) -> Result<()> {
         let fpm = self.turn_fpm()?;
         self.alarm.silence();
+        self.mirrors.read();
         let has_link_news =
             self.link_news.as_ref().is_some_and(|news| links::was_rung(news.as_fd()));
-        let Engine { applied, control, texts, notices, program, names, feed, .. } = self;
+        let Engine { applied, control, texts, notices, program, names, feed, mirrors, .. } = self;
         let hears_of_links = self.link_news.is_some();
         self.due = self.shards.with_stacks(|stacks| {
             let now = stacks[0].now();
@@ -268,7 +290,7 @@ impl Engine {
                 let metrics::Page { status, kind, text } = match path {
                     texts::Path::Metrics => {
                         program.frr = applied.running().frr.as_ref().map(|_| feed.figures());
-                        metrics::page(stacks, applied, program)
+                        metrics::page(stacks, applied, program, mirrors)
                     }
                     texts::Path::Health => metrics::health(stacks, applied, program),
                 };
@@ -276,6 +298,7 @@ impl Engine {
             });
             let mut again = notices.look(now, stacks, applied);
             again = again.min(applied.turn_export(stacks));
+            again = again.min(mirrors.exchange(stacks, applied));
             if !hears_of_links {
                 again = again.min(now + LOOK_AGAIN);
             }
@@ -284,6 +307,7 @@ impl Engine {
             let control = if within < TICK { now + within } else { control.next_deadline() };
             dhcp.min(control).min(again).min(fpm)
         })?;
+        self.mirrors.write();
         if self.applied.encode_export() {
             self.due = Instant::ZERO;
         }

@@ -26,6 +26,7 @@ use sd_notify::NotifyState;
 use control::{Server, open_to_all};
 use observe::socket_path;
 
+use super::mirrors::Mirrors;
 use super::report::{error, info, warning};
 use super::worker::{self, Privileges};
 use super::zebra::{self, Door};
@@ -128,6 +129,8 @@ pub(super) struct Parent {
     pub(super) zebra: Option<Door>,
     /// The interfaces that the worker knows, by their numbers.
     interfaces: BTreeMap<u32, String>,
+    /// The interfaces in which other programs see our ports.
+    pub(super) mirrors: Mirrors,
 }
 
 /// A configuration as the worker gets it.
@@ -146,17 +149,19 @@ pub(super) struct LinkNews {
 }
 
 impl Parent {
-    pub(super) fn new(orders: OwnedFd, worker: Worker, opener: Opener, running: Config) -> Parent {
-        Parent {
-            orders,
-            worker,
-            opener,
-            running,
-            source: Source::default(),
-            links: None,
-            zebra: None,
-            interfaces: BTreeMap::new(),
-        }
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn new(
+        orders: OwnedFd,
+        worker: Worker,
+        opener: Opener,
+        running: Config,
+    ) -> Result<Parent> {
+        let (mirrors, says) = Mirrors::new()?;
+        orders::send(orders.as_fd(), &Order::Mirrors, Some(says.as_fd()))?;
+        let (source, links) = (Source::default(), None);
+        let (zebra, interfaces) = (None, BTreeMap::new());
+        Ok(Parent { orders, worker, opener, running, source, links, zebra, interfaces, mirrors })
     }
 
     /// Let a configuration take effect; the devices of the `lost` ports are opened again.
@@ -176,6 +181,10 @@ impl Parent {
         let order = Order::Apply { file: source.file.clone(), lost };
         self.source = source;
         let mut report = self.ask(&order, Some(&memory.into()))?;
+        for port in self.mirrors.set(config.mirrors.as_ref()) {
+            orders::send(self.orders.as_fd(), &Order::Mirror { port }, None)?;
+        }
+        report.failed.extend(self.follow_mirrors()?);
         let served = self.metrics(&config)?;
         report.failed.extend(served.as_ref().err().cloned());
         report.failed.extend(self.listen_for_zebra(&config).err());
@@ -223,6 +232,18 @@ impl Parent {
             orders::send(self.orders.as_fd(), &Order::Interfaces { ports }, None)?;
         }
         Ok(())
+    }
+
+    /// Do for mirrors what the worker has said, and pass on their descriptors; returns what failed.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn follow_mirrors(&mut self) -> Result<Vec<String>> {
+        let (granted, failed) = self.mirrors.hear();
+        for (port, fd) in granted {
+            orders::send(self.orders.as_fd(), &Order::Mirror { port }, Some(fd.as_fd()))?;
+        }
+        Ok(failed)
     }
 
     /// Open the socket of metrics again if its address changed; returns its address, or why there
@@ -360,6 +381,7 @@ impl Parent {
     /// SIGTERM: let the worker finish, and end.
     pub(super) fn stop(mut self) -> Result<u8> {
         tell(&[NotifyState::Stopping]);
+        self.mirrors.end();
         // If the worker is gone already, the wait below shows that.
         let _ = orders::send(self.orders.as_fd(), &Order::Stop, None);
         let status = self.wait(Duration::from(self.running.process.drain) + END)?;

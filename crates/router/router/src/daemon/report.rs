@@ -86,6 +86,7 @@ pub(super) fn summary(file: &str, config: &crate::config::Config) -> String {
     for (number, one) in [
         (config.groups.len(), "group"),
         (config.rules.len(), "rule"),
+        (config.mirrors.as_ref().map_or(0, |mirrors| mirrors.ports.len()), "mirror"),
         (of_filter.0, "filter rule"),
         (of_filter.1, "NAT rule"),
     ] {

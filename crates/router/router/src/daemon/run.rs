@@ -79,7 +79,7 @@ pub(super) fn up(daemon: &Daemon) -> Result<u8> {
     }
     let (ours, theirs) = orders::pair().context("cannot make a pair of sockets")?;
     let worker = start(theirs, &config, &daemon.version)?;
-    let mut parent = Parent::new(ours, worker, opener, running);
+    let mut parent = Parent::new(ours, worker, opener, running)?;
     parent.pass_control(&config)?;
     if let Some(live) = &live {
         parent.live(live)?;
@@ -114,11 +114,12 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
     let mut next_ping = watchdog.map(|within| Instant::now() + within);
     loop {
         let patience = next_ping.map(|at| at.saturating_duration_since(Instant::now()));
-        let mut asked = vec![parent.orders.as_fd(), reload.as_fd(), end.as_fd()];
+        let (orders, mirrors) = (parent.orders.as_fd(), parent.mirrors.as_fd());
+        let mut asked = vec![orders, reload.as_fd(), end.as_fd(), mirrors];
         asked.extend(parent.links.as_ref().map(|links| links.news.as_fd()));
         let zebra = parent.zebra.as_ref().map(|door| (asked.len(), door.as_fd()));
         asked.extend(zebra.map(|(_, listener)| listener));
-        let (zebra, links) = (zebra.map(|(at, _)| at), parent.links.as_ref().map(|_| 3));
+        let (zebra, links) = (zebra.map(|(at, _)| at), parent.links.as_ref().map(|_| 4));
         let ready = orders::ready(&asked, patience)?;
         if ready[0] {
             // The worker sends nothing unless it is asked, so readable means closed.
@@ -133,6 +134,11 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
             if let Err(why) = read_again(&mut parent, file) {
                 return parent.ended(&why);
             }
+        }
+        if ready[3]
+            && let Err(why) = parent.follow_mirrors()
+        {
+            return parent.ended(&why);
         }
         if zebra.is_some_and(|at| ready[at])
             && let Err(why) = parent.admit_zebra()

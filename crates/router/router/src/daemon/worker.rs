@@ -62,7 +62,7 @@ pub(super) fn main(user: Option<&str>, version: &str) -> Result<()> {
 pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Result<()> {
     let (mut engine, mut granted) = (None::<Engine>, Granted::new());
     let (mut drain, mut live) = (Config::default().process.drain, None);
-    let mut control = Vec::new();
+    let (mut control, mut mirrors) = (Vec::new(), None);
     loop {
         if wait(orders.as_fd(), engine.as_ref())? {
             let Some((order, descriptor)) = orders::receive::<Order>(orders.as_fd())? else {
@@ -86,7 +86,13 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
                         Some(engine) => engine,
                         none => {
                             let sockets = std::mem::take(&mut control);
-                            none.insert(Engine::begin(&config, live.take(), sockets, version)?)
+                            let begun = Engine::begin(&config, live.take(), sockets, version)?;
+                            let engine = none.insert(begun);
+                            mirrors
+                                .take()
+                                .into_iter()
+                                .for_each(|at| engine.mirrors_are_heard_at(at));
+                            engine
                         }
                     };
                     if is_first && privileges == Privileges::Dropped {
@@ -96,6 +102,11 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
                     let report = engine.apply(&config, std::mem::take(&mut granted), &lost)?;
                     orders::report(orders.as_fd(), &report)?;
                 }
+                (Order::Mirrors, Some(socket)) => mirrors = Some(socket),
+                (Order::Mirror { port }, device) => match &mut engine {
+                    Some(engine) => engine.has_mirror(&port, device),
+                    None => bail!("a mirror came before a configuration"),
+                },
                 (Order::Metrics, listener) => match &mut engine {
                     Some(engine) => engine.serve_metrics(listener),
                     None => bail!("metrics were ordered before a configuration"),

@@ -45,6 +45,8 @@ mod up_filter;
 #[cfg(target_os = "linux")]
 mod up_live;
 #[cfg(target_os = "linux")]
+mod up_mirrors;
+#[cfg(target_os = "linux")]
 mod up_next_hop_v6;
 #[cfg(target_os = "linux")]
 mod up_offloads;
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         up::CASES,
         up_filter::CASES,
         up_live::CASES,
+        up_mirrors::CASES,
         up_next_hop_v6::CASES,
         up_offloads::CASES,
         up_paths::CASES,

@@ -1,0 +1,184 @@
+//! Mirrors in the first process: it makes the interfaces in the control namespace, keeps a
+//! descriptor of each, passes another one to the worker, and gives each mirror what its port has.
+//!
+//! Called by: `parent.rs`. What a port has comes from the worker as a [`State`], and is checked.
+//! An interface is persistent until a configuration without it, or a regular end: it outlives a
+//! worker that crashed, and this process, without carrier; the next start takes it over with its
+//! index. `space.rs` is the namespace, `kernel.rs` what the kernel is asked for.
+//! docs/decisions/0148-mirrors.md. Limit: [`MESSAGES`].
+
+mod kernel;
+mod space;
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use anyhow::{Context, Result};
+use device::Device;
+use device::tap::Tap;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use crate::config;
+use crate::mirror::State;
+use crate::orders;
+
+use super::report::{error, info};
+use space::Space;
+
+/// Messages of the worker that are read in one go.
+const MESSAGES: usize = 64;
+
+/// The mirrors.
+pub(super) struct Mirrors {
+    /// Where the worker says what its ports are like.
+    heard: OwnedFd,
+    wanted: Option<config::Mirrors>,
+    space: Option<Space>,
+    made: BTreeMap<String, Made>,
+    /// The last trouble of each port, which is said once.
+    troubles: BTreeMap<String, String>,
+}
+
+/// An interface, and what it has.
+struct Made {
+    tap: Tap,
+    state: State,
+}
+
+/// The descriptor of a port's mirror, for the worker.
+pub(super) type Granted = (String, OwnedFd);
+
+impl Mirrors {
+    /// None yet; the second result is the worker's end.
+    pub(super) fn new() -> Result<(Mirrors, OwnedFd)> {
+        let (heard, says) = orders::pair().context("cannot make a pair of sockets")?;
+        let (made, troubles) = (BTreeMap::new(), BTreeMap::new());
+        Ok((Mirrors { heard, wanted: None, space: None, made, troubles }, says))
+    }
+
+    /// Readable when the worker has said something.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.heard.as_fd()
+    }
+
+    /// Have these mirrors from now on. Those that go are removed; others are made when the worker
+    /// says what their ports are like. Returns the ports whose mirrors are to be others.
+    pub(super) fn set(&mut self, wanted: Option<&config::Mirrors>) -> Vec<String> {
+        self.troubles.clear();
+        let space_of = |of: Option<&config::Mirrors>| of.map(|mirrors| mirrors.space.clone());
+        let is_other = space_of(self.wanted.as_ref()) != space_of(wanted);
+        // Somebody may have removed the namespace's name, and given it to another one.
+        let mut others = Vec::new();
+        if is_other || self.space.as_ref().is_some_and(|space| !space.is_current()) {
+            others.extend(self.made.keys().cloned());
+            self.end();
+            self.space = None;
+        }
+        self.wanted = wanted.cloned();
+        let is_wanted = |name: &str| wanted.is_some_and(|wanted| wanted.ports.contains(name));
+        for (name, made) in self.made.extract_if(.., |name, _| !is_wanted(name)) {
+            info(&format!("mirror {name}: removed"));
+            forget(&made.tap);
+        }
+        others.retain(|name| is_wanted(name));
+        others
+    }
+
+    /// The mirrors go with their last descriptors, which the worker has: the router ends.
+    pub(super) fn end(&mut self) {
+        std::mem::take(&mut self.made).values().for_each(|made| forget(&made.tap));
+    }
+
+    /// Hear what the worker says, and do it; returns the descriptors that it lacks, and the troubles
+    /// that are new.
+    pub(super) fn hear(&mut self) -> (Vec<Granted>, Vec<String>) {
+        let (mut granted, mut troubles) = (Vec::new(), Vec::new());
+        let mut bytes = vec![0; orders::MESSAGE_MAX];
+        for _ in 0..MESSAGES {
+            let len = match recv(&self.heard, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((1.., len)) => len,
+                Err(Errno::INTR) => continue,
+                // The orders' socket tells that the worker is gone.
+                _ => break,
+            };
+            let state =
+                bytes.get(..len).and_then(|text| serde_json::from_slice::<State>(text).ok());
+            let Some(state) = state else {
+                error("mirrors: a message of the worker is not understood");
+                break;
+            };
+            let name = state.port.clone();
+            match self.follow(state) {
+                Ok(fd) => {
+                    self.troubles.remove(&name);
+                    granted.extend(fd.map(|fd| (name, fd)));
+                }
+                Err(why) => {
+                    if self.troubles.get(&name) != Some(&why) && self.is_wanted(&name) {
+                        let text = format!("mirror {name}: {why}");
+                        error(&text);
+                        troubles.push(text);
+                        self.troubles.insert(name, why);
+                    }
+                }
+            }
+        }
+        (granted, troubles)
+    }
+
+    fn is_wanted(&self, port: &str) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| wanted.ports.contains(port))
+    }
+
+    /// Make the mirror of a port like the port; returns a descriptor of it if the worker has none.
+    fn follow(&mut self, state: State) -> Result<Option<OwnedFd>, String> {
+        let name = state.port.clone();
+        let Some(wanted) = self.wanted.as_ref().filter(|_| self.is_wanted(&name)) else {
+            // A configuration without it has just taken effect.
+            return Ok(None);
+        };
+        state
+            .check()
+            .map_err(|why| format!("the worker says of its port what cannot be: {why}"))?;
+        if self.space.is_none() {
+            self.space = Some(Space::open(&wanted.space)?);
+        }
+        let space = self.space.as_ref().ok_or("there is no namespace")?;
+        // Its interface may have been deleted.
+        let made = self.made.remove(&name).filter(|made| made.tap.is_attached());
+        let is_new = made.is_none();
+        let (result, tap) = space.inside(|| {
+            let (tap, before) = match made {
+                Some(Made { tap, state }) => (Ok(tap), Some(state)),
+                None => (kernel::open(&name), None),
+            };
+            match tap {
+                Ok(mut tap) => (kernel::settle(&mut tap, before.as_ref(), &state), Some(tap)),
+                Err(why) => (Err(why), None),
+            }
+        })?;
+        let fd = tap.as_ref().and_then(Device::as_fd).map(|fd| fd.try_clone_to_owned());
+        // With a trouble, all of it is tried again.
+        if let (Some(tap), Ok(())) = (tap, &result) {
+            if is_new {
+                info(&format!("mirror {name}: in {}", wanted.space));
+            }
+            let has_device = state.has_device;
+            self.made.insert(name, Made { tap, state });
+            return match fd.filter(|_| !has_device || is_new).transpose() {
+                Ok(fd) => Ok(fd),
+                Err(why) => {
+                    Err(format!("its descriptor cannot be passed on ({why}): raise `ulimit -n`"))
+                }
+            };
+        }
+        result.map(|()| None)
+    }
+}
+
+/// Let an interface go with its last descriptor.
+fn forget(tap: &Tap) {
+    // Otherwise it was deleted already.
+    let _ = tap.set_persistent(false);
+}
