@@ -116,6 +116,7 @@ fn key(section: &Section<'_>, ports: &Ports, vrfs: &Vrfs) -> Option<RouteKey> {
             section
                 .note(key, "a route that drops its packets has no next hop: remove this or type");
         }
+        let table = said.unwrap_or(MAIN_TABLE);
         return Some(RouteKey { to: prefix(to), port: None, via: None, table });
     }
     let port = match (port, via) {

@@ -105,7 +105,7 @@ fn ports_of_a_vrf_have_networks_and_routes_of_their_own() {
     assert_eq!(vrf("a"), Some(("blue".to_owned(), 10)));
     assert_eq!((vrf("c"), vrf("b")), (vrf("a"), None));
     let tables = |text: &str| -> Vec<(String, u32)> {
-        let of = |key: &RouteKey| (key.port.clone(), key.table);
+        let of = |key: &RouteKey| (key.port.clone().unwrap_or_default(), key.table);
         right(text).routes.keys().map(of).collect()
     };
     // A route belongs to the VRF of its port, unless it says otherwise.
