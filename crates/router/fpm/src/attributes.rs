@@ -27,6 +27,10 @@ pub(crate) const MPLS: u8 = 28;
 pub(crate) struct Message<'a> {
     /// Its type.
     pub(crate) kind: u16,
+    /// Its flags.
+    pub(crate) flags: u16,
+    /// The number of the request that it answers.
+    pub(crate) sequence: u32,
     /// What follows the netlink header.
     pub(crate) body: &'a [u8],
 }
@@ -50,14 +54,15 @@ impl<'a> Iterator for Messages<'a> {
         else {
             return Some(Err(Violation::MessageLength(length)));
         };
-        let [_, _, _, _, low, high, ..] = *message else {
+        let [_, _, _, _, low, high, flags_low, flags_high, sequence @ ..] = message else {
             return Some(Err(Violation::MessageLength(length)));
         };
-        let Some(body) = message.get(HEADER..) else {
+        let (Some(body), Some(sequence)) = (message.get(HEADER..), number(sequence)) else {
             return Some(Err(Violation::MessageLength(length)));
         };
+        let [kind, flags] = [[*low, *high], [*flags_low, *flags_high]].map(u16::from_ne_bytes);
         self.0 = rest.get(message.len().next_multiple_of(4)..).unwrap_or_default();
-        Some(Ok(Message { kind: u16::from_ne_bytes([low, high]), body }))
+        Some(Ok(Message { kind, flags, sequence, body }))
     }
 }
 

@@ -29,6 +29,8 @@ const RTA_ENCAP: u16 = 22;
 const RTA_NH_ID: u16 = 30;
 /// Routes of the kernel; zebra gives this number to connected and local networks, too.
 const RTPROT_KERNEL: u8 = 2;
+/// A copy that the kernel made for one destination.
+const RTM_F_CLONED: u32 = 0x200;
 /// The main table. zebra deletes routes of it as of table 0 at times.
 const MAIN_TABLE: u32 = 254;
 
@@ -113,17 +115,26 @@ pub(crate) fn specified(gateway: IpAddr) -> Option<IpAddr> {
     Some(gateway).filter(|gateway| !gateway.is_unspecified())
 }
 
+/// Who speaks: zebra means the number of a nexthop; the kernel adds what it stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    Zebra,
+    Kernel,
+}
+
 /// Read a message of a route.
-pub(crate) fn parse(message: &Message<'_>) -> Result<Parsed, Violation> {
+pub(crate) fn parse(message: &Message<'_>, speaker: Speaker) -> Result<Parsed, Violation> {
     let (header, attributes) = message.header::<RTMSG>()?;
-    let [family, length, source_length, tos, table, protocol, _scope, kind, ..] = header;
+    let [family, length, source_length, tos, table, protocol, _scope, kind, flags @ ..] = header;
     let unspecified = match family {
         INET => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         INET6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         MPLS => return Ok(Parsed::Encapsulated(Encapsulation::Mpls)),
         _ => return Ok(Parsed::Unsupported),
     };
-    let found = Found::read(message.kind, attributes)?;
+    let mut found = Found::read(message.kind, attributes)?;
+    let has_own = found.interface != 0 || found.gateway.is_some() || found.paths.is_some();
+    found.id = found.id.filter(|_| speaker == Speaker::Zebra || !has_own);
     let dst = found.dst.unwrap_or(unspecified);
     if dst.is_ipv4() != unspecified.is_ipv4() {
         return Err(Violation::Address(if dst.is_ipv4() { 4 } else { 16 }));
@@ -135,7 +146,8 @@ pub(crate) fn parse(message: &Message<'_>) -> Result<Parsed, Violation> {
     };
     let key = Key { table, prefix };
     // A route by source prefix or type of service is another one than that of its destination.
-    if source_length != 0 || tos != 0 {
+    let is_clone = u32::from_ne_bytes(flags) & RTM_F_CLONED != 0;
+    if source_length != 0 || tos != 0 || is_clone {
         return Ok(Parsed::Unsupported);
     }
     let leads = leads(message.kind, protocol, kind, &found)?;

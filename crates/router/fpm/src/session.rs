@@ -9,7 +9,7 @@ use crate::change::{Change, Key, NextHops, Reachable};
 use crate::counts::Counts;
 use crate::frame::{Partial, Violation};
 use crate::nexthop::{self, Nexthop};
-use crate::route::{self, Leads, Parsed};
+use crate::route::{self, Leads, Parsed, Speaker};
 use crate::table::Table;
 
 const RTM_NEWROUTE: u16 = 24;
@@ -140,7 +140,7 @@ impl State {
         } else {
             self.counts.deleted_routes += 1;
         }
-        let route = match route::parse(message)? {
+        let route = match route::parse(message, Speaker::Zebra)? {
             Parsed::Route(route) => route,
             Parsed::Encapsulated(which) => {
                 self.counts.note_encapsulation(which);

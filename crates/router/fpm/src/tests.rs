@@ -2,6 +2,7 @@
 
 mod craft;
 mod hostile;
+mod kernel;
 mod recording;
 
 use super::*;

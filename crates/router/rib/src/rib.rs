@@ -91,6 +91,8 @@ struct Session {
     number: u16,
     /// Tables that the origin has named in it.
     tables: BTreeSet<u32>,
+    /// The origin has sent all that it has, of all tables.
+    is_whole: bool,
 }
 
 /// The routes; `N` is a set of next hops.
@@ -266,7 +268,13 @@ impl<N: Ord + Clone> Rib<N> {
         let session = &mut self.sessions[origin as usize];
         session.number = session.number.wrapping_add(1);
         session.tables = BTreeSet::from([MAIN_TABLE]);
+        session.is_whole = false;
         self.swept = (None, Swept::default());
+    }
+
+    /// An origin has sent all routes of all tables: a sweep covers every table.
+    pub fn all_sent(&mut self, origin: Origin) {
+        self.sessions[origin as usize].is_whole = true;
     }
 
     /// Remove the routes that an origin has not sent again, from the main table and the tables that
@@ -283,7 +291,7 @@ impl<N: Ord + Clone> Rib<N> {
         let (mut stale, mut left) = (Vec::new(), most);
         let first = from.map_or(0, |dest| dest.table);
         'tables: for (&number, table) in self.tables.range(first..) {
-            let is_named = session.tables.contains(&number);
+            let is_named = session.is_whole || session.tables.contains(&number);
             let after = from.filter(|dest| dest.table == number).map(|dest| dest.prefix);
             for (prefix, entry) in table.behind(after) {
                 if left == 0 {

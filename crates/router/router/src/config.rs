@@ -220,7 +220,7 @@ impl Config {
             vrfs.check_filter(&ports, file.log);
         }
         let ipfix = ipfix::read(file, file.has("filter") || file.has("nat"), process.shards);
-        let frr = frr::read(file);
+        let frr = frr::read(file, mirrors.as_ref());
         let config = Config {
             router,
             process,

@@ -14,6 +14,7 @@
 //! ```
 
 mod engine;
+mod kernel;
 mod mirrors;
 mod notices;
 mod parent;

@@ -3,7 +3,10 @@
 //! Called by: `daemon/engine.rs`, for each turn first [`Feed::read`], then [`Feed::program`] under
 //! the stack's lock until nothing is left or the turn's time is over. What waits is bounded: while
 //! it is much, nothing is read, and TCP pushes back. Routes stay when the connection ends; after
-//! the next one's replay those that were not sent again are swept.
+//! the next one's replay those that were not sent again are swept. `kernel.rs` reads the routes
+//! that daemons write into the kernel.
+
+mod kernel;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{ErrorKind, Read};
@@ -55,7 +58,9 @@ pub struct Feed {
     /// What the stack does not have yet.
     pending: VecDeque<(Dest, Option<Reachable>)>,
     refreshes: bool,
-    sweeps: bool,
+    /// Origins whose routes are swept, one after the other.
+    sweeps: VecDeque<Origin>,
+    kernel: Option<kernel::Socket>,
     /// Interfaces without a port that were logged.
     warned: BTreeSet<u32>,
     has_warned_of: [bool; 2],
@@ -81,11 +86,16 @@ pub struct Figures {
     pub unknown_interfaces: u64,
     /// What zebra sent.
     pub counts: fpm::Counts,
+    /// What the kernel reported, if it is asked.
+    pub kernel: Option<kernel::Figures>,
+    /// Routes of the kernel in the RIB.
+    pub kernel_routes: usize,
 }
 
 impl Beyond for Feed {
     fn daemon_route(&self, dest: Cidr, table: u32) -> Option<DaemonRoute> {
-        let known = self.rib.candidates(Dest { table, prefix: dest }).next()?;
+        let mut all = self.rib.candidates(Dest { table, prefix: dest });
+        let known = all.find(|known| known.next.is_some())?;
         Some(DaemonRoute {
             protocol: protocol(known.protocol),
             age_s: self.now_s.saturating_sub(known.since_s).into(),
@@ -138,7 +148,8 @@ impl Feed {
             interfaces: BTreeMap::new(),
             pending: VecDeque::new(),
             refreshes: false,
-            sweeps: false,
+            sweeps: VecDeque::new(),
+            kernel: None,
             unknown_interfaces: 0,
             now_s: 0,
             warned: BTreeSet::new(),
@@ -164,7 +175,7 @@ impl Feed {
         self.fpm.begin();
         self.rib.begin(Origin::Fpm);
         self.replay = Some(Replay::begin(now));
-        self.sweeps = false;
+        self.sweeps.retain(|origin| *origin != Origin::Fpm);
         self.session = Some(Session { socket, from, has_sent: false });
         self.warned.clear();
         self.has_warned_of = [false; 2];
@@ -200,25 +211,28 @@ impl Feed {
 
     /// There is nothing to read, and nothing to program.
     pub(crate) fn is_idle(&self) -> bool {
-        self.session.is_none() && !self.has_work()
+        self.session.is_none() && self.kernel.is_none() && !self.has_work()
     }
 
     /// For poll(2), while there is room for what comes.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        let session = self.session.as_ref()?;
-        (self.pending.len() < PENDING_MOST).then(|| session.socket.as_fd())
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let zebra = self.session.as_ref().map(|session| session.socket.as_fd());
+        let kernel = self.kernel.as_ref().map(kernel::Socket::descriptor);
+        let has_room = self.pending.len() < PENDING_MOST;
+        zebra.into_iter().chain(kernel).filter(move |_| has_room)
     }
 
     /// Has the stack to be programmed?
     pub(crate) fn has_work(&self) -> bool {
-        !self.pending.is_empty() || self.refreshes || self.sweeps
+        !self.pending.is_empty() || self.refreshes || !self.sweeps.is_empty()
     }
 
     /// When to call [`Feed::read`] although nothing comes.
     pub(crate) fn due(&self) -> Instant {
         let has_sent = self.session.as_ref().is_some_and(|session| session.has_sent);
         let replay = self.replay.as_ref().filter(|_| has_sent);
-        replay.map_or(Instant::NEVER, Replay::due)
+        let kernel = self.kernel.as_ref().map_or(Instant::NEVER, kernel::Socket::due);
+        replay.map_or(Instant::NEVER, Replay::due).min(kernel)
     }
 
     /// What routes show of themselves from now on.
@@ -236,7 +250,14 @@ impl Feed {
             pending: self.pending.len(),
             unknown_interfaces: self.unknown_interfaces,
             counts: self.fpm.counts().clone(),
+            kernel: self.kernel.as_ref().map(kernel::Socket::figures),
+            kernel_routes: self.rib.count_of(Origin::Rtnetlink),
         }
+    }
+
+    fn replay_is_over(&self, now: Instant) -> bool {
+        let has_sent = self.session.as_ref().is_some_and(|session| session.has_sent);
+        self.replay.as_ref().is_some_and(|replay| has_sent && replay.due() <= now)
     }
 
     /// Read what has come, and sweep when the replay is over.
@@ -261,9 +282,10 @@ impl Feed {
                 Err(why) => return self.end(&why.to_string()),
             }
         }
-        if self.due() <= now && self.pending.is_empty() {
+        self.read_kernel(now);
+        if self.replay_is_over(now) && self.pending.is_empty() {
             self.replay = None;
-            self.sweeps = true;
+            self.sweeps.push_back(Origin::Fpm);
         }
     }
 
@@ -299,11 +321,14 @@ impl Feed {
     }
 
     /// A step of the sweep.
-    fn sweep(&mut self) {
+    fn sweep(&mut self, origin: Origin) {
         let Feed { fpm, rib, pending, refreshes, .. } = self;
         let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
-        let Some(swept) = rib.sweep(Origin::Fpm, SWEEP, fib) else { return };
-        self.sweeps = false;
+        let Some(swept) = rib.sweep(origin, SWEEP, fib) else { return };
+        self.sweeps.pop_front();
+        if origin == Origin::Rtnetlink {
+            return self.swept_kernel(swept.routes);
+        }
         fpm.sweep(&mut |change| {
             if let Change::NextHops { id, to } = change {
                 *refreshes |= rib.set_id(Origin::Fpm, id, to.filter(leads_somewhere));
@@ -334,8 +359,8 @@ impl Feed {
 
     /// Program some routes.
     pub(crate) fn program(&mut self, stack: &mut Stack, ports: &BTreeMap<String, AppliedPort>) {
-        if self.pending.is_empty() && self.sweeps {
-            self.sweep();
+        if let (true, Some(&origin)) = (self.pending.is_empty(), self.sweeps.front()) {
+            self.sweep(origin);
         } else if self.pending.is_empty() {
             let Feed { rib, pending, refreshes, .. } = self;
             let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
@@ -344,6 +369,15 @@ impl Feed {
         for _ in 0..BATCH {
             let Some((dest, to)) = self.pending.pop_front() else { return };
             self.program_one(stack, ports, dest, to);
+        }
+    }
+
+    /// The origin of the route to a prefix that is used.
+    fn origin_of(&self, dest: Dest) -> RouteOrigin {
+        let mut all = self.rib.candidates(dest);
+        match all.find(|known| known.next.is_some()).map(|known| known.origin) {
+            Some(Origin::Rtnetlink) => RouteOrigin::Rtnetlink,
+            _ => RouteOrigin::Fpm,
         }
     }
 
@@ -359,11 +393,14 @@ impl Feed {
             Some(Reachable::Discard(how)) => (Vec::new(), Some(how)),
             None => (Vec::new(), None),
         };
+        let origin = self.origin_of(dest);
+        let of =
+            |route: Route| Route { table: dest.table, metric: METRIC, ..route.with_origin(origin) };
         let mut routes = Vec::with_capacity(hops.len().max(1));
-        routes.extend(how.map(|how| of_fpm(Route::discarding(dest.prefix, discard(how)), dest)));
+        routes.extend(how.map(|how| of(Route::discarding(dest.prefix, discard(how)))));
         for hop in hops {
             match self.interfaces.get(&hop.interface).and_then(|name| ports.get(name)) {
-                Some(port) => routes.push(route(dest, hop, port.id.0)),
+                Some(port) => routes.push(of(route(dest, hop, port.id.0))),
                 None => self.warn_of(hop.interface),
             }
         }
@@ -375,7 +412,7 @@ impl Feed {
         let is_left =
             |route: &Route| routes.iter().any(|r| (r.port, r.via) == (route.port, route.via));
         stack.remove_routes_to(dest.prefix, dest.table, |route| {
-            route.origin == RouteOrigin::Fpm && !is_left(route)
+            route.origin.is_of_daemon() && !(is_left(route) && route.origin == origin)
         });
     }
 
@@ -403,11 +440,7 @@ fn route(dest: Dest, hop: Hop, port: u16) -> Route {
     let most = u16::from(u8::MAX);
     // From 1 to 255.
     let weight = NonZeroU8::new(hop.weight.clamp(1, most) as u8).unwrap_or(NonZeroU8::MIN);
-    of_fpm(Route::new(dest.prefix, hop.gateway, port).shared(weight), dest)
-}
-
-fn of_fpm(route: Route, dest: Dest) -> Route {
-    Route { table: dest.table, metric: METRIC, ..route.with_origin(RouteOrigin::Fpm) }
+    Route::new(dest.prefix, hop.gateway, port).shared(weight)
 }
 
 fn discard(how: Discard) -> stack::route::Discard {

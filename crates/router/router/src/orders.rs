@@ -40,6 +40,11 @@ pub enum Order {
         /// Its other end.
         from: SocketAddr,
     },
+    /// A netlink socket for the kernel's routes; without a descriptor they are not taken any more.
+    Kernel {
+        /// zebra's routes come by FPM, so those that it writes into the kernel are no others.
+        with_fpm: bool,
+    },
     /// The interfaces that routes of zebra name by number, and their ports.
     Interfaces {
         /// The port of each number.

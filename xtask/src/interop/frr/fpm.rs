@@ -15,7 +15,7 @@ use super::daemons::Frr;
 use super::tables::{self, of_kernel, of_ours};
 
 /// The interfaces of the control plane.
-const INTERFACES: [&str; 8] = [
+pub(super) const INTERFACES: [&str; 8] = [
     "link add wan type veth peer name wan-far",
     "link add lan type veth peer name lan-far",
     "addr add 192.0.2.2/24 dev wan",

@@ -5,6 +5,7 @@
 
 pub(super) mod daemons;
 mod fpm;
+mod netlink;
 mod network;
 mod routing;
 mod tables;
@@ -17,13 +18,20 @@ use super::{Case, Need};
 /// FRR's shell, which Debian's package brings beside the daemons.
 pub(super) const VTYSH: Need = Need::Program { program: "vtysh", package: "frr" };
 
+const BIRD: Need = Need::Program { program: "bird", package: "bird2" };
+
 const NEEDS: &[Need] = &[Need::Root, TUN, IP, SS, PING, VTYSH];
 
 pub(super) const CASES: &[Case] = &[
     Case {
-        name: "zebra's routes by FPM: added, changed, withdrawn; zebra killed, and back with others",
+        name: "zebra's routes by FPM: added, changed, gone; zebra killed, and back with others",
         needs: NEEDS,
         run: fpm::routes,
+    },
+    Case {
+        name: "routes of a kernel's tables: BIRD's, two metrics, 20,000 at once, a link down",
+        needs: &[Need::Root, TUN, IP, SS, PING, BIRD],
+        run: netlink::routes,
     },
     Case { name: "RIP and RIPng, a cable is cut", needs: NEEDS, run: routing::rip },
     Case { name: "OSPF and OSPFv3 with BFD, a cable is cut", needs: NEEDS, run: routing::ospf },

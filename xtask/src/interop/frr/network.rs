@@ -217,7 +217,7 @@ impl<'a> Network<'a> {
             Kind::Ours => {
                 let worker = self.worker(name)?.to_string();
                 let program = self.bench.wirespeed()?;
-                tables::of_program(|words| {
+                tables::of_program("fpm", |words| {
                     let mut ip = self.place(name)?.command(shown(&program)?);
                     ip.args(["ip", "--pid", &worker]).args(words);
                     self.bench.run(&mut ip, LIMIT)

@@ -17,12 +17,13 @@ pub(super) type Table = BTreeSet<String>;
 
 /// The first number of a routing protocol of FRR (`/etc/iproute2/rt_protos.d/frr.conf`).
 const FIRST_OF_FRR: u64 = 186;
+const BIRD: u64 = 12;
 
-/// The routes of the main table that FRR's daemons wrote into the kernel of a namespace.
+/// The routes of the main table that FRR's daemons or BIRD wrote into a namespace's kernel.
 pub(super) fn of_kernel(bench: &Workbench, host: &Host<'_>) -> Result<Table> {
     let of_frr = |row: &Value| {
         let number = row["protocol"].as_str().and_then(|number| number.parse::<u64>().ok());
-        number.is_some_and(|number| number >= FIRST_OF_FRR)
+        number.is_some_and(|number| number >= FIRST_OF_FRR || number == BIRD)
     };
     let mut table = Table::new();
     for version in ["-4", "-6"] {
@@ -36,14 +37,19 @@ pub(super) fn of_kernel(bench: &Workbench, host: &Host<'_>) -> Result<Table> {
 
 /// The routes of our router that came by FPM.
 pub(super) fn of_ours(scene: &Scene<'_>) -> Result<Table> {
-    of_program(|words| scene.ip(words))
+    of_daemon(scene, "fpm")
 }
 
-/// The routes of a router of ours that came by FPM, by the output of `wirespeed ip`.
-pub(super) fn of_program(ip: impl Fn(&[&str]) -> Result<String>) -> Result<Table> {
+/// The routes of our router with this origin.
+pub(super) fn of_daemon(scene: &Scene<'_>, origin: &str) -> Result<Table> {
+    of_program(origin, |words| scene.ip(words))
+}
+
+/// The routes of a router of ours with this origin, by the output of `wirespeed ip`.
+pub(super) fn of_program(origin: &str, ip: impl Fn(&[&str]) -> Result<String>) -> Result<Table> {
     let mut table = Table::new();
     for version in ["-4", "-6"] {
-        let printed = ip(&[version, "-j", "route", "show", "proto", "fpm"])?;
+        let printed = ip(&[version, "-j", "route", "show", "proto", origin])?;
         table.extend(rows(&printed)?.iter().map(|row| line(row, version)));
     }
     Ok(table)
@@ -64,7 +70,13 @@ fn rows(json: &str) -> Result<Vec<Value>> {
 
 fn line(row: &Value, version: &str) -> String {
     let word = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
-    let kind = row["type"].as_str().unwrap_or("unicast");
+    // With numbers for protocols ip(8) prints numbers for types, too.
+    let kind = match row["type"].as_str().unwrap_or("unicast") {
+        "6" => "blackhole",
+        "7" => "unreachable",
+        "8" => "prohibit",
+        kind => kind,
+    };
     let hop = |row: &Value| {
         let via = row["gateway"].as_str().or(row["via"]["host"].as_str()).unwrap_or("link");
         // The same cable has other link addresses in another network.

@@ -646,11 +646,14 @@ fn a_device_without_end_is_a_text_that_is_too_long() {
 #[test]
 fn zebra_connects_on_loopback_or_from_networks_that_are_named() {
     let frr = right("[frr]\nfpm = \"127.0.0.1:2620\"\n").frr.expect("there is [frr]");
-    assert_eq!(frr.fpm, "127.0.0.1:2620".parse().expect("an address"));
+    assert_eq!(frr.fpm, "127.0.0.1:2620".parse().ok());
     assert!(frr.allow.is_empty());
     let far = "[frr]\nfpm = \"192.0.2.1:2620\"\nallow = [\"192.0.2.7/32\", \"2001:db8::/64\"]\n";
     assert_eq!(right(far).frr.map(|frr| frr.allow.len()), Some(2));
     assert_eq!(right("").frr, None);
+    let bird = right("[frr]\nnetlink = true\nnamespace = \"control\"\n").frr.expect("[frr]");
+    assert_eq!((bird.fpm, bird.netlink, bird.namespace.as_deref()), (None, true, Some("control")));
+    says("[frr]\nnetlink = true\nnamespace = \"a/b\"\n", "3:13", &["without slashes"]);
     says("[frr]\n", "1:1", &["fpm = \"127.0.0.1:2620\""]);
     says("[frr]\nfpm = \"zebra\"\n", "2:7", &["127.0.0.1:2620"]);
     says("[frr]\nfpm = \"192.0.2.1:2620\"\n", "2:7", &["add allow"]);

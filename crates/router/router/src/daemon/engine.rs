@@ -225,7 +225,7 @@ impl Engine {
         let texts = (self.texts.descriptor(), PollFlags::IN);
         let alarm = (self.alarm.as_fd(), PollFlags::IN);
         let news = self.link_news.iter().map(|news| (news.as_fd(), PollFlags::IN));
-        let zebra = self.feed.descriptor().map(|socket| (socket, PollFlags::IN));
+        let zebra = self.feed.descriptors().map(|socket| (socket, PollFlags::IN));
         let mirrors = self.mirrors.descriptors().map(|device| (device, PollFlags::IN));
         let others = news.chain([texts, alarm]).chain(zebra).chain(mirrors);
         self.control.descriptors().chain(others)
@@ -241,6 +241,13 @@ impl Engine {
     pub(super) fn begin_fpm(&mut self, from: SocketAddr, socket: OwnedFd) -> Result<()> {
         let now = self.now()?;
         self.feed.begin(from, socket, now);
+        Ok(())
+    }
+
+    /// The kernel's routes come by this socket, or not any more.
+    pub(super) fn set_kernel(&mut self, socket: Option<OwnedFd>, with_fpm: bool) -> Result<()> {
+        let now = self.now()?;
+        self.feed.set_kernel(socket, with_fpm, now);
         Ok(())
     }
 

@@ -127,6 +127,17 @@ impl Mirrors {
         (granted, troubles)
     }
 
+    /// Have the namespace, for others than mirrors, too.
+    ///
+    /// # Errors
+    /// Why there is none, and what to do.
+    pub(super) fn have_space(&mut self) -> Result<(), String> {
+        if let (Some(wanted), None) = (&self.wanted, &self.space) {
+            self.space = Some(Space::open(&wanted.space)?);
+        }
+        Ok(())
+    }
+
     fn is_wanted(&self, port: &str) -> bool {
         self.wanted.as_ref().is_some_and(|wanted| wanted.ports.contains(port))
     }

@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, Link};
+use crate::config::{Config, Frr, Link};
 use crate::devices::{Granted, Opener};
 use crate::links;
 use crate::machine::Machine;
@@ -26,6 +26,7 @@ use sd_notify::NotifyState;
 use control::{Server, open_to_all};
 use observe::socket_path;
 
+use super::kernel;
 use super::mirrors::Mirrors;
 use super::report::{error, info, warning};
 use super::worker::{self, Privileges};
@@ -127,6 +128,10 @@ pub(super) struct Parent {
     pub(super) links: Option<LinkNews>,
     /// Where zebra connects.
     pub(super) zebra: Option<Door>,
+    /// News of links of the daemons' namespace, if it is not our own.
+    pub(super) their_links: Option<OwnedFd>,
+    /// The section by which the worker has the kernel's routes.
+    kernel: Option<Frr>,
     /// The interfaces that the worker knows, by their numbers.
     interfaces: BTreeMap<u32, String>,
     /// The interfaces in which other programs see our ports.
@@ -160,8 +165,21 @@ impl Parent {
         let (mirrors, says) = Mirrors::new()?;
         orders::send(orders.as_fd(), &Order::Mirrors, Some(says.as_fd()))?;
         let (source, links) = (Source::default(), None);
-        let (zebra, interfaces) = (None, BTreeMap::new());
-        Ok(Parent { orders, worker, opener, running, source, links, zebra, interfaces, mirrors })
+        let (zebra, their_links, kernel) = (None, None, None);
+        let interfaces = BTreeMap::new();
+        Ok(Parent {
+            orders,
+            worker,
+            opener,
+            running,
+            source,
+            links,
+            zebra,
+            their_links,
+            kernel,
+            interfaces,
+            mirrors,
+        })
     }
 
     /// Let a configuration take effect; the devices of the `lost` ports are opened again.
@@ -185,25 +203,73 @@ impl Parent {
             orders::send(self.orders.as_fd(), &Order::Mirror { port }, None)?;
         }
         report.failed.extend(self.follow_mirrors()?);
+        report.failed.extend(self.mirrors.have_space().err());
         let served = self.metrics(&config)?;
         report.failed.extend(served.as_ref().err().cloned());
         report.failed.extend(self.listen_for_zebra(&config).err());
+        report.failed.extend(self.pass_kernel(&config)?.err());
         self.opener.keep(&config);
         self.running = config;
         // Failed ports are tried again with the next configuration.
         self.running.ports.retain(|name, _| !report.absent.contains(name));
         self.running.process.metrics = served.ok().flatten();
+        self.hear_their_links();
         self.pass_interfaces()?;
         Ok(report)
     }
 
     /// Listen for zebra where the configuration says, if that has changed; or why that cannot be.
     fn listen_for_zebra(&mut self, config: &Config) -> Result<(), String> {
-        if self.zebra.as_ref().map(Door::of) != config.frr.as_ref() {
+        let wanted = config.frr.as_ref().filter(|frr| frr.fpm.is_some());
+        if self.zebra.as_ref().map(Door::of) != wanted {
             // The old socket may occupy the address of the new one.
             self.zebra = None;
-            let opened = config.frr.clone().map(Door::open).transpose();
+            let opened = config.frr.clone().map_or(Ok(None), Door::open);
             self.zebra = opened.inspect_err(|why| error(why))?;
+        }
+        Ok(())
+    }
+
+    /// Give the worker the kernel's routes if the configuration says so, or take them away.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    fn pass_kernel(&mut self, config: &Config) -> Result<Result<(), String>> {
+        let wanted = config.frr.as_ref().filter(|frr| frr.netlink);
+        if self.kernel.as_ref() == wanted {
+            return Ok(Ok(()));
+        }
+        let (had, with_fpm) = (self.kernel.take(), wanted.is_some_and(|frr| frr.fpm.is_some()));
+        let opened = wanted.map(|frr| kernel::routes(frr.namespace.as_deref())).transpose();
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(why) => {
+                error(&why);
+                return Ok(Err(why));
+            }
+        };
+        if had.is_some() || opened.is_some() {
+            let order = Order::Kernel { with_fpm };
+            orders::send(self.orders.as_fd(), &order, opened.as_ref().map(AsFd::as_fd))?;
+        }
+        self.kernel = wanted.cloned();
+        Ok(Ok(()))
+    }
+
+    /// Listen for news of links in the daemons' namespace, if it is not our own.
+    fn hear_their_links(&mut self) {
+        let namespace = self.running.frr.as_ref().and_then(|frr| frr.namespace.clone());
+        let open = |name: String| kernel::within(Some(&name), || links::open().map(|(fd, _)| fd));
+        self.their_links = namespace.and_then(|name| open(name).ok());
+    }
+
+    /// The kernel has news of links in the daemons' namespace.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn their_links_changed(&mut self) -> Result<()> {
+        if self.their_links.as_ref().is_some_and(|news| links::hear(news.as_fd())) {
+            self.pass_interfaces()?;
         }
         Ok(())
     }
@@ -223,7 +289,7 @@ impl Parent {
     /// # Errors
     /// The worker is gone.
     pub(super) fn pass_interfaces(&mut self) -> Result<()> {
-        if self.zebra.is_none() {
+        if self.zebra.is_none() && self.kernel.is_none() {
             return Ok(());
         }
         let ports = zebra::interfaces(&self.running);

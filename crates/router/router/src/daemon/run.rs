@@ -119,7 +119,10 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
         asked.extend(parent.links.as_ref().map(|links| links.news.as_fd()));
         let zebra = parent.zebra.as_ref().map(|door| (asked.len(), door.as_fd()));
         asked.extend(zebra.map(|(_, listener)| listener));
-        let (zebra, links) = (zebra.map(|(at, _)| at), parent.links.as_ref().map(|_| 4));
+        let theirs = parent.their_links.as_ref().map(|news| (asked.len(), news.as_fd()));
+        asked.extend(theirs.map(|(_, news)| news));
+        let (zebra, theirs) = (zebra.map(|(at, _)| at), theirs.map(|(at, _)| at));
+        let links = parent.links.as_ref().map(|_| 4);
         let ready = orders::ready(&asked, patience)?;
         if ready[0] {
             // The worker sends nothing unless it is asked, so readable means closed.
@@ -142,6 +145,11 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
         }
         if zebra.is_some_and(|at| ready[at])
             && let Err(why) = parent.admit_zebra()
+        {
+            return parent.ended(&why);
+        }
+        if theirs.is_some_and(|at| ready[at])
+            && let Err(why) = parent.their_links_changed()
         {
             return parent.ended(&why);
         }

@@ -115,6 +115,10 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
                     Some(engine) => engine.begin_fpm(from, socket)?,
                     None => bail!("a connection came before a configuration"),
                 },
+                (Order::Kernel { with_fpm }, socket) => match &mut engine {
+                    Some(engine) => engine.set_kernel(socket, with_fpm)?,
+                    None => bail!("the kernel's routes came before a configuration"),
+                },
                 (Order::Interfaces { ports }, _) => match &mut engine {
                     Some(engine) => engine.set_interfaces(ports),
                     None => bail!("interfaces came before a configuration"),

@@ -15,6 +15,7 @@ use rustix::net::sockopt;
 
 use crate::config::{Config, Frr, Link, cidr};
 
+use super::kernel::within;
 use super::report::warning;
 
 /// The user of FRR's daemons.
@@ -33,19 +34,20 @@ pub(super) struct Door {
 impl Door {
     /// Listen.
     ///
+    /// `None`: there is nothing to listen for.
+    ///
     /// # Errors
     /// Why that cannot be, and what to do.
-    pub(super) fn open(of: Frr) -> Result<Door, String> {
-        let at = of.fpm;
+    pub(super) fn open(of: Frr) -> Result<Option<Door>, String> {
+        let Some(at) = of.fpm else { return Ok(None) };
         let listen = || {
             let listener = TcpListener::bind(at)?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
-        let why = |why: std::io::Error| {
-            format!("frr: cannot listen at {at} ({why}): give another address")
-        };
-        listen().map(|listener| Door { of, listener }).map_err(why)
+        let why = |why| format!("frr: cannot listen at {at} ({why}): give another address");
+        let listener = within(of.namespace.as_deref(), listen).map_err(why)?;
+        Ok(Some(Door { of, listener }))
     }
 
     /// The section that it was opened for.
@@ -70,13 +72,14 @@ impl Door {
     }
 
     fn may(&self, socket: &TcpStream, from: SocketAddr) -> Result<(), String> {
-        if !self.of.fpm.ip().is_loopback() {
+        if !self.of.fpm.is_some_and(|at| at.ip().is_loopback()) {
             let is_in =
                 self.of.allow.iter().any(|net| cidr(*net).contains(from.ip().to_canonical()));
             return if is_in { Ok(()) } else { Err("[frr] allow does not name it".to_owned()) };
         }
         let ours = socket.local_addr().map_err(|why| why.to_string())?;
-        let uid = uid_of(from, ours).ok_or("its user is not known")?;
+        let found = within(self.of.namespace.as_deref(), || Ok(uid_of(from, ours)))?;
+        let uid = found.ok_or("its user is not known")?;
         let frr = User::from_name(FRR).ok().flatten().map(|user| user.uid.as_raw());
         let is_known = [Some(0), Some(rustix::process::geteuid().as_raw()), frr];
         if is_known.contains(&Some(uid)) {
@@ -94,7 +97,8 @@ impl AsFd for Door {
 
 /// The user of the end `from` of a connection of this machine with `to`.
 fn uid_of(from: SocketAddr, to: SocketAddr) -> Option<u32> {
-    let table = File::open(if from.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" }).ok()?;
+    let name = if from.is_ipv4() { "tcp" } else { "tcp6" };
+    let table = File::open(format!("/proc/thread-self/net/{name}")).ok()?;
     find(BufReader::new(table.take(TABLE_MAX)), from, to)
 }
 
@@ -121,9 +125,14 @@ fn written(at: SocketAddr) -> String {
     format!("{}:{:04X}", words.collect::<String>(), at.port())
 }
 
-/// The ports by the numbers of their interfaces in this namespace: of the interface that has the
-/// port's name, and of the one that the port has opened.
+/// The ports by the numbers of their interfaces in the daemons' namespace: of the interface that
+/// has the port's name, and of the one that the port has opened.
 pub(super) fn interfaces(config: &Config) -> BTreeMap<u32, String> {
+    let namespace = config.frr.as_ref().and_then(|frr| frr.namespace.as_deref());
+    within(namespace, || Ok(interfaces_here(config))).unwrap_or_default()
+}
+
+fn interfaces_here(config: &Config) -> BTreeMap<u32, String> {
     let Ok(socket) = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)) else {
         return BTreeMap::new();
     };

@@ -51,4 +51,14 @@ pub(super) fn figures(text: &mut Text, of: &Figures) {
     for limit in Limit::ALL {
         text.value(name, &[("reason", limit.name())], counts.limited[limit as usize]);
     }
+    if let Some(kernel) = &of.kernel {
+        let help = "Routes that daemons wrote into the kernel.";
+        text.alone("rtnetlink_routes", "gauge", help, of.kernel_routes as u64);
+        for (name, help, value) in [
+            ("rtnetlink_dumps_total", "Dumps of the kernel's routes.", kernel.counts.dumps),
+            ("rtnetlink_lost_total", "How often messages of the kernel were lost.", kernel.lost),
+        ] {
+            text.alone(name, "counter", help, value);
+        }
+    }
 }
