@@ -78,12 +78,6 @@ impl Frr {
         self.running.remove(daemon);
     }
 
-    /// The process of a daemon.
-    pub(in crate::interop) fn id(&self, daemon: &str) -> Result<u32> {
-        let running = self.running.get(daemon).with_context(|| format!("{daemon} does not run"))?;
-        Ok(running.id())
-    }
-
     /// The output of `vtysh` for these commands.
     pub(in crate::interop) fn vtysh(
         &self,

@@ -194,12 +194,6 @@ impl<'a> Network<'a> {
         self.routers.get(name).with_context(|| format!("no router is called {name}"))
     }
 
-    /// The output of `vtysh` at a router.
-    pub(super) fn vtysh(&self, name: &str, commands: &[&str]) -> Result<String> {
-        let router = self.router(name)?;
-        router.frr.vtysh((self.bench, &router.control), commands)
-    }
-
     /// The process of our router that runs its stack.
     fn worker(&self, name: &str) -> Result<u32> {
         let id = self.router(name)?.up.as_ref().context("a kernel has no process")?.id();

@@ -9,7 +9,7 @@ use wire::protocol;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PuntClass {
     /// A routing protocol's, or one that routers find each other by: OSPF, EIGRP, PIM, VRRP, IGMP,
-    /// MLD, BGP, MSDP, LDP, RIP, RIPng, BFD, HSRP, and router solicitations.
+    /// MLD, BGP, MSDP, LDP, RIP, RIPng, BFD, HSRP, and messages of routers to hosts and back.
     Routing,
     /// Anything else.
     Other,

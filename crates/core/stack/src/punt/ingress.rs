@@ -151,7 +151,7 @@ fn ports<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> [u16; 2] {
     }
 }
 
-/// Copy a message of IGMP or MLD, or a router solicitation, for the port's mirror; its IP header
+/// Copy a message of IGMP or MLD, a router solicitation or advertisement, for the port's mirror; its IP header
 /// begins at `at`. Returns whether a mirror gets it. A copy that is refused is counted.
 #[cold]
 pub(crate) fn copy<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usize) -> bool {

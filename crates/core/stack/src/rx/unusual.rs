@@ -16,7 +16,7 @@ use inet::ip_input::{Part, ipv4_any, ipv4_plain, ipv6_plain};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::Fate;
 use wire::icmpv6::is_neighbour_discovery;
-use wire::nd::ROUTER_SOLICITATION;
+use wire::nd::{ROUTER_ADVERTISEMENT, ROUTER_SOLICITATION};
 use wire::protocol;
 use wire::tcp::Header;
 
@@ -182,8 +182,10 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             let kind = m.as_slice().get(from).copied();
             // Neighbour discovery is multicast and may have the unspecified source.
             if kind.is_some_and(is_neighbour_discovery) {
-                let is_asking = kind == Some(ROUTER_SOLICITATION);
-                let copied = is_asking && punt::copy(stack, &ip, &m, at);
+                // BGP over link-local addresses finds its peer by the advertisements.
+                let is_of_routers =
+                    matches!(kind, Some(ROUTER_SOLICITATION | ROUTER_ADVERTISEMENT));
+                let copied = is_of_routers && punt::copy(stack, &ip, &m, at);
                 m.keep(from, len);
                 return unless(copied, nd::input(stack, &ip, &m));
             }

@@ -1,6 +1,7 @@
 //! Routes that drop their packets, and routes of several origins to one prefix.
 
 use super::*;
+use crate::Vrf;
 
 fn dst(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -37,7 +38,7 @@ fn a_lookup_ends_at_a_route_that_drops_in_the_main_table_and_in_others() {
     let access = Some(Arc::new(Access::Include([5].into())));
     assert!(routes.add(Route { access, ..table }));
     let user = base::Owner { uid: 1, groups: [5].into() };
-    let sender = |owner| Sender::Socket { owner, mark: 0 };
+    let sender = |owner| Sender::Socket { owner, by: Selector::default() };
     let of = |owner| routes.lookup(dst("10.9.9.9"), None, sender(owner));
     assert_eq!(of(&user), Err(NoRoute::Prohibit));
     assert!(of(&base::Owner { uid: 1, groups: [6].into() }).is_ok());
@@ -52,7 +53,9 @@ fn a_source_behind_a_route_that_drops_passes_no_check() {
     let passes = |routes: &Routes, check| {
         let view = routes.view();
         let by_fib = view.passes(check, 0, view.lookup(src, MAIN_TABLE));
-        [routes.passes(check, 0, (src, to), 1), by_fib, routes.passes_to_host(check, 0, (src, to))]
+        let at = (0, Vrf::NONE);
+        let to_host = routes.passes_to_host(check, at, (src, to));
+        [routes.passes(check, at, (src, to), 1), by_fib, to_host]
     };
     for check in [SourceCheck::Loose, SourceCheck::Strict] {
         assert_eq!(passes(&routes, check), [true; 3]);

@@ -132,9 +132,9 @@ fn broadcasts_are_punted_to_named_ports() {
     router.stack.udp_close(socket.expect("free"));
 }
 
-/// IGMP, MLD and router solicitations are the stack's too; other neighbour discovery is its alone.
+/// IGMP, MLD and messages of routers are the stack's too; other neighbour discovery is its alone.
 #[test]
-fn memberships_and_router_solicitations_are_copied() {
+fn memberships_and_messages_of_routers_are_copied() {
     let mut router = mirrored();
     let mut query = vec![0x11, 100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let sum = wire::checksum::Ladder::Word64.sum(&query);
@@ -157,6 +157,12 @@ fn memberships_and_router_solicitations_are_copied() {
     let solicitation = of_link(frame(0, host, all, protocol::ICMPV6, &message));
     router.exchange(&solicitation);
     assert_eq!(punted(&mut router), [(0, PuntClass::Routing, solicitation.clone())]);
+    // BGP over link-local addresses learns its peer's address by the advertisement.
+    let message =
+        icmp("fe80::9", "ff02::1", [[134, 0, 0, 0], [64, 0, 0, 0], [0; 4], [0; 4]].concat());
+    let advertisement = of_link(frame(0, "fe80::9", "ff02::1", protocol::ICMPV6, &message));
+    router.exchange(&advertisement);
+    assert_eq!(punted(&mut router), [(0, PuntClass::Routing, advertisement)]);
     assert_eq!(router.stack.drops().total(), 0);
     let mut message = vec![135, 0, 0, 0, 0, 0, 0, 0];
     let target: core::net::Ipv6Addr = OURS6.parse().expect("an address");
