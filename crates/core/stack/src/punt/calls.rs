@@ -5,7 +5,7 @@
 
 use base::LinkKind;
 
-use super::{Punt, PuntConfig, Punted};
+use super::{PuntConfig, Punted};
 use crate::handles::PortId;
 use crate::port::LOOPBACK;
 use crate::shard::Home;
@@ -45,7 +45,7 @@ impl Stack {
     /// Does a punted frame wait?
     #[inline]
     pub fn has_punted(&self) -> bool {
-        self.punt.as_ref().is_some_and(|punt: &Box<Punt>| punt.queue.len() > 0)
+        self.punt.as_ref().is_some_and(|punt| punt.queue.len() > 0)
     }
 
     /// The shard whose stack is to send a frame that a program wrote to a mirror: the filter of

@@ -79,7 +79,8 @@ pub(crate) fn takes_group<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at:
     let is_udp = ip.protocol == protocol::UDP;
     let is_named = is_udp && punt.config.ports.contains(&dst_port);
     // A client of DHCP has no address yet.
-    if !port.local.may_send(src) && !(src.is_unspecified() && dst.is_ipv4()) {
+    let may_send = port.local.may_send(src) || src.is_unspecified() && dst.is_ipv4();
+    if !may_send {
         return false;
     }
     if !dst.is_multicast() {

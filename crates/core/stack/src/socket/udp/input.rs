@@ -79,10 +79,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
             Err(DropReason::UdpNoSocket)
                 if stack.foreign.takes.unclaimed && is_ours(stack, &m, to) =>
             {
-                let header_len = wire::udp::HEADER_LEN;
-                m.keep(begin + header_len, usize::from(header.length) - header_len);
-                let ports = (header.src_port, header.dst_port);
-                return foreign::input::unclaimed(stack, ip, m, ports);
+                return unclaimed(stack, ip, m, begin, &header);
             }
             Err(reason) => {
                 if reason == DropReason::UdpNoSocket {
@@ -111,6 +108,20 @@ fn find(
     let vrf = stack.udp.get(handle).map_or(Vrf::NONE, |socket| socket.ip.vrf);
     let is_admitted = vrf::admits(stack, in_port, to.ip(), vrf);
     if is_admitted { Ok(handle) } else { Err(DropReason::UdpNoSocket) }
+}
+
+/// A datagram for an address of ours that no socket takes is the program's; it begins at `begin`.
+#[cold]
+fn unclaimed<A: Addrs>(
+    stack: &mut Stack,
+    ip: &Ip<A>,
+    mut m: Mbuf,
+    begin: usize,
+    header: &wire::udp::Header,
+) -> Fate {
+    let header_len = wire::udp::HEADER_LEN;
+    m.keep(begin + header_len, usize::from(header.length) - header_len);
+    foreign::input::unclaimed(stack, ip, m, (header.src_port, header.dst_port))
 }
 
 /// Is it an address of ours, and no broadcast or group?

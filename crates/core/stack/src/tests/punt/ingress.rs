@@ -222,7 +222,7 @@ fn a_datagram_in_fragments_is_punted_in_one_frame() {
         for (begin, end) in [(0, 1_480), (1_480, 2_960), (2_960, 3_000)] {
             let mut part = frame(0, A, dst, 89, &data[begin..end]);
             let more = if end < 3_000 { 0x2000 } else { 0 };
-            part[20..22].copy_from_slice(&(begin as u16 / 8 | more).to_be_bytes());
+            part[20..22].copy_from_slice(&((begin as u16 / 8) | more).to_be_bytes());
             super::super::craft::number(&mut part, 7);
             let sent = router.exchange(&part);
             assert!(sent.iter().all(Vec::is_empty));
