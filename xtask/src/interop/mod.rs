@@ -171,6 +171,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "telnet", cases: telnet::CASES, apart: false },
     Suite { name: "rpc", cases: rpc::CASES, apart: false },
     Suite { name: "router", cases: router::CASES, apart: false },
+    Suite { name: "frr", cases: frr::CASES, apart: false },
     Suite { name: "filter", cases: filter::CASES, apart: false },
     Suite { name: "frr", cases: frr::CASES, apart: false },
     Suite { name: "gateway", cases: gateway::CASES, apart: false },

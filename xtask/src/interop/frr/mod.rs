@@ -5,6 +5,7 @@
 
 pub(super) mod daemons;
 mod fpm;
+mod mirrors;
 mod netlink;
 mod network;
 mod routing;
@@ -39,5 +40,20 @@ pub(super) const CASES: &[Case] = &[
         name: "BGP over link-local addresses in a fabric, a cable is cut",
         needs: NEEDS,
         run: routing::fabric,
+    },
+    Case {
+        name: "by mirrors FRR speaks OSPF, OSPFv3, RIP, RIPng, BGP and BFD with FRR beyond a port",
+        needs: NEEDS,
+        run: mirrors::protocols,
+    },
+    Case {
+        name: "by mirrors BGP needs no address: unnumbered, with router advertisements",
+        needs: NEEDS,
+        run: mirrors::unnumbered,
+    },
+    Case {
+        name: "mirrors in the host's namespace: its services are reached by the router's ports",
+        needs: &[Need::Root, TUN, IP, SS, PING],
+        run: mirrors::host,
     },
 ];

@@ -19,9 +19,9 @@ impl Stack {
     /// Punted are: segments that would get a RST, datagrams and other packets that would get an
     /// unreachable error; ICMP errors and echo replies about packets that we have not sent; packets
     /// to groups of the link (224.0.0.0/24, `ff02::/16`) that no socket takes, except for neighbour
-    /// discovery; broadcasts to the ports of RIP, BFD and DHCP servers. IGMP, MLD,
-    /// router solicitations and router advertisements are copied, and processed by the stack as
-    /// well. Packets of ours to ourselves are not punted.
+    /// discovery; broadcasts to the ports of RIP, BFD and DHCP servers. IGMP, MLD, router
+    /// solicitations and advertisements are copied, and processed by the stack as well. Packets of
+    /// ours to ourselves are not punted.
     pub fn set_punt(&mut self, port: PortId, on: bool) {
         if on && port.0 != LOOPBACK && self.ports.get(port.0).is_some() {
             self.punt.get_or_insert_default().ports.insert(port.0);

@@ -182,7 +182,7 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             let kind = m.as_slice().get(from).copied();
             // Neighbour discovery is multicast and may have the unspecified source.
             if kind.is_some_and(is_neighbour_discovery) {
-                // BGP over link-local addresses finds its peer by the advertisements.
+                // Routing daemons find their unnumbered peers by advertisements (RFC 8950, BGP).
                 let is_of_routers =
                     matches!(kind, Some(ROUTER_SOLICITATION | ROUTER_ADVERTISEMENT));
                 let copied = is_of_routers && punt::copy(stack, &ip, &m, at);

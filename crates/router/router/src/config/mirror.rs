@@ -2,7 +2,7 @@
 //! is punted there beside the usual.
 //!
 //! Called by: `config.rs`. They are no operations on a stack: the first process makes the
-//! interfaces (`daemon/mirrors.rs`), and `mirror/frames.rs` passes frames. docs/frr.md.
+//! interfaces (`daemon/mirrors.rs`), and `mirror/frames.rs` passes frames. docs/router.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
