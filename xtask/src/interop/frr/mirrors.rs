@@ -22,8 +22,8 @@ const BEYOND: [&str; 5] = [
     "addr add 2001:db8:62::1/128 dev lo nodad",
 ];
 
-/// A protocol: its daemon, its configurations on the mirror and beyond, the words of `ip route` that
-/// list its route in the control namespace, and the network that it brings.
+/// A protocol: its daemon, its configurations on the mirror and beyond, the version of IP of its
+/// route in the control namespace, and the network that it brings.
 struct Protocol {
     daemon: &'static str,
     ours: &'static str,
@@ -166,8 +166,8 @@ pub(super) fn host(bench: &Workbench) -> Result<()> {
     let _server = scene.middle.start("server", server.args(["-s", "-p", "5001"]))?;
     scene.middle.until_listening()?;
     for to in ["192.0.2.2", "2001:db8:1::2", "198.51.100.1"] {
-        let moved = scene.transfer(&format!("-c {to} -n 2M"))?;
-        println!("  2 MB to the host's iperf3 at {to}: {moved:.3} Gb/s");
+        let moved = scene.transfer(&format!("-c {to} -t 2 -b 50M"))?;
+        println!("  to the host's iperf3 at {to}: {moved:.3} Gb/s");
     }
     let mut ping = scene.middle.command("ping");
     bench.run(ping.args(["-c", "2", "-i", "0.2", "-W", "2", "198.51.100.2"]), LIMIT)?;

@@ -90,8 +90,8 @@ impl Mirrors {
         std::mem::take(&mut self.made).values().for_each(|made| forget(&made.tap));
     }
 
-    /// Hear what the worker says, and do it; returns the descriptors that it lacks, and the troubles
-    /// that are new.
+    /// Hear what the worker says, and do it; returns the descriptors that it lacks, and the
+    /// troubles that are new.
     pub(super) fn hear(&mut self) -> (Vec<Granted>, Vec<String>) {
         let (mut granted, mut troubles) = (Vec::new(), Vec::new());
         let mut bytes = vec![0; orders::MESSAGE_MAX];
