@@ -127,7 +127,7 @@ mod tests {
         let ip = |n: u16| {
             (IpAddr::from([0x2001, 0xdb8, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, n]), 128)
         };
-        let addresses = (0xff00..0xff00 + ADDRESSES_MAX as u16).map(ip).collect();
+        let addresses = (0xfe00..0xfe00 + ADDRESSES_MAX as u16).map(ip).collect();
         let state = State { port: "a".repeat(15), addresses, ..state(&[]) };
         let bytes = serde_json::to_vec(&state).expect("numbers and texts");
         assert!(bytes.len() < crate::orders::MESSAGE_MAX, "{}", bytes.len());
