@@ -87,13 +87,13 @@ pub(super) fn protocols(bench: &Workbench) -> Result<()> {
     let scene = Scene::plain(bench, &format!("{}{WAN}{LAN}", control(space.name())))?;
     each(&scene.right, &BEYOND)?;
     mirrors_are_there(bench, &scene, &space)?;
-    let (mut ours, mut theirs) =
-        (Frr::new(bench, &space, "ours")?, Frr::new(bench, &scene.right, "theirs")?);
-    ours.start("zebra", "", &[])?;
-    theirs.start("zebra", "", &[])?;
+    let (mut ours, mut theirs) = (Frr::new(bench, "ours")?, Frr::new(bench, "theirs")?);
+    let [here, there] = [&space, &scene.right].map(|host| (bench, host));
+    ours.start(here, "zebra", "", &[])?;
+    theirs.start(there, "zebra", "", &[])?;
     for protocol in PROTOCOLS.iter().rev() {
-        theirs.start(protocol.daemon, protocol.theirs, &[])?;
-        ours.start(protocol.daemon, protocol.ours, &[])?;
+        theirs.start(there, protocol.daemon, protocol.theirs, &[])?;
+        ours.start(here, protocol.daemon, protocol.ours, &[])?;
     }
     for (command, is) in [
         ("show ip ospf neighbor", "Full/"),
@@ -101,15 +101,15 @@ pub(super) fn protocols(bench: &Workbench) -> Result<()> {
         ("show bfd peers", "Status: up"),
         ("show bgp neighbors 198.51.100.2", "BGP state = Established"),
     ] {
-        let says = || Ok(ours.vtysh(&[command])?.contains(is));
+        let says = || Ok(ours.vtysh(here, &[command])?.contains(is));
         until(&format!("{command}: {is}"), LIMIT, says)
-            .with_context(|| told(&scene, &ours, command))?;
+            .with_context(|| told(&scene, (&ours, here), command))?;
     }
     for Protocol { daemon, brings, .. } in &PROTOCOLS {
         let Some((version, network)) = brings else { continue };
         let has = || Ok(routes(bench, &space, version)?.contains(network));
         let what = format!("{daemon} brings {network}");
-        until(&what, LIMIT, has).with_context(|| told(&scene, &ours, "show ip route"))?;
+        until(&what, LIMIT, has).with_context(|| told(&scene, (&ours, here), "show ip route"))?;
     }
     let counters = scene.show("counters")?;
     println!(
@@ -128,10 +128,10 @@ pub(super) fn unnumbered(bench: &Workbench) -> Result<()> {
     let scene = Scene::plain(bench, &format!("{}{WAN}{LAN}", control(space.name())))?;
     each(&scene.right, &BEYOND)?;
     mirrors_are_there(bench, &scene, &space)?;
-    let (mut ours, mut theirs) =
-        (Frr::new(bench, &space, "ours")?, Frr::new(bench, &scene.right, "theirs")?);
-    ours.start("zebra", "", &[])?;
-    theirs.start("zebra", "", &[])?;
+    let (mut ours, mut theirs) = (Frr::new(bench, "ours")?, Frr::new(bench, "theirs")?);
+    let [here, there] = [&space, &scene.right].map(|host| (bench, host));
+    ours.start(here, "zebra", "", &[])?;
+    theirs.start(there, "zebra", "", &[])?;
     let bgp = |number, interface, more: &str| {
         format!(
             "router bgp 6500{number}\n bgp router-id {number}.{number}.{number}.{number}\n \
@@ -140,11 +140,12 @@ pub(super) fn unnumbered(bench: &Workbench) -> Result<()> {
         )
     };
     theirs.start(
+        there,
         "bgpd",
         &bgp(2, "ws1", " address-family ipv4 unicast\n  network 10.63.0.1/32\n"),
         &[],
     )?;
-    ours.start("bgpd", &bgp(1, "lan", ""), &[])?;
+    ours.start(here, "bgpd", &bgp(1, "lan", ""), &[])?;
     let has = || {
         let routes = routes(bench, &space, "-4")?;
         Ok(routes
@@ -152,7 +153,7 @@ pub(super) fn unnumbered(bench: &Workbench) -> Result<()> {
             .any(|line| line.contains("10.63.0.1") && line.contains("via inet6 fe80::")))
     };
     until("the route has an IPv6 next hop", LIMIT, has)
-        .with_context(|| told(&scene, &ours, "show bgp neighbors"))?;
+        .with_context(|| told(&scene, (&ours, here), "show bgp neighbors"))?;
     scene.end()
 }
 
@@ -191,8 +192,8 @@ fn routes(bench: &Workbench, space: &Host<'_>, version: &str) -> Result<String> 
     Ok(routes.lines().filter(|line| !line.contains("proto kernel")).collect::<Vec<_>>().join("\n"))
 }
 
-fn told(scene: &Scene<'_>, frr: &Frr<'_>, command: &str) -> String {
-    let said = frr.vtysh(&[command]).unwrap_or_else(|why| why.to_string());
+fn told(scene: &Scene<'_>, (frr, at): (&Frr, (&Workbench, &Host<'_>)), command: &str) -> String {
+    let said = frr.vtysh(at, &[command]).unwrap_or_else(|why| why.to_string());
     let drops = scene.show("drops").map(|drops| drops.to_string()).unwrap_or_default();
     format!("{said}\nthe router: {}\n{drops}", tail(&scene.log()))
 }
