@@ -6,7 +6,7 @@
 //! Routes may lead from one VRF to ports of another (leaks): the packet then leaves there, or is
 //! ours there. docs/decisions/0149.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 
 use inet::Vrf;
 
@@ -82,10 +82,5 @@ impl Stack {
     /// May a socket of this VRF have this address, and do its packets to it come back to us?
     pub(crate) fn is_own_in(&self, addr: IpAddr, vrf: Vrf) -> bool {
         addr.is_loopback() || self.has_address_in(addr, vrf)
-    }
-
-    /// Is `addr` the broadcast address of a network of a port in this VRF?
-    pub(crate) fn is_broadcast_in(&self, addr: Ipv4Addr, vrf: Vrf) -> bool {
-        self.ports.iter().any(|port| port.vrf == vrf && port.local.is_broadcast(addr))
     }
 }

@@ -277,10 +277,7 @@ fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arri
     }
     // RFC 1812 5.3.5.2-a.
     let dst = firewall::routed_to(arrived, &transit);
-    let is_directed = matches!(dst, IpAddr::V4(dst) if stack.is_broadcast_in(dst, vrf));
-    if is_directed && !stack.forwarding.directed_broadcasts {
-        return Err(DropReason::IpDirectedBroadcast);
-    }
+    admits_broadcast(stack, dst, |port| port.vrf == vrf)?;
     let sender = Sender::Transit { in_port: m.in_port(), vrf };
     let found = stack.routes.lookup_flow(dst, Some(transit.src), transit.flow, sender);
     // Checked before anything is reported: no report goes to a forged source.
@@ -322,10 +319,7 @@ fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arri
         return Err(DropReason::DeviceLinkDown);
     }
     // A route may lead to a network of another VRF, whose broadcast addresses are others.
-    let is_directed = matches!(dst, IpAddr::V4(dst) if port.local.is_broadcast(dst));
-    if is_directed && !stack.forwarding.directed_broadcasts {
-        return Err(DropReason::IpDirectedBroadcast);
-    }
+    admits_broadcast(stack, dst, |port| port.id.0 == hop.port)?;
     let mtu = stack.neighbour_mtus.of_hop(&stack.ports, &hop).ok_or(DropReason::TxNoPort)?;
     // RFC 4443 3.2-a, RFC 4787 REQ-13, RFC 5508 7.1.1-a.
     if longest > mtu.bytes() && !transit.may_fragment {
@@ -340,6 +334,16 @@ fn forward(stack: &mut Stack, m: Mbuf, (at, step): (usize, Step), arrived: &Arri
     }
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
     send(stack, m, at, &transit, (dst, &change), mtu, &egress)
+}
+
+/// Is a packet to `dst` forwarded, if that is the broadcast address of a network of some ports?
+fn admits_broadcast(stack: &Stack, dst: IpAddr, is_one: impl Fn(&Port) -> bool) -> Fate {
+    let IpAddr::V4(dst) = dst else { return Ok(()) };
+    let is_directed = |port: &Port| is_one(port) && port.local.is_broadcast(dst);
+    match !stack.forwarding.directed_broadcasts && stack.ports.iter().any(is_directed) {
+        true => Err(DropReason::IpDirectedBroadcast),
+        false => Ok(()),
+    }
 }
 
 /// Tell the source of a packet that goes back by its own port about the next hop.
