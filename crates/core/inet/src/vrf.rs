@@ -1,9 +1,9 @@
 //! VRFs (virtual routing and forwarding): ports that share a routing table of their own, apart from
 //! those of all other ports.
 //!
-//! Called by: `route`, which looks a packet up in the table of its VRF; `flow`, whose keys differ by
-//! VRF; `stack`, whose ports and sockets belong to one. A VRF is named by the number of its table,
-//! as a VRF device of Linux is. docs/decisions/0149.
+//! Called by: `route`, which looks a packet up in the table of its VRF; `flow`, whose keys differ
+//! by VRF; `stack`, whose ports and sockets belong to one. A VRF is named by the number of its
+//! table, as a VRF device of Linux is. docs/decisions/0149.
 
 use crate::route::MAIN_TABLE;
 

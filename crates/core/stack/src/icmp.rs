@@ -305,8 +305,8 @@ pub(crate) fn report_from(
     sent.is_ok()
 }
 
-/// Send an error about `packet`, which came in a VRF, from `src`, which need not be ours; the caller
-/// has asked a rate limit.
+/// Send an error about `packet`, which came in a VRF, from `src`, which need not be ours; the
+/// caller has asked a rate limit.
 #[cold]
 pub(crate) fn send_report(
     stack: &mut Stack,

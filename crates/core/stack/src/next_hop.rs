@@ -110,9 +110,9 @@ pub(crate) fn source(
 }
 
 /// The source address of packets of a VRF to `dst` by a port and a neighbour. A packet that leaves
-/// for another VRF has an address of its own VRF, where its answer belongs. IPv4 by an IPv6 next hop
-/// leaves a router by ports that have no IPv4 address: then any other port's is taken, because a
-/// router accepts the answer at any port. RFC 1812 section 5.2.3, RFC 8950.
+/// for another VRF has an address of its own VRF, where its answer belongs. IPv4 by an IPv6 next
+/// hop leaves a router by ports that have no IPv4 address: then any other port's is taken, because
+/// a router accepts the answer at any port. RFC 1812 section 5.2.3, RFC 8950.
 pub(crate) fn source_of(
     stack: &Stack,
     (port, vrf): (&Port, Vrf),
@@ -140,8 +140,8 @@ fn of_vrf(stack: &Stack, vrf: Vrf, hop: &NextHop, dst: IpAddr) -> Option<IpAddr>
     select::source(addresses, dst, hop.neighbour)
 }
 
-/// Do packets of a VRF to `remote` come back to us? A link-local address belongs to the link that it
-/// names.
+/// Do packets of a VRF to `remote` come back to us? A link-local address belongs to the link that
+/// it names.
 pub(crate) fn is_ours(stack: &Stack, remote: SocketAddr, vrf: Vrf) -> bool {
     let ip = remote.ip();
     match remote {

@@ -14,9 +14,9 @@ use crate::handles::PortId;
 use crate::port::{LOOPBACK, Port};
 use crate::stack::Stack;
 
-/// The VRF of a packet from `src` to `dst` that came by port `in_port`, in which answers are routed.
-/// A packet that we sent to ourselves is in the first VRF that has its destination, and its source
-/// too if possible.
+/// The VRF of a packet from `src` to `dst` that came by port `in_port`, in which answers are
+/// routed. A packet that we sent to ourselves is in the first VRF that has its destination, and its
+/// source too if possible.
 #[inline]
 pub(crate) fn of_packet(stack: &Stack, in_port: u16, (src, dst): (IpAddr, IpAddr)) -> Vrf {
     if in_port == LOOPBACK {

@@ -2,9 +2,9 @@
 //! running program. The command line, the printed lines and the JSON are like those of ip(8).
 //!
 //! Called by: `lib.rs`. `args` has the options, `words` parses the words after them, `run` asks the
-//! program; `route`, `rule`, `neigh`, `addr`, `link` and `vrf` are the objects. Exit status as ip(8): 1
-//! for a wrong command line, or if no program runs; 2 if the program refuses or does not answer, or
-//! if a lookup finds no route.
+//! program; `route`, `rule`, `neigh`, `addr`, `link` and `vrf` are the objects. Exit status as
+//! ip(8): 1 for a wrong command line, or if no program runs; 2 if the program refuses or does not
+//! answer, or if a lookup finds no route.
 
 mod addr;
 mod args;

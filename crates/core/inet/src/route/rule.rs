@@ -5,7 +5,8 @@
 //! apply in the order of their priority, those of equal priority in the order in which they were
 //! added. If the table of a rule has no route, the next rule applies. The main table always has
 //! priority 32766. Packets of a VRF have their own table there in its place, with priority 1000 as
-//! Linux's `l3mdev` rule, and no rule behind it: they never get into the main table. Limit: [`RULES_MAX`]. docs/decisions/0080.
+//! Linux's `l3mdev` rule, and no rule behind it: they never get into the main table. Limit:
+//! [`RULES_MAX`]. docs/decisions/0080.
 
 use core::fmt;
 use core::net::IpAddr;

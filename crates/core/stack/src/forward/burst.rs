@@ -125,8 +125,8 @@ impl Bursts {
         self.send::<AT, false>(stack, ingress, frames, burst)
     }
 
-    /// The egress of each flow, by the table of the port's VRF: destinations are looked up together,
-    /// so that the memory of all of them is waited for at once.
+    /// The egress of each flow, by the table of the port's VRF: destinations are looked up
+    /// together, so that the memory of all of them is waited for at once.
     #[inline(always)]
     fn look_up(
         &mut self,

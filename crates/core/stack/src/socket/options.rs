@@ -195,8 +195,9 @@ impl Stack {
         Some(IpSettings { ttl, tos, ..IpSettings::by(pcb.by) })
     }
 
-    /// Change the settings for the IP header from the next packet on; the VRF stays. Frames that wait for their
-    /// departure time keep the old settings. RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
+    /// Change the settings for the IP header from the next packet on; the VRF stays. Frames that
+    /// wait for their departure time keep the old settings. RFC 9293 MUST-48, SHLD-21, SHLD-22,
+    /// MUST-49.
     pub fn tcp_set_ip(&mut self, handle: TcpHandle, ip: IpSettings) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         pcb.template.set_tos_ttl(ip.tos, ip.ttl);

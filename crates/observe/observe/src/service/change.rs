@@ -215,8 +215,8 @@ fn finds_v6(stack: &Stack, port: PortId) -> bool {
     has_none || stack.addresses(port).iter().any(|address| address.ip().is_ipv6())
 }
 
-/// The port of a next hop of a route in `table`: the named port, or else the port with the gateway's
-/// network, in the VRF with that table.
+/// The port of a next hop of a route in `table`: the named port, or else the port with the
+/// gateway's network, in the VRF with that table.
 fn leads_to(
     stack: &Stack,
     (dest, table): (Cidr, u32),

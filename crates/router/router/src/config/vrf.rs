@@ -1,5 +1,5 @@
-//! `[[vrf]]`: ports with a routing table of their own, its keys, the errors in them, and how the VRF
-//! of a port takes effect.
+//! `[[vrf]]`: ports with a routing table of their own, its keys, the errors in them, and how the
+//! VRF of a port takes effect.
 //!
 //! Called by: `config.rs` before the ports are read, since each port holds its VRF; `port.rs` and
 //! `route.rs`. docs/decisions/0149-vrfs-by-tables.md.

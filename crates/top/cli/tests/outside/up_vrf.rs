@@ -1,6 +1,6 @@
 //! VRFs of a router between hosts in namespaces, and then the kernel as the router between the same
-//! hosts, with a rule by the incoming interface and a table for each VRF: each host reaches the same
-//! hosts. (This kernel need not have VRF devices.)
+//! hosts, with a rule by the incoming interface and a table for each VRF: each host reaches the
+//! same hosts. (This kernel need not have VRF devices.)
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -176,7 +176,8 @@ fn shown(world: &World) {
     let names = ip_of(world, "vrf show");
     assert_eq!(
         names,
-        "Name              Table\n-----------------------\nblue                 10\nred                  20\n"
+        "Name              Table\n-----------------------\n".to_owned()
+            + "blue                 10\nred                  20\n"
     );
     let rows: Value = serde_json::from_str(&ip_of(world, "-j vrf")).expect("JSON");
     assert_eq!(rows[1], serde_json::json!({ "name": "red", "table": 20 }));

@@ -83,8 +83,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Put a socket into a VRF ([`IpSettings::vrf`]): its requests leave there, and only answers that
-    /// come there are its own.
+    /// Put a socket into a VRF ([`IpSettings::vrf`]): its requests leave there, and only answers
+    /// that come there are its own.
     ///
     /// # Errors
     /// [`UdpError::Closed`].

@@ -179,7 +179,8 @@ impl Traffic {
         });
     }
 
-    /// Puts a port into a VRF or out of it, or adds a route of a VRF, which may lead to another one.
+    /// Puts a port into a VRF or out of it, or adds a route of a VRF, which may lead to another
+    /// one.
     fn change_vrf(&mut self) {
         let rng = &mut self.rng;
         let port = rng.below(LINKS.len() as u32) as usize;
