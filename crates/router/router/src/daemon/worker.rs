@@ -103,30 +103,24 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
                     orders::report(orders.as_fd(), &report)?;
                 }
                 (Order::Mirrors, Some(socket)) => mirrors = Some(socket),
-                (Order::Mirror { port }, device) => match &mut engine {
-                    Some(engine) => engine.has_mirror(&port, device),
-                    None => bail!("a mirror came before a configuration"),
-                },
-                (Order::Metrics, listener) => match &mut engine {
-                    Some(engine) => engine.serve_metrics(listener),
-                    None => bail!("metrics were ordered before a configuration"),
-                },
-                (Order::Zebra { from }, Some(socket)) => match &mut engine {
-                    Some(engine) => engine.begin_fpm(from, socket)?,
-                    None => bail!("a connection came before a configuration"),
-                },
-                (Order::Kernel { with_fpm }, socket) => match &mut engine {
-                    Some(engine) => engine.set_kernel(socket, with_fpm)?,
-                    None => bail!("the kernel's routes came before a configuration"),
-                },
-                (Order::Interfaces { ports }, _) => match &mut engine {
-                    Some(engine) => engine.set_interfaces(ports),
-                    None => bail!("interfaces came before a configuration"),
-                },
-                (Order::Links { hears_all }, Some(news)) => match &mut engine {
-                    Some(engine) => engine.hear_of_links(news, hears_all)?,
-                    None => bail!("news of links came before a configuration"),
-                },
+                (Order::Mirror { port }, device) => {
+                    begun(&mut engine, "a mirror")?.has_mirror(&port, device);
+                }
+                (Order::Metrics, listener) => {
+                    begun(&mut engine, "an order for metrics")?.serve_metrics(listener);
+                }
+                (Order::Zebra { from }, Some(socket)) => {
+                    begun(&mut engine, "a connection")?.begin_fpm(from, socket)?;
+                }
+                (Order::Kernel { with_fpm }, socket) => {
+                    begun(&mut engine, "the kernel's routes")?.set_kernel(socket, with_fpm)?;
+                }
+                (Order::Interfaces { ports }, _) => {
+                    begun(&mut engine, "a list of interfaces")?.set_interfaces(ports);
+                }
+                (Order::Links { hears_all }, Some(news)) => {
+                    begun(&mut engine, "news of links")?.hear_of_links(news, hears_all)?;
+                }
                 (Order::Ping, _) => {
                     if engine.as_ref().is_some_and(Engine::is_alive) {
                         orders::report(orders.as_fd(), &Report::default())?;
@@ -142,6 +136,11 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
     }
     report::info("ending: queued output is sent");
     engine.map_or(Ok(()), |engine| engine.end(drain))
+}
+
+/// The engine, which the first configuration begins.
+fn begun<'a>(engine: &'a mut Option<Engine>, what: &str) -> Result<&'a mut Engine> {
+    engine.as_mut().with_context(|| format!("{what} came before a configuration"))
 }
 
 /// Wait until an order comes or the engine has something to do; `true` for an order.
