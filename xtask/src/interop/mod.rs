@@ -173,7 +173,6 @@ const SUITES: &[Suite] = &[
     Suite { name: "router", cases: router::CASES, apart: false },
     Suite { name: "frr", cases: frr::CASES, apart: false },
     Suite { name: "filter", cases: filter::CASES, apart: false },
-    Suite { name: "frr", cases: frr::CASES, apart: false },
     Suite { name: "gateway", cases: gateway::CASES, apart: false },
     Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },
     Suite { name: "gateway-fence", cases: gateway::FENCE, apart: true },

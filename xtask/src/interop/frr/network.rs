@@ -121,7 +121,7 @@ impl<'a> Network<'a> {
 
     fn join(&self, [(a, at_a), (b, at_b)]: &Cable) -> Result<()> {
         let (one, other) = (self.place(a)?, self.place(b)?);
-        one.ip(&format!("link add {at_a} type veth peer name {at_b} netns {}", other.name()))?;
+        one.ip(&format!("link add name {at_a} type veth peer name {at_b} netns {}", other.name()))?;
         one.ip(&format!("link set {at_a} up"))?;
         other.ip(&format!("link set {at_b} up"))
     }

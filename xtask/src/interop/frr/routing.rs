@@ -11,8 +11,8 @@ use super::network::{Cable, End, Kind, Network, Plan, Site, equal, site};
 
 /// Two routers by two cables, and a host behind each.
 const CABLES: &[Cable] = &[
-    [("r1", "a"), ("r2", "a")],
-    [("r1", "b"), ("r2", "b")],
+    [("r1", "cable1"), ("r2", "cable1")],
+    [("r1", "cable2"), ("r2", "cable2")],
     [("r1", "lan"), ("h1", "eth0")],
     [("r2", "lan"), ("h2", "eth0")],
 ];
@@ -93,11 +93,11 @@ fn cut(bench: &Workbench, plan: &Plan, cable: (&str, &str)) -> Result<()> {
 }
 
 pub(super) fn rip(bench: &Workbench) -> Result<()> {
-    cut(bench, &RIP, ("r1", "a"))
+    cut(bench, &RIP, ("r1", "cable1"))
 }
 
 pub(super) fn ospf(bench: &Workbench) -> Result<()> {
-    cut(bench, &OSPF, ("r1", "a"))
+    cut(bench, &OSPF, ("r1", "cable1"))
 }
 
 pub(super) fn fabric(bench: &Workbench) -> Result<()> {
