@@ -145,6 +145,9 @@ limits! {
          idle longest is forgotten, sources without states first";
     FilterEvents "filter_events" 16_384
         "flows that began or ended, waiting for flow export; more are lost";
+    FilterCopies "filter_copies" 16_384
+        "changes of states, waiting to be copied to the partner; if there are more, all states are \
+         copied again";
     FilterFragmentBytes "filter_fragment_bytes" 1_048_576
         "bytes of fragments that wait for the first fragment of their datagram";
     FilterFragments "filter_fragments" 256

@@ -10,6 +10,7 @@
 mod alone;
 mod arrive;
 mod change;
+mod copies;
 mod counts;
 mod decide;
 mod elsewhere;
@@ -29,6 +30,7 @@ use base::{Budget, Duration, Instant, KeyedHash};
 
 pub use arrive::{Arrival, Beginning, Known, Local};
 pub use change::Change;
+pub use copies::Copy;
 pub use counts::Counts;
 pub use decide::{Passed, Refusal, Route};
 pub use elsewhere::Directed;
@@ -37,7 +39,10 @@ pub use log::Line;
 pub use quick::Tally;
 
 pub use crate::exchange::redirected;
-pub use crate::states::{FirstBucket, Flow, Guess};
+pub use crate::states::{
+    Copied, CopiedMapping, CopiedSide, CopiedTcp, FirstBucket, Flow, Guess, Imported, NotImported,
+    Which,
+};
 
 use crate::homes::Homes;
 use crate::nat::{Mappings, PoolUse, Shards};
@@ -71,6 +76,8 @@ pub struct Firewall {
     sweep: Option<Cursor>,
     /// When held mappings are looked at next.
     mappings_due: Instant,
+    /// Changes for the partner that found no room and whose limit was counted.
+    lost_copies: u64,
     /// Somebody exports flows.
     export: Option<Box<Export>>,
     /// Nothing is due before this time, except what a reload leaves to the sweep.
@@ -104,6 +111,7 @@ impl Firewall {
             key: KeyedHash::new(a ^ c, b ^ d),
             sweep: None,
             mappings_due: now,
+            lost_copies: 0,
             export: None,
             idle_until: now,
             published,
@@ -187,6 +195,9 @@ impl Firewall {
         const MAPPINGS_EVERY: Duration = Duration::from_secs(1);
         if self.export.is_some() {
             self.count_lost_events(budget);
+        }
+        if self.states.copies() {
+            self.count_lost_copies(budget);
         }
         if now < self.idle_until && self.sweep.is_none() {
             return;

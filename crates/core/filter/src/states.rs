@@ -12,8 +12,11 @@
 //! each.
 
 mod advance;
+mod copied;
+mod copies;
 mod events;
 mod fragments;
+mod imports;
 mod index;
 mod insert;
 mod key;
@@ -32,6 +35,8 @@ mod wheel;
 use base::{Budget, Instant, Limit};
 use wire::checksum::Sum;
 
+pub use copied::{Copied, CopiedMapping, CopiedSide, CopiedTcp, Imported, NotImported};
+pub use copies::Which;
 pub use events::{Event, Reported, State, Wanted, What, Why};
 pub use fragments::{Datagram, FirstFragment, Fragments, Later, Verdict};
 pub use insert::{NewState, SourceLimits};
@@ -44,8 +49,11 @@ pub use sources::Rate;
 pub use timeouts::{Phase, Timeouts};
 pub use walk::Cursor;
 
+pub(crate) use copies::Change;
+pub(crate) use imports::Admitted;
 pub(crate) use wheel::next_tick;
 
+use copies::Copies;
 use events::Events;
 use index::{Entry, Index};
 use record::{Common, List, Records, Slot, flag, is_v6};
@@ -107,6 +115,8 @@ pub struct States {
     events: Events,
     /// What events have reported of states that last.
     reports: Reports,
+    /// What the partner has of states.
+    copies: Copies,
     count: usize,
     /// How many states have ended.
     ended: u64,
@@ -133,6 +143,7 @@ impl States {
             sources: Sources::new(secret),
             events: Events::default(),
             reports: Reports::default(),
+            copies: Copies::default(),
             count: 0,
             ended: 0,
             hand: 0,
@@ -279,6 +290,9 @@ impl States {
     fn remove(&mut self, slot: Slot, why: Why, now: Instant) {
         if self.events.wanted.ended {
             self.report_end(slot, why, now);
+        }
+        if self.copies.is_on {
+            self.note_end(slot, why);
         }
         let (flags, [source, by_rule]) = (self.records.at(slot).flags, self.owners(slot));
         if flags & flag::OF_SOURCE != 0 {

@@ -165,7 +165,7 @@ fn end_reason(event: &Event) -> u8 {
         What::Ended(Why::Idle) if !is_over => reason::IDLE,
         What::Began | What::Lasts | What::Ended(Why::Idle | Why::Replaced) => reason::END,
         What::Ended(Why::Pressure | Why::Evicted) => reason::LACK_OF_RESOURCES,
-        What::Ended(Why::Killed | Why::Rules) => reason::FORCED,
+        What::Ended(Why::Killed | Why::Rules | Why::Partner) => reason::FORCED,
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::{Budget, DropReason, Instant, Limit};
 
 use super::Firewall;
-use crate::packet::{Packet, ROUTER};
+use crate::packet::{Packet, ROUTER, Tuple};
 use crate::program::Verdict;
 use crate::published::Published;
 use crate::rules::Action;
@@ -33,8 +33,12 @@ impl Firewall {
         self.sweep = Some(Cursor::default());
     }
 
-    /// An address of a port is gone: flows that were translated to it end.
+    /// An address of a port is gone: flows that were translated to it end. In a pair of routers it
+    /// has gone to the partner, and comes back with its flows.
     pub fn address_gone(&mut self, addr: IpAddr, now: Instant) {
+        if self.states.copies() {
+            return;
+        }
         self.mappings.address_gone(addr, now, |_| {});
         // Their states end at their next packet, or by the sweep.
         self.generation = self.generation.wrapping_add(1);
@@ -69,7 +73,8 @@ impl Firewall {
             self.states.adopt(id, u16::MAX, self.generation, false, sources, now);
             return Ok(true);
         }
-        let verdict = self.judge_again(&state);
+        let verdict =
+            self.judge_again((&state.original, &state.reply), state.in_port, state.out_port);
         if verdict.action != Action::Pass {
             self.states.kill(id, Why::Rules, now);
             self.give_back_mappings(now);
@@ -85,21 +90,13 @@ impl Firewall {
     }
 
     /// The verdict of today's rules on the first packet of a state.
-    fn judge_again(&self, state: &State) -> Verdict {
-        // As rules see it: behind translation of the destination, before that of the source. An
-        // answer comes from the translated destination.
-        let mut tuple = state.original;
-        (tuple.dst, tuple.dst_port) = (state.reply.src, state.reply.src_port);
-        const ECHO_V4: (u8, u8) = (8, 0);
-        const ECHO_V6: (u8, u8) = (128, 0);
-        let icmp = match tuple.protocol {
-            protocol::ICMP => Some(ECHO_V4),
-            protocol::ICMPV6 => Some(ECHO_V6),
-            _ => None,
-        };
-        let tcp_flags = if tuple.protocol == protocol::TCP { Flags::SYN.0 } else { 0 };
-        let (in_port, out_port) = (state.in_port, state.out_port);
-        self.published.program.judge(&Packet { tuple, in_port, out_port, icmp, tcp_flags })
+    pub(super) fn judge_again(
+        &self,
+        tuples: (&Tuple, &Tuple),
+        in_port: u16,
+        out_port: u16,
+    ) -> Verdict {
+        self.published.program.judge(&first_packet(tuples, in_port, out_port))
     }
 
     /// Look at up to [`SWEPT_A_TURN`] states, and judge those again that have had no packet since.
@@ -131,4 +128,23 @@ impl Firewall {
         self.give_back_mappings(now);
         ended
     }
+}
+
+/// The first packet of a state as rules see it: behind translation of the destination, before that
+/// of the source. An answer comes from the translated destination.
+pub(super) fn first_packet(
+    (original, reply): (&Tuple, &Tuple),
+    in_port: u16,
+    out_port: u16,
+) -> Packet {
+    const ECHO_V4: (u8, u8) = (8, 0);
+    const ECHO_V6: (u8, u8) = (128, 0);
+    let tuple = Tuple { dst: reply.src, dst_port: reply.src_port, ..*original };
+    let icmp = match tuple.protocol {
+        protocol::ICMP => Some(ECHO_V4),
+        protocol::ICMPV6 => Some(ECHO_V6),
+        _ => None,
+    };
+    let tcp_flags = if tuple.protocol == protocol::TCP { Flags::SYN.0 } else { 0 };
+    Packet { tuple, in_port, out_port, icmp, tcp_flags }
 }

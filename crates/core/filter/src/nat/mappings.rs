@@ -28,8 +28,10 @@ mod ending;
 mod filtering;
 mod find;
 mod outsides;
+mod place;
 mod pools;
 
+pub use place::NotPlaced;
 pub use pools::InvalidPool;
 
 /// Tells the key of the indexes from the one that other hosts may see results of.
@@ -260,16 +262,23 @@ impl Mappings {
     /// The mapping behind `last`, in no special order; the first one for `None`.
     pub fn next_row(&self, last: Option<MappingId>) -> Option<MappingRow> {
         let from = last.map_or(0, |id| id.index.saturating_add(1));
-        (from..self.records.bound()).find_map(|at| {
-            let record = self.records.get(at)?;
-            let source = self.sources.get(record.source)?;
-            Some(MappingRow {
-                id: record.id(at),
-                protocol: record.protocol,
-                inside: (source.addr, record.inside_port),
-                outside: (self.outsides.get(record.outside)?.addr, record.outside_port),
-                flows: record.flows,
-            })
+        (from..self.records.bound()).find_map(|at| self.row_at(at))
+    }
+
+    /// A mapping that is still there.
+    pub fn row(&self, id: MappingId) -> Option<MappingRow> {
+        self.row_at(id.index).filter(|row| row.id == id)
+    }
+
+    fn row_at(&self, at: u32) -> Option<MappingRow> {
+        let record = self.records.get(at)?;
+        let source = self.sources.get(record.source)?;
+        Some(MappingRow {
+            id: record.id(at),
+            protocol: record.protocol,
+            inside: (source.addr, record.inside_port),
+            outside: (self.outsides.get(record.outside)?.addr, record.outside_port),
+            flows: record.flows,
         })
     }
 

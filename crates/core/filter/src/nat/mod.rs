@@ -18,7 +18,7 @@ pub mod rewrite;
 #[cfg(test)]
 mod samples;
 
-pub use mappings::{InvalidPool, MappingRow, Mappings};
+pub use mappings::{InvalidPool, MappingRow, Mappings, NotPlaced};
 pub use plain::{Delta, PlainV4, PlainV6};
 pub use pool::{
     Addresses, BlockEvent, Filtering, HOLD, Inside, Mapped, MappingId, NatCounters, PORTS, Pool,

@@ -62,6 +62,8 @@ pub enum Why {
     Killed,
     /// The rules of today do not pass it.
     Rules,
+    /// The partner of this router says so.
+    Partner,
 }
 
 impl Why {
@@ -75,6 +77,7 @@ impl Why {
             Why::Replaced => "replaced",
             Why::Killed => "killed",
             Why::Rules => "rules",
+            Why::Partner => "partner",
         }
     }
 }

@@ -108,6 +108,9 @@ impl States {
             let (state, reported) = (self.state_at(slot, now), Reported::default());
             self.events.push(Event { at: now, state, what: What::Began, reported });
         }
+        if self.copies.is_on && !phase.is_waiting() {
+            self.note_change(slot);
+        }
         Ok(id)
     }
 
@@ -161,7 +164,13 @@ impl States {
         self.sources.states(Who::source(key.source(), matches!(key, Key::V6(_)))) as usize
     }
 
-    fn count_source(&mut self, slot: Slot, new: &NewState<'_>, budget: &Budget, now: Instant) {
+    pub(super) fn count_source(
+        &mut self,
+        slot: Slot,
+        new: &NewState<'_>,
+        budget: &Budget,
+        now: Instant,
+    ) {
         let most = budget.of(Limit::FilterSources);
         let [source, by_rule] = self.owners(slot);
         // A limit that the table cannot reach needs no count.
@@ -242,7 +251,7 @@ impl States {
     }
 
     /// Put a record into the index.
-    fn enter(&mut self, slot: Slot, translated: bool) -> bool {
+    pub(super) fn enter(&mut self, slot: Slot, translated: bool) -> bool {
         let (hash, records) = (self.hash, &self.records);
         let hash_of = |entry| States::hash_of(hash, records, entry);
         let original = Entry::new(slot, 0);
@@ -285,7 +294,7 @@ fn begin(first: &mut Common, new: &NewState<'_>) -> Result<(), DropReason> {
 
 /// What to add to checksums in the original direction, which goes from the original tuple to the
 /// reversed reply tuple: new words less old ones (RFC 1624). The order of words does not matter.
-fn sums(original: &Key, reply: &Key) -> [u16; 2] {
+pub(super) fn sums(original: &Key, reply: &Key) -> [u16; 2] {
     let addrs = |key: &Key| match key {
         Key::V4(key) => Sum::from_u64s([key.addrs]),
         Key::V6(key) => Sum::from_u64s(key.addrs),

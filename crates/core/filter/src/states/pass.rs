@@ -174,5 +174,8 @@ impl States {
             self.records.at_mut(slot).flags &= !flag::PENDING_SYN;
             self.over.push(&mut self.records, slot);
         }
+        if self.copies.is_on && !phase.is_waiting() {
+            self.note_change(slot);
+        }
     }
 }

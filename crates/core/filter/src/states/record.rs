@@ -59,7 +59,8 @@ pub(super) mod flag {
     pub(in super::super) const RST_IN_REPLY: u16 = 1 << 10;
     /// The RST was at the next sequence number exactly.
     pub(in super::super) const RST_EXACT: u16 = 1 << 11;
-    /// Two SYN-ACKs had different sequence numbers, and the next ACK says which one counts.
+    /// Two SYN-ACKs had different sequence numbers, and the next ACK says which one counts. With
+    /// [`LOOSE`]: windows are taken from the next segments.
     pub(in super::super) const UNSURE: u16 = 1 << 12;
     /// The reply side sent data before the handshake was complete.
     pub(in super::super) const EARLY_DATA: u16 = 1 << 13;

@@ -130,6 +130,15 @@ impl States {
         self.events.push(Event { at: now, state, what: What::Ended(why), reported });
     }
 
+    /// What another router has counted of a state is not reported here.
+    pub(super) fn forget_reported(&mut self, slot: Slot, now: Instant) {
+        if self.events.wanted.ended {
+            let common = self.records.at(slot);
+            let (packets, bytes) = (common.packets, common.bytes);
+            self.reports.set(slot, Entry { packets, bytes, tick: tick_of(now) });
+        }
+    }
+
     fn reported(&self, slot: Slot, now: Instant) -> Reported {
         self.reports.get(slot).map_or(Reported::default(), |reported| Reported {
             packets: reported.packets,

@@ -7,6 +7,7 @@
 //! `filter_tcp_state`.
 
 mod handshake;
+mod pickup;
 
 use base::DropReason::{self, FilterTcpState, FilterWindow};
 use base::SeqNumber;
@@ -17,6 +18,7 @@ use super::segment::{NO_SCALE, Segment, Usual};
 use super::timeouts::Phase;
 
 pub(super) use handshake::{Opening, begin};
+pub(super) use pickup::pick_up;
 
 /// An ACK may be this far behind the data that was sent, if the windows are smaller than that: the
 /// paper's constant, a little more than the largest window without scaling.
@@ -56,6 +58,9 @@ fn rare(c: &mut Common, from: usize, seg: &Segment) -> Result<Effect, DropReason
     if seg.is_first() && c.phase.is_over() {
         // RFC 9293 MUST-13's exception, and what a peer without TIME-WAIT does.
         return Ok(Effect::NewFlow);
+    }
+    if pickup::is_picking_up(c) {
+        return Ok(pickup::segment(c, from, seg));
     }
     if c.has(flag::LOOSE) {
         return Ok(loose(c, from, seg));

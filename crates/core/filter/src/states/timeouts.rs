@@ -87,6 +87,40 @@ impl Phase {
         }
     }
 
+    /// A number for it, which other versions of this program know.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The phase with a number.
+    #[must_use]
+    pub fn of(number: u8) -> Option<Phase> {
+        use Phase::{
+            DnsReplied, DnsUnreplied, IcmpReplied, IcmpUnreplied, OtherReplied, OtherUnreplied,
+            TcpClosing, TcpEstablished, TcpHalfClosed, TcpReset, TcpSynReceived, TcpSynSent,
+            TcpTimeWait, UdpReplied, UdpUnreplied,
+        };
+        const ALL: [Phase; Phase::COUNT] = [
+            TcpSynSent,
+            TcpSynReceived,
+            TcpEstablished,
+            TcpHalfClosed,
+            TcpClosing,
+            TcpTimeWait,
+            TcpReset,
+            UdpUnreplied,
+            UdpReplied,
+            DnsUnreplied,
+            DnsReplied,
+            IcmpUnreplied,
+            IcmpReplied,
+            OtherUnreplied,
+            OtherReplied,
+        ];
+        ALL.get(usize::from(number)).copied()
+    }
+
     /// For tools: `established`, `unreplied`.
     #[must_use]
     pub const fn name(self) -> &'static str {

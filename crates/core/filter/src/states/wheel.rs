@@ -35,6 +35,11 @@ pub(super) fn ticks_of(span: Duration) -> u32 {
     u32::try_from(ticks).unwrap_or(u32::MAX).min(1 << 30)
 }
 
+/// Whole ticks of a span, at most those that can be told from ticks ahead.
+pub(super) fn ticks_between(span: Duration) -> u32 {
+    u32::try_from(span.as_nanos() >> TICK_SHIFT).unwrap_or(u32::MAX).min(1 << 30)
+}
+
 /// How long `ticks` take.
 pub(super) const fn span_of(ticks: u32) -> Duration {
     Duration::from_nanos((ticks as u64) << TICK_SHIFT)

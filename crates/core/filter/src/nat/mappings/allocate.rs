@@ -92,19 +92,19 @@ impl Mappings {
         made
     }
 
-    fn pin_source(&mut self, source: u32, by: i32) {
+    pub(super) fn pin_source(&mut self, source: u32, by: i32) {
         if let Some(source) = self.sources.get_mut(source) {
             source.mappings = source.mappings.saturating_add_signed(by);
         }
     }
 
-    fn pin_outside(&mut self, outside: u32, by: i32) {
+    pub(super) fn pin_outside(&mut self, outside: u32, by: i32) {
         if let Some(outside) = self.outsides.get_mut(outside) {
             outside.pins = outside.pins.saturating_add_signed(by);
         }
     }
 
-    fn add_source(&mut self, request: &Request) -> Option<u32> {
+    pub(super) fn add_source(&mut self, request: &Request) -> Option<u32> {
         let pool = request.pool.0;
         let source = self.sources.add(&self.key, pool, request.tuple.src)?;
         if let Some(slot) = self.pools.get_mut(usize::from(pool)) {
@@ -141,7 +141,13 @@ impl Mappings {
         Some(self.shards.port(local))
     }
 
-    fn add(&mut self, request: &Request, source: u32, outside: u32, port: u16) -> Option<Mapped> {
+    pub(super) fn add(
+        &mut self,
+        request: &Request,
+        source: u32,
+        outside: u32,
+        port: u16,
+    ) -> Option<Mapped> {
         let tuple = request.tuple;
         let class = class(tuple.protocol);
         let inside_port = if class.is_some() { tuple.src_port } else { 0 };

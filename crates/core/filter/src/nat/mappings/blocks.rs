@@ -11,7 +11,7 @@ use base::Instant;
 
 use super::super::index::{Index, NONE, Slab, hash_addr};
 use super::super::pool::{BlockEvent, HOLD};
-use super::super::ports::{Shards, find_run, set_word};
+use super::super::ports::{Shards, find_run, has_word, set_word};
 use super::outsides::{Held, Linked, List, Outsides};
 use crate::states::KeyHash;
 
@@ -162,13 +162,43 @@ impl Blocks {
         (len, (low, high)): (u16, (u16, u16)),
         random: u64,
     ) -> Option<u32> {
-        let owner = around.sources.get_mut(source)?;
-        let address = around.outsides.get_mut(outside)?;
-        let (taken, words) = (address.taken(), len / 64);
+        let taken = around.outsides.get(outside)?.taken();
+        let words = len / 64;
         let ports = u64::from(high.checked_sub(low)?) + 1;
         let start = low + (((random & 0xffff_ffff) * ports) >> 32) as u16;
         let first = find_run(&taken, usize::from(words), (start, high))
             .or_else(|| find_run(&taken, usize::from(words), (low, high)))?;
+        self.add(around, source, outside, (first, words))
+    }
+
+    /// Give `source` the block of `len` ports of `outside` that has this port; `None` if a part of
+    /// it is not free.
+    pub(super) fn allocate_at(
+        &mut self,
+        around: &mut Around<'_>,
+        source: u32,
+        outside: u32,
+        (len, local): (u16, u16),
+    ) -> Option<u32> {
+        let taken = around.outsides.get(outside)?.taken();
+        let words = len / 64;
+        let first = (local / 64).checked_div(words)? * words;
+        let mut own = usize::from(first)..usize::from(first + words);
+        if own.any(|word| has_word(&taken, word)) {
+            return None;
+        }
+        self.add(around, source, outside, (usize::from(first), words))
+    }
+
+    fn add(
+        &mut self,
+        around: &mut Around<'_>,
+        source: u32,
+        outside: u32,
+        (first, words): (usize, u16),
+    ) -> Option<u32> {
+        let owner = around.sources.get_mut(source)?;
+        let address = around.outsides.get_mut(outside)?;
         let at = self.slab.insert(Block {
             source,
             outside,
