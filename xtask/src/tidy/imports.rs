@@ -26,7 +26,7 @@ const OBSERVE: &[&str] =
 
 const ROUTER: &[&str] = &[
     "base", "filter", "device", "stack", "net", "control", "observe", "live", "ipfix", "jail",
-    "fpm", "rib",
+    "fpm", "rib", "statesync",
 ];
 
 /// The floors under crates/, the lowest first, and their crates with those that each may import: of
@@ -92,7 +92,15 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("ipfix", Only(&["base", "wire", "filter"])),
         ],
     ),
-    ("router", &[("fpm", Only(&["base"])), ("rib", Only(&["base"])), ("router", Only(ROUTER))]),
+    (
+        "router",
+        &[
+            ("fpm", Only(&["base"])),
+            ("rib", Only(&["base"])),
+            ("statesync", Only(&["base", "filter"])),
+            ("router", Only(ROUTER)),
+        ],
+    ),
     ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
     (
         "top",

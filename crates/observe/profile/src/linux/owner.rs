@@ -82,6 +82,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("telnet/", Some(Other)),
         ("router/", Some(Other)),
         ("ipfix/", Some(Other)),
+        ("statesync/", Some(Other)),
         ("page/", Some(Other)),
         ("live/", Some(Other)),
         ("profile/", Some(Other)),

@@ -243,7 +243,7 @@ fn run(nat: &str, steps: &[[u8; 4]]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn flows_go_on_at_the_partner(

@@ -1,0 +1,514 @@
+//! The session with the partner: how it begins and ends, and which datagrams are due.
+//!
+//! Called by: the router, which gives what has come ([`Session::receive`]), sends what is due
+//! ([`Session::next_datagram`]), and takes copies from its firewalls as long as there is room. A
+//! session is up once the partner has answered our session from one of its own. A recording of an
+//! earlier session proves nothing: it answers no late hello of ours, and its other datagrams are
+//! sealed for another session.
+
+use std::collections::VecDeque;
+
+use base::{Duration, Instant};
+use core::ops::Range;
+use filter::Tuple;
+use filter::firewall::{Copied, Copy};
+
+use crate::codec::Reader;
+use crate::counts::{Counts, Refused};
+use crate::hello::Hello;
+use crate::ports::{Own, Theirs};
+use crate::receive::{Inbound, MISSING_MAX, Put};
+use crate::records::Record;
+use crate::seal::{Header, Key, Kind, Seal, SessionId};
+use crate::send::{Outbound, With};
+
+/// The time between two hellos, and after which a silent partner is gone.
+const HELLO_EVERY: Duration = Duration::from_millis(250);
+const GONE_AFTER: Duration = Duration::from_secs(3);
+/// Answers to hellos of unknown sessions, and lists of names, come again after this at the earliest.
+const ANSWER_EVERY: Duration = Duration::from_millis(50);
+const NAMES_EVERY: Duration = Duration::from_millis(200);
+/// All states are asked for again after this at the earliest.
+const REQUEST_EVERY: Duration = Duration::from_secs(2);
+/// An answer names one of our last datagrams with a hello, names or questions: the recording of an
+/// older one is no answer.
+const LATE: u64 = 64;
+/// Numbers of datagrams in a version.
+const NUMBER_BITS: u32 = 48;
+
+/// What the partner says. Versions are for [`filter::Firewall::import`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// One of its states is so now; ports have our numbers.
+    State(Copied, u64),
+    /// Its state with this original tuple has ended.
+    Ended(Tuple, u64),
+    /// All of its states were named since the last of these versions: states of this session with
+    /// one of them are no more.
+    AllNamed(Range<u64>),
+}
+
+/// A session with the partner.
+pub struct Session {
+    seal: Seal,
+    own: SessionId,
+    ports: Own,
+    out: Outbound,
+    counts: Counts,
+    /// Number of the last datagram without states.
+    control: u64,
+    /// Datagrams without states that wait.
+    urgent: VecDeque<Vec<u8>>,
+    partner: Option<Partner>,
+    /// The session of a partner that has gone, and what was heard of it.
+    last: Option<(SessionId, Heard)>,
+    /// Sessions of the partner so far.
+    epoch: u64,
+    /// An unknown session that has said hello, and the number of that hello.
+    stranger: Option<(SessionId, u64)>,
+    stranger_at: Instant,
+    hello_at: Instant,
+    names_at: Instant,
+    /// Our request for all states, and when there may be another one.
+    request: u32,
+    request_at: Instant,
+    is_lacking: bool,
+    /// The partner's request that was served last.
+    served: u32,
+    /// Our own states changed more than was noted.
+    is_incomplete: bool,
+    since: Instant,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    control: u64,
+    expected: u64,
+}
+
+struct Partner {
+    id: SessionId,
+    control: u64,
+    heard_at: Instant,
+    inbound: Inbound,
+    theirs: Theirs,
+    /// Our list of names that it has.
+    names_heard: u32,
+    /// Its request for all states.
+    request: u32,
+    /// Versions begin here.
+    first_version: u64,
+    /// All of its states are being named since this version.
+    all_since: Option<u64>,
+}
+
+impl Partner {
+    fn version(&self, number: u64) -> u64 {
+        self.first_version | number & ((1 << NUMBER_BITS) - 1)
+    }
+}
+
+impl Session {
+    /// A session with the partner that has the same key. `own` is random; `datagram` is the most
+    /// bytes of a datagram, [`crate::DATAGRAM_MIN`] at least.
+    #[must_use]
+    pub fn new(key: &Key, own: SessionId, datagram: usize, now: Instant) -> Session {
+        Session {
+            seal: Seal::new(key),
+            own,
+            ports: Own::default(),
+            out: Outbound::new(datagram.max(crate::DATAGRAM_MIN)),
+            counts: Counts::default(),
+            control: 0,
+            urgent: VecDeque::new(),
+            partner: None,
+            last: None,
+            epoch: 0,
+            stranger: None,
+            stranger_at: now,
+            hello_at: now,
+            names_at: now,
+            request: 0,
+            request_at: now,
+            is_lacking: false,
+            served: 0,
+            is_incomplete: false,
+            since: now,
+        }
+    }
+
+    /// Set the ports of this router: number and name.
+    pub fn set_ports(&mut self, ports: &[(u16, String)]) {
+        if self.ports.set(ports) {
+            self.is_incomplete = true;
+        }
+    }
+
+    /// Is the partner there?
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.partner.is_some()
+    }
+
+    /// Since when it is there, or is not.
+    #[must_use]
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Can the partner take states?
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let partner = self.partner.as_ref();
+        partner.is_some_and(|partner| partner.names_heard == self.ports.generation)
+    }
+
+    /// How many copies may be added now at least; 0 while the partner takes none.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if self.is_ready() { self.out.room() } else { 0 }
+    }
+
+    /// Are all states to be sent?
+    #[must_use]
+    pub fn wants_all(&self) -> bool {
+        let asks = |partner: &Partner| partner.request != self.served;
+        self.is_ready() && (self.is_incomplete || self.partner.as_ref().is_some_and(asks))
+    }
+
+    /// All states are to be sent, because changes were lost, or states begin anew.
+    pub fn send_all(&mut self) {
+        self.is_incomplete = true;
+    }
+
+    /// All states of the partner are wanted, because those here were lost.
+    pub fn ask_for_all(&mut self) {
+        self.is_lacking = true;
+    }
+
+    /// All states follow. Copies that came from the partner with versions from
+    /// [`Session::first_version`] on are left out.
+    pub fn begin_all(&mut self, now: Instant) {
+        self.is_incomplete = false;
+        self.served = self.partner.as_ref().map_or(self.served, |partner| partner.request);
+        self.push_record(&Record::AllBegin(self.served), now);
+    }
+
+    /// They are all sent.
+    pub fn end_all(&mut self, now: Instant) {
+        self.push_record(&Record::AllEnd(self.served), now);
+        self.counts.bulks_sent += 1;
+    }
+
+    /// The least version of the partner's present session.
+    #[must_use]
+    pub fn first_version(&self) -> u64 {
+        self.epoch << NUMBER_BITS
+    }
+
+    /// Add a copy, if there is room. `false`: its port has no name, or the partner is not there.
+    pub fn push(&mut self, copy: &Copy, now: Instant) -> bool {
+        let copy = match copy {
+            Copy::Ended(_) => *copy,
+            Copy::State(copied) => {
+                let places = [copied.in_port, copied.out_port].map(|port| self.ports.place(port));
+                let [Some(in_port), Some(out_port)] = places else { return false };
+                Copy::State(Copied { in_port, out_port, ..*copied })
+            }
+        };
+        let is_pushed = self.push_record(&Record::Copy(copy), now);
+        self.counts.sent += u64::from(is_pushed);
+        is_pushed
+    }
+
+    fn push_record(&mut self, record: &Record, now: Instant) -> bool {
+        let Some(partner) = &self.partner else { return false };
+        let with = With { seal: &self.seal, own: self.own, to: partner.id };
+        self.out.push(record, self.ports.generation, &with, now);
+        true
+    }
+
+    /// Take a datagram; `each` gets what it and those that waited for it say, in order.
+    pub fn receive(&mut self, datagram: &[u8], now: Instant, each: impl FnMut(Event)) {
+        match self.take(datagram, now) {
+            Ok(()) => self.counts.datagrams_received += 1,
+            Err(why) => self.counts.refuse(why),
+        }
+        self.deliver(each);
+    }
+
+    fn take(&mut self, datagram: &[u8], now: Instant) -> Result<(), Refused> {
+        let header = Header::of(datagram)?;
+        if header.session == self.own {
+            return Err(Refused::Session);
+        }
+        if header.kind == Kind::Hello {
+            let body = self.seal.open(&header, SessionId::default(), datagram)?;
+            return self.hello(&header, &Hello::read(&body)?, now);
+        }
+        let partner = self.partner.as_mut().filter(|partner| partner.id == header.session);
+        let partner = partner.ok_or(Refused::Session)?;
+        let is_repeated = match header.kind {
+            Kind::States => partner.inbound.has(header.number),
+            _ => header.number <= partner.control,
+        };
+        if is_repeated {
+            return Err(Refused::Repeated);
+        }
+        let body = self.seal.open(&header, self.own, datagram)?;
+        partner.heard_at = now;
+        if header.kind == Kind::States {
+            if let Put::Skipped(lost) = partner.inbound.put(header.number, body) {
+                self.lose(lost);
+            }
+            return Ok(());
+        }
+        partner.control = header.number;
+        match header.kind {
+            Kind::Names => {
+                let before = partner.theirs.generation;
+                partner.theirs.take(&body)?;
+                if partner.theirs.generation != before {
+                    // It waits for that.
+                    self.hello_at = now;
+                }
+                Ok(())
+            }
+            _ => self.send_again(&body),
+        }
+    }
+
+    /// A hello of the present session, of an unknown one, or of the next one.
+    fn hello(&mut self, header: &Header, hello: &Hello, now: Instant) -> Result<(), Refused> {
+        let is_answer =
+            hello.answers == self.own && self.control.saturating_sub(hello.answered) <= LATE;
+        let partner = self.partner.as_ref().filter(|partner| partner.id == header.session);
+        let heard = match (partner, &self.last) {
+            (Some(partner), _) => Heard { control: partner.control, expected: 0 },
+            (None, Some((id, heard))) if *id == header.session => *heard,
+            _ => Heard::default(),
+        };
+        if header.number <= heard.control {
+            return Err(Refused::Repeated);
+        }
+        if !is_answer {
+            // It may be a recording: the answer to ours will tell.
+            if now >= self.stranger_at {
+                self.stranger = Some((header.session, header.number));
+                self.stranger_at = now + ANSWER_EVERY;
+            }
+            return Ok(());
+        }
+        if partner.is_none() {
+            self.adopt(header.session, hello.next.max(heard.expected), now);
+        }
+        if let Some(partner) = &mut self.partner {
+            partner.control = header.number;
+            partner.heard_at = now;
+            partner.names_heard = hello.names_heard;
+            partner.request = hello.request;
+            partner.inbound.note_sent(hello.next);
+        }
+        Ok(())
+    }
+
+    /// A session of the partner begins.
+    fn adopt(&mut self, id: SessionId, next: u64, now: Instant) {
+        self.leave(now);
+        self.epoch += 1;
+        self.partner = Some(Partner {
+            id,
+            control: 0,
+            heard_at: now,
+            inbound: Inbound::new(next, now),
+            theirs: Theirs::default(),
+            names_heard: 0,
+            request: 0,
+            first_version: self.epoch << NUMBER_BITS,
+            all_since: None,
+        });
+        (self.served, self.is_incomplete) = (0, false);
+        self.request = self.request.wrapping_add(1).max(1);
+        (self.request_at, self.is_lacking) = (now + REQUEST_EVERY, false);
+        (self.hello_at, self.names_at, self.since) = (now, now, now);
+    }
+
+    /// The partner's session is over.
+    fn leave(&mut self, now: Instant) {
+        if let Some(partner) = self.partner.take() {
+            let heard = Heard { control: partner.control, expected: partner.inbound.expected };
+            self.last = Some((partner.id, heard));
+            self.since = now;
+        }
+        self.out.clear();
+        self.urgent.clear();
+    }
+
+    /// Datagrams of the partner's never came.
+    fn lose(&mut self, lost: u64) {
+        self.counts.lost += lost;
+        self.is_lacking |= lost > 0;
+        if let Some(partner) = self.partner.as_mut().filter(|_| lost > 0) {
+            partner.all_since = None;
+        }
+    }
+
+    /// The partner misses these.
+    fn send_again(&mut self, body: &[u8]) -> Result<(), Refused> {
+        let mut from = Reader(body);
+        for _ in 0..MISSING_MAX {
+            if from.is_empty() {
+                return Ok(());
+            }
+            let number = from.long()?;
+            self.counts.repeated += u64::from(self.out.again(number));
+        }
+        if from.is_empty() { Ok(()) } else { Err(Refused::Malformed) }
+    }
+
+    /// What is next in order.
+    fn deliver(&mut self, mut each: impl FnMut(Event)) {
+        let Session { partner, ports, counts, is_lacking, .. } = self;
+        let Some(partner) = partner else { return };
+        while let Some((number, body)) = partner.inbound.next() {
+            let read = records(partner, ports, counts, (number, &body), &mut each);
+            if let Err(why) = read {
+                counts.refuse(why);
+                (*is_lacking, partner.all_since) = (true, None);
+            }
+        }
+    }
+
+    /// The next datagram that is due; `None`: nothing is. Bounded: what is added by
+    /// [`Session::push`] bounds it.
+    pub fn next_datagram(&mut self, now: Instant) -> Option<Vec<u8>> {
+        self.look(now);
+        let datagram = self.due(now);
+        self.counts.datagrams_sent += u64::from(datagram.is_some());
+        datagram
+    }
+
+    /// What time brings.
+    fn look(&mut self, now: Instant) {
+        let is_gone = |partner: &Partner| now.since(partner.heard_at) >= GONE_AFTER;
+        if self.partner.as_ref().is_some_and(is_gone) {
+            self.leave(now);
+        }
+        let lost = self.partner.as_mut().map_or(0, |partner| partner.inbound.give_up(now));
+        self.lose(lost);
+        if self.is_lacking && now >= self.request_at {
+            self.request = self.request.wrapping_add(1).max(1);
+            (self.request_at, self.is_lacking) = (now + REQUEST_EVERY, false);
+            self.hello_at = now;
+        }
+    }
+
+    fn due(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if let Some(stranger) = self.stranger.take() {
+            return self.say_hello(stranger);
+        }
+        if now >= self.hello_at {
+            self.hello_at = now + HELLO_EVERY;
+            let partner = self.partner.as_ref().map(|partner| (partner.id, partner.control));
+            return self.say_hello(partner.unwrap_or_default());
+        }
+        let partner = self.partner.as_mut()?;
+        let to = partner.id;
+        let missing = partner.inbound.missing(now);
+        let has_names = partner.names_heard == self.ports.generation;
+        if !missing.is_empty() {
+            self.counts.gaps += missing.len() as u64;
+            let body: Vec<u8> = missing.iter().flat_map(|number| number.to_be_bytes()).collect();
+            return self.seal_control(Kind::Missing, to, &body);
+        }
+        if !has_names && now >= self.names_at && self.urgent.is_empty() {
+            self.names_at = now + NAMES_EVERY;
+            for body in self.ports.bodies(self.out.most()) {
+                let datagram = self.seal_control(Kind::Names, to, &body);
+                self.urgent.extend(datagram);
+            }
+        }
+        if let Some(datagram) = self.urgent.pop_front() {
+            return Some(datagram);
+        }
+        let with = With { seal: &self.seal, own: self.own, to };
+        self.out.pop(&with, now)
+    }
+
+    fn say_hello(&mut self, (answers, answered): (SessionId, u64)) -> Option<Vec<u8>> {
+        let theirs = self.partner.as_ref().map(|partner| partner.theirs.generation);
+        let hello = Hello {
+            answers,
+            answered,
+            names: self.ports.generation,
+            names_heard: theirs.unwrap_or_default(),
+            next: self.out.next,
+            request: self.request,
+        };
+        self.seal_control(Kind::Hello, SessionId::default(), &hello.body())
+    }
+
+    fn seal_control(&mut self, kind: Kind, to: SessionId, body: &[u8]) -> Option<Vec<u8>> {
+        self.control += 1;
+        let header = Header { kind, session: self.own, number: self.control };
+        self.seal.seal(&header, to, body)
+    }
+
+    /// A datagram with any body, as no session sends it: kind 1 to 4.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn with_body(&mut self, kind: u8, number: u64, body: &[u8]) -> Option<Vec<u8>> {
+        let kinds = [Kind::Hello, Kind::Names, Kind::States, Kind::Missing];
+        let kind = kinds.into_iter().find(|known| *known as u8 == kind)?;
+        let partner = self.partner.as_ref().map(|partner| partner.id).unwrap_or_default();
+        let to = if kind == Kind::Hello { SessionId::default() } else { partner };
+        self.seal.seal(&Header { kind, session: self.own, number }, to, body)
+    }
+}
+
+/// The records of a datagram with states.
+fn records(
+    partner: &mut Partner,
+    ports: &Own,
+    counts: &mut Counts,
+    (number, body): (u64, &[u8]),
+    each: &mut impl FnMut(Event),
+) -> Result<(), Refused> {
+    let version = partner.version(number);
+    let mut from = Reader(body);
+    if from.word()? != partner.theirs.generation {
+        return Err(Refused::Names);
+    }
+    while !from.is_empty() {
+        match Record::read(&mut from)? {
+            Record::AllBegin(_) => partner.all_since = Some(version),
+            Record::AllEnd(_) => {
+                if let Some(since) = partner.all_since.take() {
+                    counts.bulks_received += 1;
+                    each(Event::AllNamed(partner.first_version..since));
+                }
+            }
+            Record::Copy(Copy::Ended(tuple)) => {
+                counts.received += 1;
+                each(Event::Ended(tuple, version));
+            }
+            Record::Copy(Copy::State(copied)) => {
+                counts.received += 1;
+                let numbers = [copied.in_port, copied.out_port]
+                    .map(|place| ports.number(partner.theirs.name(place)?));
+                match numbers {
+                    [Some(in_port), Some(out_port)] => {
+                        each(Event::State(Copied { in_port, out_port, ..copied }, version));
+                    }
+                    _ => counts.refuse(Refused::NoPort),
+                }
+            }
+        }
+    }
+    Ok(())
+}
