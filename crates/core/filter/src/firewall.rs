@@ -20,6 +20,7 @@ mod log;
 mod nats;
 mod opened;
 mod own;
+mod paired;
 mod quick;
 mod reflect;
 mod reload;
@@ -36,6 +37,7 @@ pub use decide::{Passed, Refusal, Route};
 pub use elsewhere::Directed;
 pub use export::{Event, Exported, RefusedFlow, Shortage};
 pub use log::Line;
+pub use paired::Paired;
 pub use quick::Tally;
 
 pub use crate::exchange::redirected;
@@ -78,6 +80,7 @@ pub struct Firewall {
     mappings_due: Instant,
     /// Changes for the partner that found no room and whose limit was counted.
     lost_copies: u64,
+    paired: Option<Box<Paired>>,
     /// Somebody exports flows.
     export: Option<Box<Export>>,
     /// Nothing is due before this time, except what a reload leaves to the sweep.
@@ -112,6 +115,7 @@ impl Firewall {
             sweep: None,
             mappings_due: now,
             lost_copies: 0,
+            paired: None,
             export: None,
             idle_until: now,
             published,

@@ -21,7 +21,7 @@ pub use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, 
 pub use connection::{Connection, Timers};
 pub use filter::{
     Chosen, Explained, FilterCall, FilterRule, FlowExport, FlowState, Killed, NatMapping, NatRule,
-    OnTrial, RuleText, Step, network,
+    OnTrial, PairState, RuleText, Step, network,
 };
 pub use outer::Outer;
 pub use route::{DaemonRoute, Found, Leaving, NextHop, Route, Rule};
@@ -59,6 +59,8 @@ pub enum Section {
     States,
     /// Flow export: a row of [`FlowExport`] if there is a collector.
     Ipfix,
+    /// The partner of a pair of routers: a row of [`PairState`] if there is one.
+    Pair,
 }
 
 impl Section {
@@ -103,6 +105,7 @@ impl Section {
             Section::Mappings => ("mappings", None),
             Section::States => ("states", None),
             Section::Ipfix => ("ipfix", None),
+            Section::Pair => ("pair", None),
         }
     }
 }

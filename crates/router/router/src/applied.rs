@@ -141,6 +141,17 @@ impl Applied {
         self.state.export.encode()
     }
 
+    /// Let the partner's session have its turn. Returns when to call again.
+    pub fn turn_pair(&mut self, stacks: Stacks<'_, '_>) -> Instant {
+        self.state.pair.turn(stacks, &self.state.ports)
+    }
+
+    /// Encrypt and decrypt what the session has, while no stack waits. `true`: the next
+    /// [`Applied::turn_pair`] is due at once.
+    pub fn work_pair(&mut self) -> bool {
+        self.state.pair.work()
+    }
+
     /// The program ends: stop forwarding and the DHCP clients.
     pub fn stop(&mut self, stack: &mut Stack) {
         stack.set_forwarding(false);

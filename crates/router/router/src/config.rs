@@ -14,6 +14,7 @@ pub(crate) mod hosts;
 pub(crate) mod ipfix;
 mod link;
 pub(crate) mod mirror;
+pub(crate) mod pair;
 pub(crate) mod port;
 pub(crate) mod process;
 pub(crate) mod route;
@@ -42,6 +43,7 @@ pub use hosts::{Neighbour, NeighbourKey};
 pub use ipfix::Ipfix;
 pub use link::{DeviceName, Kind, Link};
 pub use mirror::{Mirrors, Space};
+pub use pair::Pair;
 pub use port::{Asks, Port};
 pub use process::{Control, Process, SHARDS_MAX};
 pub use route::{For, RouteKey, RouteTo};
@@ -93,6 +95,8 @@ pub struct Config {
     pub frr: Option<Frr>,
     /// Interfaces of the kernel in which other programs see our ports.
     pub mirrors: Option<Mirrors>,
+    /// The partner that has copies of states.
+    pub pair: Option<Pair>,
 }
 
 /// Settings of the router as a whole.
@@ -219,8 +223,10 @@ impl Config {
         if filter.is_some() {
             vrfs.check_filter(&ports, file.log);
         }
-        let ipfix = ipfix::read(file, file.has("filter") || file.has("nat"), process.shards);
+        let has_rules = file.has("filter") || file.has("nat");
+        let ipfix = ipfix::read(file, has_rules, process.shards);
         let frr = frr::read(file, mirrors.as_ref());
+        let pair = pair::read(file, &ports, (has_rules, process.shards), machine);
         let config = Config {
             router,
             process,
@@ -235,6 +241,7 @@ impl Config {
             ipfix,
             frr,
             mirrors,
+            pair,
         };
         config.bound(file.log);
         config

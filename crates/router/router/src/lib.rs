@@ -16,6 +16,7 @@ pub mod machine;
 pub mod metrics;
 pub mod mirror;
 pub mod orders;
+mod pair;
 pub mod plan;
 
 pub use daemon::Daemon;

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 
 /// The most bytes that all files of sets may have together.
 pub const FILES_BYTES_MAX: u64 = 256 << 20;
+
+/// The most bytes of a file with a key.
+const SECRET_BYTES_MAX: u64 = 4_096;
 
 /// The most bytes of the line with the answers of the system.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
@@ -26,6 +29,8 @@ const HEAD_BYTES_MAX: u64 = 64 << 20;
 pub struct Machine {
     accounts: Accounts,
     files: BTreeMap<String, Arc<str>>,
+    /// Texts of files that nobody else may read.
+    secrets: BTreeMap<String, String>,
     /// Names of files begin here; `None`: files that are not known are not opened.
     folder: Option<PathBuf>,
 }
@@ -41,6 +46,7 @@ struct Accounts {
 struct Head {
     accounts: Accounts,
     files: Vec<(String, u64)>,
+    secrets: BTreeMap<String, String>,
 }
 
 impl Machine {
@@ -89,6 +95,26 @@ impl Machine {
         Ok(text)
     }
 
+    /// The text of a short file that its owner alone may read.
+    ///
+    /// # Errors
+    /// Why there is none, and what to do.
+    pub fn secret(&mut self, name: &str) -> Result<String, String> {
+        if let Some(text) = self.secrets.get(name) {
+            return Ok(text.clone());
+        }
+        let path = self.folder.as_ref().ok_or("files are not read here")?.join(name);
+        let cannot = |why: io::Error| format!("cannot read {} ({why})", path.display());
+        let mode = path.metadata().map_err(cannot)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            let path = path.display();
+            return Err(format!("others may read {path}: run `chmod 600 {path}`"));
+        }
+        let text = read(&path, SECRET_BYTES_MAX).map_err(cannot)?;
+        self.secrets.insert(name.to_owned(), text.clone());
+        Ok(text)
+    }
+
     /// The texts of the files that the configuration names.
     pub(crate) fn files(&self) -> &BTreeMap<String, Arc<str>> {
         &self.files
@@ -100,7 +126,8 @@ impl Machine {
     /// The writer's.
     pub(crate) fn write(&self, text: &str, to: &mut impl Write) -> io::Result<()> {
         let files = self.files.iter().map(|(name, text)| (name.clone(), text.len() as u64));
-        let head = Head { accounts: self.accounts.clone(), files: files.collect() };
+        let secrets = self.secrets.clone();
+        let head = Head { accounts: self.accounts.clone(), files: files.collect(), secrets };
         writeln!(to, "{}", serde_json::to_string(&head)?)?;
         self.files.values().try_for_each(|text| to.write_all(text.as_bytes()))?;
         to.write_all(text.as_bytes())
@@ -115,7 +142,7 @@ impl Machine {
         let mut from = BufReader::new(from);
         let mut line = String::new();
         from.by_ref().take(HEAD_BYTES_MAX).read_line(&mut line)?;
-        let Head { accounts, files: lengths } = serde_json::from_str(&line)?;
+        let Head { accounts, files: lengths, secrets } = serde_json::from_str(&line)?;
         let (mut files, mut left) = (BTreeMap::new(), FILES_BYTES_MAX);
         for (name, len) in lengths {
             left = left.checked_sub(len).ok_or(io::ErrorKind::FileTooLarge)?;
@@ -125,7 +152,7 @@ impl Machine {
         }
         let mut text = String::new();
         from.take(most as u64).read_to_string(&mut text)?;
-        Ok((Machine { accounts, files, folder: None }, text))
+        Ok((Machine { accounts, files, secrets, folder: None }, text))
     }
 }
 
@@ -141,7 +168,7 @@ fn read(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
     file.take(most.saturating_add(1)).read_to_string(&mut text)?;
     if text.len() as u64 > most {
-        let what = format!("all files of sets have more than {FILES_BYTES_MAX} bytes");
+        let what = format!("it and the files before it have more than {most} bytes");
         return Err(io::Error::other(what));
     }
     Ok(text)

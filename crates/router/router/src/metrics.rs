@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use base::{Counter, Counters, Drops, Limit};
 use device::counted::DirectionTotals;
 use filter::Firewall;
-use filter::firewall::{Counts, Exported};
+use filter::firewall::{Counts, Exported, Paired};
 use filter::nat::NatCounters;
 use stack::Stack;
 use stack::snapshot::{PortRow, Snapshot};
@@ -265,6 +265,7 @@ fn firewall(text: &mut Text, stacks: &[&mut Stack]) {
     let help = "Lines of the filter's log that its rate left out.";
     text.alone("filter_log_refused_total", "counter", help, refused);
     exported(text, &all);
+    paired(text, first);
     let kinds: [(&str, &str, OfRule); 3] = [
         ("packets", "Packets that a rule of the filter decided on.", |counts| counts.packets),
         ("bytes", "Bytes of those packets.", |counts| counts.bytes),
@@ -361,6 +362,33 @@ fn mirrors(text: &mut Text, mirrors: &Mirrors) {
             text.value(name, &[("port", port), ("reason", loss.name())], counts.lost(loss));
         }
     }
+}
+
+/// A figure of the partner's session.
+type OfPair = fn(&Paired) -> u64;
+
+/// The partner of a pair; nothing without one.
+fn paired(text: &mut Text, firewall: &Firewall) {
+    let Some(paired) = firewall.paired() else { return };
+    let help = "1 while the partner of the pair is there.";
+    text.alone("pair_up", "gauge", help, u64::from(paired.is_up));
+    let kinds: [(&str, &str, OfPair); 9] = [
+        ("states_sent", "Copies of states that were sent to the partner.", |it| it.sent),
+        ("states_received", "Copies of states that came from the partner.", |it| it.received),
+        ("states_imported", "Copies that have become states.", |it| it.imported),
+        ("states_updated", "Copies that have updated a state.", |it| it.updated),
+        ("datagrams_sent", "Datagrams that were sent to the partner.", |it| it.datagrams_sent),
+        ("datagrams_received", "Datagrams of the partner's.", |it| it.datagrams_received),
+        ("datagrams_repeated", "Datagrams that the partner has missed.", |it| it.repeated),
+        ("gaps", "Datagrams of the partner's that were asked for again.", |it| it.gaps),
+        ("datagrams_lost", "Datagrams of the partner's that never came.", |it| it.lost),
+    ];
+    for (what, help, of) in kinds {
+        text.alone(&format!("pair_{what}_total"), "counter", help, of(paired));
+    }
+    let name = "pair_refused_total";
+    text.head(name, "counter", "Copies and datagrams of the partner's that were refused.");
+    paired.refused.iter().for_each(|(why, n)| text.value(name, &[("reason", why)], *n));
 }
 
 fn meaning(counter: Counter) -> &'static str {

@@ -14,8 +14,9 @@ use crate::applied::ports::{Open, State, Step};
 use crate::config::port::SETTINGS;
 use crate::config::setting::{Stacks, first, removed, set};
 use crate::config::{
-    Change, Config, Filter, Ipfix, Link, Members, Neighbour, NeighbourKey, Port, Prefix, RouteKey,
-    RouteTo, Router, Rule, Setting, WHOLE, Whole, filter, group, hosts, ipfix, on, route, rule,
+    Change, Config, Filter, Ipfix, Link, Members, Neighbour, NeighbourKey, Pair, Port, Prefix,
+    RouteKey, RouteTo, Router, Rule, Setting, WHOLE, Whole, filter, group, hosts, ipfix, on, pair,
+    route, rule,
 };
 
 /// One step.
@@ -40,6 +41,8 @@ pub enum Operation {
     Filter(Change<Filter>),
     /// Flow export.
     Ipfix(Change<Ipfix>),
+    /// The partner.
+    Pair(Change<Pair>),
 }
 
 impl Operation {
@@ -73,6 +76,10 @@ impl Operation {
                 ipfix::carry_out(to, state);
                 Ok(())
             }
+            Operation::Pair(to) => {
+                pair::carry_out(to, state);
+                Ok(())
+            }
         }
     }
 
@@ -95,6 +102,7 @@ impl Operation {
             Operation::Gap(net, to) => to.note(&mut running.gaps, net),
             Operation::Filter(to) => running.filter.clone_from(&to.now),
             Operation::Ipfix(to) => running.ipfix = to.now,
+            Operation::Pair(to) => running.pair.clone_from(&to.now),
         }
     }
 }
@@ -113,6 +121,7 @@ impl fmt::Display for Operation {
             Operation::Gap(net, to) => hosts::gap_words(*net, to.now.as_ref()),
             Operation::Filter(to) => filter::words(to.now.as_ref()),
             Operation::Ipfix(to) => ipfix::words(to.now.as_ref()),
+            Operation::Pair(to) => pair::words(to.now.as_ref()),
         })
     }
 }
@@ -330,6 +339,10 @@ impl<'a> Plan<'a> {
         }
         if old.ipfix != new.ipfix {
             self.all.push(Operation::Ipfix(Change { was: old.ipfix, now: new.ipfix }));
+        }
+        if old.pair != new.pair {
+            let (was, now) = (old.pair.clone(), new.pair.clone());
+            self.all.push(Operation::Pair(Change { was, now }));
         }
     }
 }

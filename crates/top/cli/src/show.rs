@@ -16,7 +16,8 @@
 //! `cores` (for a whole packet; used in all), `shows`, `notes`, and `stages`, a list of `{"stage",
 //! "percent", "percent_off", "cores", "ns", "kernel_ns", "cycles", "instructions",
 //! "stalled_cycles", "samples", "bar"}`. `show filter`, `show states` and `show nat` (`nat` and
-//! `mappings`) have the rows of the firewall, which are in no other document.
+//! `mappings`) have the rows of the firewall, and `show pair` (`pair`) what the partner of a
+//! router has done; they are in no other document.
 
 mod args;
 mod budget;

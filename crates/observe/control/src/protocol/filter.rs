@@ -124,6 +124,44 @@ pub struct FlowExport {
     pub failure: Option<String>,
 }
 
+/// The partner of a pair of routers: what its session has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PairState {
+    /// The partner's address and port.
+    pub peer: String,
+    /// The partner is there.
+    pub up: bool,
+    /// The time since it is there, or is not.
+    pub since_ms: u64,
+    /// Copies of states, and ends of states, that were sent.
+    pub sent: u64,
+    /// Those that came.
+    pub received: u64,
+    /// Copies that have become states.
+    pub imported: u64,
+    /// Copies that have updated a state.
+    pub updated: u64,
+    /// Copies and datagrams that were refused, by the name of the reason: `rule 3`.
+    pub refused: Vec<String>,
+    /// Datagrams that were sent.
+    pub datagrams_sent: u64,
+    /// Datagrams that came.
+    pub datagrams_received: u64,
+    /// Datagrams that the partner has asked for again.
+    pub repeated: u64,
+    /// Datagrams that this router has asked for again.
+    pub gaps: u64,
+    /// Datagrams of the partner's that never came.
+    pub lost: u64,
+    /// Times that all states were sent.
+    pub bulks_sent: u64,
+    /// Times that all states of the partner came.
+    pub bulks_received: u64,
+    /// Why the partner is not there, as far as that is known.
+    pub failure: Option<String>,
+}
+
 /// A choice of states: those that match all fields that are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

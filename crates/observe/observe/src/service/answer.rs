@@ -109,6 +109,7 @@ fn page(stack: &Stack, (section, cursor): (Section, u64), with: With<'_>) -> Ans
         Section::Nat => sliced(&filter::nat(stack), cursor),
         Section::Mappings => filter::mappings(stack, cursor),
         Section::Ipfix => Answer::of(filter::export(stack)),
+        Section::Pair => Answer::of(filter::pair(stack)),
         // States have an arm of their own above.
         Section::States => Answer::of(()),
     }

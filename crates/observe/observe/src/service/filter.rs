@@ -11,7 +11,7 @@ mod trial;
 
 use core::net::IpAddr;
 
-use ::filter::firewall::Exported;
+use ::filter::firewall::{Exported, Paired};
 use ::filter::nat::MappingRow;
 use ::filter::rules::has_ports;
 use ::filter::states::{Cursor, State};
@@ -22,7 +22,7 @@ use stack::{PortId, Stack};
 
 use control::protocol::{
     Answer, Chosen, FilterCall, FilterRule, FlowExport, FlowState, Killed, NatMapping, NatRule,
-    Refusal, network,
+    PairState, Refusal, network,
 };
 
 pub use explain::explain_packet;
@@ -111,6 +111,30 @@ pub(super) fn export(stack: &Stack) -> Vec<FlowExport> {
         failure: exported.failure.clone(),
     };
     firewall.exported().into_iter().map(row).collect()
+}
+
+/// The partner of a pair, if there is one.
+pub(super) fn pair(stack: &Stack) -> Vec<PairState> {
+    let paired = stack.filter().and_then(Firewall::paired);
+    let row = |paired: &Paired| PairState {
+        peer: paired.peer.to_string(),
+        up: paired.is_up,
+        since_ms: stack.now().since(paired.since).as_millis(),
+        sent: paired.sent,
+        received: paired.received,
+        imported: paired.imported,
+        updated: paired.updated,
+        refused: paired.refused.iter().map(|(why, count)| format!("{why} {count}")).collect(),
+        datagrams_sent: paired.datagrams_sent,
+        datagrams_received: paired.datagrams_received,
+        repeated: paired.repeated,
+        gaps: paired.gaps,
+        lost: paired.lost,
+        bulks_sent: paired.bulks[0],
+        bulks_received: paired.bulks[1],
+        failure: paired.failure.clone(),
+    };
+    paired.into_iter().map(row).collect()
 }
 
 /// A page of the mappings of NAT.

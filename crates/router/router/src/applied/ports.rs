@@ -20,6 +20,7 @@ use crate::config::port::SETTINGS;
 use crate::config::setting::{Change, Setting, Stacks, first};
 use crate::config::{Asks, Link, Port, filter};
 use crate::export::Export;
+use crate::pair::PairSync;
 use control::Users;
 
 /// Makes the DHCP client's secret differ from everything else that the stack's seed determines.
@@ -68,6 +69,7 @@ pub(crate) struct State {
     pub(crate) users: Users,
     pub(crate) filter: filter::Running,
     pub(crate) export: Export,
+    pub(crate) pair: PairSync,
     /// DHCP clients that were begun.
     serial: u64,
 }

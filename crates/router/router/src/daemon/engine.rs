@@ -304,7 +304,7 @@ impl Engine {
                 texts::Text { status, kind, text }
             });
             let mut again = notices.look(now, stacks, applied);
-            again = again.min(applied.turn_export(stacks));
+            again = again.min(applied.turn_export(stacks)).min(applied.turn_pair(stacks));
             again = again.min(mirrors.exchange(stacks, applied));
             if !hears_of_links {
                 again = again.min(now + LOOK_AGAIN);
@@ -315,7 +315,8 @@ impl Engine {
             dhcp.min(control).min(again).min(fpm)
         })?;
         self.mirrors.write();
-        if self.applied.encode_export() {
+        let has_records = self.applied.encode_export();
+        if self.applied.work_pair() || has_records {
             self.due = Instant::ZERO;
         }
         Ok(())

@@ -24,6 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Notices {
     ports: BTreeMap<String, Said>,
     collector: Option<(SocketAddr, Said)>,
+    partner: Option<(SocketAddr, Said)>,
     /// Rules on trial run.
     on_trial: bool,
     /// Lines of the filter's log that its rate had left out.
@@ -83,6 +84,26 @@ impl Notices {
         Instant::NEVER
     }
 
+    /// Log whether the partner is there; returns when to look again.
+    fn partner(&mut self, now: Instant, stacks: &[&mut Stack]) -> Instant {
+        let Some(paired) = stacks.iter().find_map(|stack| stack.filter()?.paired()) else {
+            self.partner = None;
+            return Instant::NEVER;
+        };
+        let (peer, failure) = (paired.peer, paired.failure.clone());
+        let before = self.partner.take().filter(|(partner, _)| *partner == peer);
+        let begins = before.is_none() && failure.is_none();
+        let (_, said) = self.partner.insert(before.unwrap_or((peer, Said::default())));
+        match said.news(now, failure) {
+            News::None if begins => info(&format!("pair: {peer} is there")),
+            News::None => {}
+            News::Later(at) => return at,
+            News::Down(why) => warning(&format!("pair: {why}")),
+            News::Up => info(&format!("pair: {peer} is there")),
+        }
+        Instant::NEVER
+    }
+
     /// Log all news; returns when to look again even if nothing happens.
     pub(super) fn look(
         &mut self,
@@ -91,6 +112,7 @@ impl Notices {
         applied: &Applied,
     ) -> Instant {
         let mut again = self.filter(now, stacks, applied).min(self.collector(now, stacks));
+        again = again.min(self.partner(now, stacks));
         self.ports.retain(|name, _| applied.ports().contains_key(name));
         for (name, port) in applied.ports() {
             let trouble = stacks.iter().find_map(|stack| stack.port_trouble(port.id));

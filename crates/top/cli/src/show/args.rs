@@ -45,12 +45,15 @@ The firewall of a router: rules with their counters and flow export, flows, tran
   wirespeed show states proto tcp src 10.0.0.0/8 dport 443 in lan phase established rule web
   wirespeed show nat
 
+The partner of a router, which has copies of its states:
+  wirespeed show pair
+
 Where its processor time goes, stage by stage, sampled from outside for some seconds:
   wirespeed show budget [--seconds 10]
 
 addr, neigh and route are short for addresses, neighbours and routes.")]
 pub(crate) struct Args {
-    /// What to show [default: all but tcp, fib, filter, states, nat and budget]
+    /// What to show [default: all but tcp, fib, filter, states, nat, pair and budget]
     pub(super) what: Option<What>,
     /// Which connections or sockets; for tcp also ADDRESS:PORT, one end of a connection; for fib
     /// `lookup` and a packet
@@ -103,6 +106,7 @@ impl ValueEnum for What {
             What::Section(Section::Filter),
             What::Section(Section::States),
             What::Section(Section::Nat),
+            What::Section(Section::Pair),
             What::Budget,
         ];
         ALL

@@ -64,6 +64,13 @@ const COLUMNS: &[(&str, &[&str])] = &[
             "failure",
         ],
     ),
+    (
+        "pair",
+        &[
+            "peer", "up", "since_ms", "sent", "received", "imported", "updated", "refused", "gaps",
+            "lost", "failure",
+        ],
+    ),
     ("mappings", &["protocol", "inside", "outside", "flows"]),
     (
         "states",

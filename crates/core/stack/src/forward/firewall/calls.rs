@@ -5,9 +5,12 @@
 use std::sync::Arc;
 
 use base::Instant;
-use filter::nat::Shards;
+use filter::firewall::{Copied, Imported, NotImported};
+use filter::nat::{Shards, Sockets};
+use filter::packet::Tuple;
 use filter::{Firewall, Published};
 
+use super::sockets;
 use crate::stack::Stack;
 
 /// Separates the firewall's secret from the other values that the stack's secret determines.
@@ -46,6 +49,21 @@ impl Stack {
     /// The firewall, to take lines of its log or to end states.
     pub fn filter_mut(&mut self) -> Option<&mut Firewall> {
         self.firewall.as_deref_mut()
+    }
+
+    /// Take a copy of a state of the partner's, as [`Firewall::import`] does, which has `version`
+    /// and the errors. Outside ports of this router's sockets are not given to it.
+    ///
+    /// # Errors
+    /// [`NotImported`]; without rules it is [`NotImported::Rule`].
+    pub fn import_state(&mut self, copied: &Copied, version: u64) -> Result<Imported, NotImported> {
+        let Stack { core, ports, connections, listeners, udp, pings, firewall, .. } = self;
+        let secret = &core.secret;
+        let own = sockets::Own { ports, connections, listeners, udp, pings, secret };
+        let is_bound = |tuple: &Tuple| own.has(tuple);
+        let (sockets, cx) = (Sockets(&is_bound), &mut core.cx);
+        let firewall = firewall.as_mut().ok_or(NotImported::Rule)?;
+        firewall.import(copied, version, sockets, &mut cx.budget, cx.now)
     }
 
     /// Do the work of the firewall that is due, once a turn.
