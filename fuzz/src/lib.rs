@@ -19,6 +19,7 @@ pub mod forwarder;
 pub mod fpm;
 pub mod group;
 pub mod link;
+pub mod pair;
 pub mod parsers;
 pub mod policy;
 pub mod queues;
@@ -67,6 +68,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("release", queues::release),
     ("filter", filter::any_program),
     ("rules", rules::any_text),
+    ("pair", pair::any_datagram),
     ("policy", policy::any_text),
     ("hello", policy::any_hello),
     ("rpc_record", rpc::any_stream),

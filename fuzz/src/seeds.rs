@@ -44,6 +44,7 @@ const SCRIPTED: &[&str] = &[
     "release",
     "filter",
     "rules",
+    "pair",
     "policy",
     "telnet",
     "fpm",
@@ -75,6 +76,7 @@ pub fn all() -> Vec<Seed> {
     }
     seeds.push(("filter", "port-80".to_owned(), crate::filter::real_program()));
     seeds.push(("rules", "example".to_owned(), crate::rules::real_text()));
+    seeds.push(("pair", "states".to_owned(), crate::pair::whole_states()));
     seeds.push(("policy", "example".to_owned(), crate::policy::real_text()));
     seeds.push(("hello", "name".to_owned(), crate::policy::real_hello()));
     seeds.push(("dns", "answers".to_owned(), crate::dns::whole_answers()));

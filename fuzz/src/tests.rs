@@ -46,3 +46,8 @@ fn every_target_has_its_program_and_no_program_is_without_target() {
         assert!(text.contains(&format!("target!(\"{name}\")")), "{name}");
     }
 }
+
+#[test]
+fn the_seed_of_pair_has_states() {
+    assert_eq!(crate::pair::states_of_seed(), 4);
+}

@@ -460,6 +460,13 @@ impl Session {
         self.seal.seal(&header, to, body)
     }
 
+    /// The number of the partner's next datagram with states.
+    #[cfg(feature = "internals")]
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.partner.as_ref().map_or(0, |partner| partner.inbound.expected)
+    }
+
     /// A datagram with any body, as no session sends it: kind 1 to 4.
     #[cfg(any(test, feature = "internals"))]
     pub fn with_body(&mut self, kind: u8, number: u64, body: &[u8]) -> Option<Vec<u8>> {

@@ -92,10 +92,13 @@ impl Notices {
         };
         let (peer, failure) = (paired.peer, paired.failure.clone());
         let before = self.partner.take().filter(|(partner, _)| *partner == peer);
-        let begins = before.is_none() && failure.is_none();
-        let (_, said) = self.partner.insert(before.unwrap_or((peer, Said::default())));
+        // That it is there is news too.
+        let unsaid = || (peer, Said { trouble: Some(String::new()), at: None });
+        let (_, said) = self.partner.insert(before.unwrap_or_else(unsaid));
+        if !paired.is_up && failure.is_none() {
+            return Instant::NEVER;
+        }
         match said.news(now, failure) {
-            News::None if begins => info(&format!("pair: {peer} is there")),
             News::None => {}
             News::Later(at) => return at,
             News::Down(why) => warning(&format!("pair: {why}")),

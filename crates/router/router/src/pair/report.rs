@@ -12,6 +12,9 @@ use crate::config::Pair;
 /// How often it is made.
 const EVERY: Duration = Duration::from_millis(250);
 
+/// A partner that was not there yet, or has just gone, may be there after this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// What was counted here.
 pub(super) struct Report {
     pub(super) imported: u64,
@@ -48,7 +51,7 @@ impl Report {
             return None;
         }
         self.due = now + EVERY;
-        self.look(settings, session, no_socket);
+        self.look(settings, session, no_socket, now);
         let counts = session.counts();
         let copies = NotImported::ALL.iter().zip(self.refused).map(|(why, n)| (why.name(), n));
         let datagrams = Refused::ALL.iter().map(|why| (why.name(), counts.refused(*why)));
@@ -73,7 +76,13 @@ impl Report {
     }
 
     /// Why is the partner not there?
-    fn look(&mut self, settings: &Pair, session: &Session, no_socket: Option<UdpError>) {
+    fn look(
+        &mut self,
+        settings: &Pair,
+        session: &Session,
+        no_socket: Option<UdpError>,
+        now: Instant,
+    ) {
         let counts = session.counts();
         let strange = [Refused::Key, Refused::Version].map(|why| counts.refused(why));
         let [keys, versions] = [0, 1].map(|at| strange[at] > self.strange[at]);
@@ -90,6 +99,8 @@ impl Report {
             None if self.failure.as_ref().is_some_and(|why| why.contains("another")) => {
                 return;
             }
+            // A partner that begins at the same time needs a moment.
+            None if self.failure.is_none() && now.since(session.since()) < PATIENCE => None,
             None => Some(format!("{peer} does not answer")),
         };
     }

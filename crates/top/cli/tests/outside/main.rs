@@ -51,6 +51,8 @@ mod up_next_hop_v6;
 #[cfg(target_os = "linux")]
 mod up_offloads;
 #[cfg(target_os = "linux")]
+mod up_pair;
+#[cfg(target_os = "linux")]
 mod up_paths;
 #[cfg(target_os = "linux")]
 mod up_policy;
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         up_mirrors::CASES,
         up_next_hop_v6::CASES,
         up_offloads::CASES,
+        up_pair::CASES,
         up_paths::CASES,
         up_policy::CASES,
         up_ports::CASES,
