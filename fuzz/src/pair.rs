@@ -1,4 +1,5 @@
-//! The session with the partner of a router: any datagrams, authentic ones with any body among them.
+//! The session with the partner of a router: any datagrams, authentic ones with any body among
+//! them.
 //! Two sessions go on beside them, and states come in order.
 //!
 //! Called by: the target `pair`. Copies that are read go into a firewall, which keeps its tables as
@@ -75,7 +76,7 @@ impl World {
 
     /// What both have to say.
     fn talk(&mut self) {
-        self.now = self.now + Duration::from_millis(60);
+        self.now += Duration::from_millis(60);
         while let Some(datagram) = self.sides[0].next_datagram(self.now) {
             self.give(&datagram);
         }
@@ -111,10 +112,10 @@ pub fn any_datagram(data: &[u8]) {
     }
     // All that was imported goes, and nothing is left behind.
     world.firewall.kill_states(Cursor::default(), 64, world.now, |_| true);
-    world.now = world.now + Duration::from_secs(600);
+    world.now += Duration::from_secs(600);
     for _ in 0..4 {
         world.firewall.advance(&mut world.budget, world.now);
-        world.now = world.now + Duration::from_secs(2);
+        world.now += Duration::from_secs(2);
     }
     assert_eq!((world.firewall.states().len(), world.firewall.mappings().len()), (0, 0));
 }

@@ -25,8 +25,19 @@ const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
 const ROUTER: &[&str] = &[
-    "base", "filter", "device", "stack", "net", "control", "observe", "live", "ipfix", "jail",
-    "fpm", "rib", "statesync",
+    "base",
+    "filter",
+    "device",
+    "stack",
+    "net",
+    "control",
+    "observe",
+    "live",
+    "ipfix",
+    "jail",
+    "fpm",
+    "rib",
+    "statesync",
 ];
 
 /// The floors under crates/, the lowest first, and their crates with those that each may import: of

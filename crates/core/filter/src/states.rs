@@ -14,6 +14,7 @@
 mod advance;
 mod copied;
 mod copies;
+mod copying;
 mod events;
 mod fragments;
 mod imports;

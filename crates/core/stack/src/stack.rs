@@ -151,18 +151,19 @@ impl Stack {
     pub fn new(config: StackConfig) -> Stack {
         let [k0, k1] = config.seed;
         let best = config.ladder.unwrap_or_else(Ladder::best);
+        let cx = tcp::Cx {
+            now: Instant::ZERO,
+            now_ms: 0,
+            pool: Pool::new(config.budget.of(Limit::MbufBytes)),
+            counters: Counters::default(),
+            budget: config.budget,
+            switches: config.switches,
+            ladder: ladder_for(best, config.switches),
+            secret: KeyedHash::new(k0, k1),
+        };
         Stack {
             core: Core {
-                cx: tcp::Cx {
-                    now: Instant::ZERO,
-                    now_ms: 0,
-                    pool: Pool::new(config.budget.of(Limit::MbufBytes)),
-                    counters: Counters::default(),
-                    budget: config.budget,
-                    switches: config.switches,
-                    ladder: ladder_for(best, config.switches),
-                    secret: KeyedHash::new(k0, k1),
-                },
+                cx,
                 drops: Drops::default(),
                 secret: KeyedHash::new(k0, k1),
                 write_unit_bytes: config

@@ -143,7 +143,8 @@ impl Applied {
 
     /// Let the partner's session have its turn. Returns when to call again.
     pub fn turn_pair(&mut self, stacks: Stacks<'_, '_>) -> Instant {
-        self.state.pair.turn(stacks, &self.state.ports)
+        let ports = self.state.ports.iter();
+        self.state.pair.turn(stacks, ports.map(|(name, port)| (port.id.0, name.as_str())))
     }
 
     /// Encrypt and decrypt what the session has, while no stack waits. `true`: the next

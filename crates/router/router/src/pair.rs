@@ -11,7 +11,7 @@ mod report;
 mod tests;
 
 use core::ops::Range;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use base::{Duration, Instant, Owner};
 use filter::Firewall;
@@ -20,8 +20,8 @@ use filter::states::Cursor;
 use stack::{Stack, UdpError, UdpHandle, UdpOptions};
 use statesync::{DATAGRAM, Event, Session, SessionId};
 
-use crate::applied::{AppliedPort, Stacks};
 use crate::config::Pair;
+use crate::config::setting::Stacks;
 use report::Report;
 
 /// How often the partner has its turn.
@@ -73,11 +73,12 @@ impl PairSync {
         self.wanted = wanted;
     }
 
-    /// Move datagrams and copies. Returns when to call again.
-    pub(crate) fn turn(
+    /// Move datagrams and copies; `ports` has the number and the name of each port. Returns when to
+    /// call again.
+    pub(crate) fn turn<'a>(
         &mut self,
         stacks: Stacks<'_, '_>,
-        ports: &BTreeMap<String, AppliedPort>,
+        ports: impl Iterator<Item = (u16, &'a str)>,
     ) -> Instant {
         let Some(stack) = stacks.first_mut() else { return Instant::NEVER };
         if self.running.as_ref().map(|running| &running.settings) != self.wanted.as_ref() {
@@ -139,12 +140,12 @@ impl Running {
         }
     }
 
-    fn turn(&mut self, stack: &mut Stack, ports: &BTreeMap<String, AppliedPort>) {
+    fn turn<'a>(&mut self, stack: &mut Stack, ports: impl Iterator<Item = (u16, &'a str)>) {
         self.now = stack.now();
         if self.now >= self.ports_at {
             self.ports_at = self.now + AGAIN;
             let ports: Vec<(u16, String)> =
-                ports.iter().map(|(name, port)| (port.id.0, name.clone())).collect();
+                ports.map(|(number, name)| (number, name.to_owned())).collect();
             self.session.set_ports(&ports);
         }
         self.open(stack);

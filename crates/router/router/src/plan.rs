@@ -77,7 +77,7 @@ impl Operation {
                 Ok(())
             }
             Operation::Pair(to) => {
-                pair::carry_out(to, state);
+                state.pair.set(to.now.clone());
                 Ok(())
             }
         }

@@ -25,7 +25,7 @@ use crate::send::{Outbound, With};
 /// The time between two hellos, and after which a silent partner is gone.
 const HELLO_EVERY: Duration = Duration::from_millis(250);
 const GONE_AFTER: Duration = Duration::from_secs(3);
-/// Answers to hellos of unknown sessions, and lists of names, come again after this at the earliest.
+/// Answers to hellos of unknown sessions, and lists of names, come again after this.
 const ANSWER_EVERY: Duration = Duration::from_millis(50);
 const NAMES_EVERY: Duration = Duration::from_millis(200);
 /// All states are asked for again after this at the earliest.

@@ -220,7 +220,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// A cable is cut or mended at one end: both ends lose their carrier.
+    /// A cable is cut or fixed at one end: both ends lose their carrier.
     pub(super) fn set_cable(
         &self,
         (place, interface): (&str, &str),

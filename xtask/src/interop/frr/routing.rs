@@ -78,7 +78,7 @@ fn reach(network: &Network<'_>) -> Result<()> {
 }
 
 /// The routes are equal; a cable is cut, the hosts reach each other again by the other one, the
-/// routes are equal; and so once it is mended.
+/// routes are equal; and so once it is fixed.
 fn cut(bench: &Workbench, plan: &Plan, cable: (&str, &str)) -> Result<()> {
     let [theirs, ours] = both(bench, plan)?;
     equal(&ours, &theirs)?;

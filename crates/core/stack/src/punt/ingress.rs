@@ -153,7 +153,8 @@ fn ports<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> [u16; 2] {
 }
 
 /// Copy a message of IGMP or MLD, a router solicitation or advertisement, for the port's mirror;
-/// its IP header begins at `at`. Returns whether a mirror gets it. A copy that is refused is counted.
+/// its IP header begins at `at`. Returns whether a mirror gets it. A copy that is refused is
+/// counted.
 #[cold]
 pub(crate) fn copy<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usize) -> bool {
     let is_from_us = stack.ports.get(m.in_port()).is_none_or(|p| p.local.is_ours(ip.src()));

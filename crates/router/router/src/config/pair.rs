@@ -10,8 +10,6 @@ use statesync::Key;
 
 use super::file::Section;
 use super::port::Port;
-use super::setting::Change;
-use crate::applied::ports::State;
 use crate::machine::Machine;
 
 /// The partner.
@@ -94,11 +92,6 @@ fn key(name: &str, machine: &mut Machine) -> Result<Key, String> {
     })
 }
 
-/// Keep states of the partner's, or no longer.
-pub(crate) fn carry_out(change: &Change<Pair>, state: &mut State) {
-    state.pair.set(change.now.clone());
-}
-
 /// The words of the log for a change.
 pub(crate) fn words(now: Option<&Pair>) -> String {
     match now {
@@ -106,3 +99,6 @@ pub(crate) fn words(now: Option<&Pair>) -> String {
         None => "pair: removed".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,13 +67,8 @@ impl Router {
     fn turn(&mut self, now: Instant) {
         self.stack.poll(now);
         let mut stacks = [&mut self.stack];
-        let running = self.sync.running.as_mut();
-        if let Some(running) = running {
-            let names = ["lan", "wan", "sync"].into_iter().map(str::to_owned);
-            running.session.set_ports(&(0..).zip(names).collect::<Vec<_>>());
-            running.ports_at = Instant::NEVER;
-        }
-        self.sync.turn(&mut stacks, &BTreeMap::new());
+        let ports = [(0, "lan"), (1, "wan"), (2, "sync")];
+        self.sync.turn(&mut stacks, ports.into_iter());
         self.sync.work();
         self.stack.flush();
     }
@@ -127,7 +122,7 @@ const OUTSIDE: ([u8; 4], u16) = ([198, 51, 100, 9], 443);
 
 fn run(routers: &mut [Router; 2], now: &mut Instant, ms: u64) {
     for _ in 0..ms / 20 {
-        *now = *now + EVERY;
+        *now += EVERY;
         routers.iter_mut().for_each(|router| router.turn(*now));
     }
 }

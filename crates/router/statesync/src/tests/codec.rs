@@ -8,6 +8,9 @@ use super::*;
 use crate::codec::{Reader, put_small};
 use crate::records::{LONGEST, Record};
 
+const MAPPINGS: [CopiedMapping; 3] =
+    [CopiedMapping::None, CopiedMapping::Source, CopiedMapping::Destination];
+
 fn addr(is_v6: bool, bits: u128) -> IpAddr {
     match is_v6 {
         true => core::net::Ipv6Addr::from_bits(bits).into(),
@@ -58,8 +61,10 @@ prop_compose! {
             idle: Duration::from_millis(times[1].into()),
             packets: [counts[0], counts[1]],
             bytes: [counts[2], counts[3]],
-            tcp: tcp.map(|(sides, scales, flags)| CopiedTcp { sides: sides.map(side), scales, flags }),
-            mapping: [CopiedMapping::None, CopiedMapping::Source, CopiedMapping::Destination][mapping],
+            tcp: tcp.map(|(sides, scales, flags)| {
+                CopiedTcp { sides: sides.map(side), scales, flags }
+            }),
+            mapping: MAPPINGS[mapping],
         }
     }
 }

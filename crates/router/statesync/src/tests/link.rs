@@ -1,4 +1,5 @@
-//! What a link may do to datagrams: everything comes once and in order, or all states are asked for.
+//! What a link may do to datagrams: everything comes once and in order, or all states are asked
+//! for.
 
 use proptest::prelude::*;
 
@@ -44,7 +45,7 @@ fn step(pair: &mut Pair, link: &mut Link) {
         }
         pair.all(side);
     }
-    let keep = if link.fate() % 4 == 0 { link.way.len() / 2 } else { 0 };
+    let keep = if link.fate().is_multiple_of(4) { link.way.len() / 2 } else { 0 };
     for (to, datagram) in link.way.split_off(keep) {
         pair.give(to, &datagram);
     }
@@ -54,14 +55,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn everything_comes_once_and_in_order(fates in proptest::collection::vec(any::<u8>(), 20..200)) {
+    fn everything_comes_once_and_in_order(
+        fates in proptest::collection::vec(any::<u8>(), 20..200),
+    ) {
         let mut pair = Pair::up();
         pair.events = [vec![], vec![]];
         let mut link = Link { way: vec![], fates, at: 0, losses: 0 };
         let mut next = 0;
         for _ in 0..60 {
             for _ in 0..12 {
-                if pair.sides[0].room() > 0 && pair.sides[0].push(&Copy::State(state(next)), pair.now) {
+                let (side, now) = (&mut pair.sides[0], pair.now);
+                if side.room() > 0 && side.push(&Copy::State(state(next)), now) {
                     next += 1;
                 }
             }
@@ -84,7 +88,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0_u8..6) {
+    fn any_bytes_are_refused(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        kind in 0_u8..6,
+    ) {
         let mut pair = Pair::up();
         let before = *pair.sides[1].counts();
         let mut bytes = bytes;

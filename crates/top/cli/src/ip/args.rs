@@ -20,7 +20,8 @@ As ip(8), for a running wirespeed; words may be cut short, as in `ip r g 192.0.2
   ip route add|replace|change|del PREFIX [via IP] [dev PORT] [metric N] [mtu BYTES]
            [table TABLE|vrf NAME] [onlink] [include GROUP,...|exclude GROUP,...] [no_forward]
            [nexthop via IP [dev PORT] [weight N] ...]
-  ip route add|replace|change|del blackhole|unreachable|prohibit PREFIX [metric N] [table TABLE|vrf NAME]
+  ip route add|replace|change|del blackhole|unreachable|prohibit PREFIX [metric N]
+           [table TABLE|vrf NAME]
   ip route get ADDRESS [from IP] [iif PORT] [oif PORT] [vrf NAME] [mark N] [uid N]
   ip rule  [show] SELECTOR
   ip rule  add|del SELECTOR table TABLE|unreachable|prohibit|blackhole

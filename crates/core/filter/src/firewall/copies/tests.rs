@@ -76,7 +76,7 @@ impl Router {
     }
 
     fn wait(&mut self, span: Duration) {
-        self.now = self.now + span;
+        self.now += span;
         for _ in 0..64 {
             self.firewall.advance(&mut self.budget, self.now);
         }

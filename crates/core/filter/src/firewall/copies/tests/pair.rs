@@ -116,7 +116,7 @@ impl Pair {
     }
 
     /// A host outside begins a flow to a mapping.
-    fn from_outside(&mut self, which: u8, port: u8) {
+    fn begin_outside(&mut self, which: u8, port: u8) {
         let count = self.flows.len().max(1);
         let Some(flow) = self.flows.get(usize::from(which) % count).cloned() else { return };
         let remote = (REMOTE, 9_000 + u16::from(port % 4));
@@ -137,7 +137,7 @@ impl Pair {
     fn copy(&mut self, how: u8) {
         self.note();
         let mut changes = self.a.changes();
-        if how % 5 == 0 {
+        if how.is_multiple_of(5) {
             changes.extend(self.a.all(Which::Changed));
         }
         for change in changes {
@@ -229,7 +229,7 @@ fn run(nat: &str, steps: &[[u8; 4]]) -> Result<(), TestCaseError> {
         match step % 8 {
             0..=2 => pair.begin([x, y, z]),
             3 | 4 => pair.answer(x, usize::from(y) * 4)?,
-            5 => pair.from_outside(x, y),
+            5 => pair.begin_outside(x, y),
             6 => pair.copy(x),
             _ => {
                 let span = Duration::from_millis(u64::from(x));
