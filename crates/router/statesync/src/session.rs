@@ -150,6 +150,12 @@ impl Session {
         self.partner.is_some()
     }
 
+    /// Was it ever there?
+    #[must_use]
+    pub fn was_up(&self) -> bool {
+        self.epoch > 0
+    }
+
     /// Since when it is there, or is not.
     #[must_use]
     pub fn since(&self) -> Instant {

@@ -12,7 +12,7 @@ use crate::config::Pair;
 /// How often it is made.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// A partner that was not there yet, or has just gone, may be there after this.
+/// A partner that was never there may come within this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What was counted here.
@@ -100,7 +100,7 @@ impl Report {
                 return;
             }
             // A partner that begins at the same time needs a moment.
-            None if self.failure.is_none() && now.since(session.since()) < PATIENCE => None,
+            None if !session.was_up() && now.since(session.since()) < PATIENCE => None,
             None => Some(format!("{peer} does not answer")),
         };
     }
