@@ -151,25 +151,8 @@ impl Stack {
     pub fn new(config: StackConfig) -> Stack {
         let [k0, k1] = config.seed;
         let best = config.ladder.unwrap_or_else(Ladder::best);
-        let cx = tcp::Cx {
-            now: Instant::ZERO,
-            now_ms: 0,
-            pool: Pool::new(config.budget.of(Limit::MbufBytes)),
-            counters: Counters::default(),
-            budget: config.budget,
-            switches: config.switches,
-            ladder: ladder_for(best, config.switches),
-            secret: KeyedHash::new(k0, k1),
-        };
         Stack {
-            core: Core {
-                cx,
-                drops: Drops::default(),
-                secret: KeyedHash::new(k0, k1),
-                write_unit_bytes: config
-                    .write_unit_bytes
-                    .clamp(StackConfig::WRITE_UNIT_MIN_BYTES, StackConfig::WRITE_UNIT_MAX_BYTES),
-            },
+            core: core(&config, best),
             ports: Ports::default(),
             connections: Connections::default(),
             listeners: Listeners::default(),
@@ -373,6 +356,28 @@ impl Stack {
         let first = addresses.min().unwrap_or(Instant::NEVER);
         let first = first.min(self.autoconf.next_deadline()).min(self.acd.next_deadline());
         first.min(self.routes.next_deadline())
+    }
+}
+
+/// What all parts of a stack share.
+fn core(config: &StackConfig, best: Ladder) -> Core {
+    let [k0, k1] = config.seed;
+    let cx = tcp::Cx {
+        now: Instant::ZERO,
+        now_ms: 0,
+        pool: Pool::new(config.budget.of(Limit::MbufBytes)),
+        counters: Counters::default(),
+        budget: config.budget.clone(),
+        switches: config.switches,
+        ladder: ladder_for(best, config.switches),
+        secret: KeyedHash::new(k0, k1),
+    };
+    let (least, most) = (StackConfig::WRITE_UNIT_MIN_BYTES, StackConfig::WRITE_UNIT_MAX_BYTES);
+    Core {
+        cx,
+        drops: Drops::default(),
+        secret: KeyedHash::new(k0, k1),
+        write_unit_bytes: config.write_unit_bytes.clamp(least, most),
     }
 }
 

@@ -77,7 +77,7 @@ impl World {
     /// Let every stack run until frames have crossed the router several times.
     fn run(&mut self) {
         for _ in 0..24 {
-            self.now = self.now + Duration::from_millis(2);
+            self.now += Duration::from_millis(2);
             for stack in self.hosts.iter_mut().chain([&mut self.router]) {
                 stack.poll(self.now);
                 stack.flush();

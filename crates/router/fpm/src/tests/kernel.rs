@@ -44,12 +44,12 @@ fn routes_of_daemons_are_news_and_those_of_others_are_counted() {
     // The kernel says what a number stands for: the number is not needed.
     for attributes in [by("192.0.2.2"), by("192.0.2.2").word(30, 9)] {
         let got = news(&mut kernel, &[route("10.1.0.0/16", BIRD, 1, attributes)]);
-        assert_eq!(got, [expected.clone()]);
+        assert_eq!(got, std::slice::from_ref(&expected));
     }
     let gone = News::Gone { key: key("10.1.0.0/16"), metric: 32 };
     let alone = Attributes::default().word(6, 32).word(30, 9);
     let got = news(&mut kernel, &[route("10.1.0.0/16", BIRD, 1, alone)]);
-    assert_eq!(got, [gone.clone()], "a number alone");
+    assert_eq!(got, std::slice::from_ref(&gone), "a number alone");
     let got = news(&mut kernel, &[delete_route("10.1.0.0/16", BIRD, by("192.0.2.2"))]);
     assert_eq!(got, [gone]);
 }

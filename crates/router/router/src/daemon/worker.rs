@@ -103,31 +103,18 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
                     orders::report(orders.as_fd(), &report)?;
                 }
                 (Order::Mirrors, Some(socket)) => mirrors = Some(socket),
-                (Order::Mirror { port }, device) => {
-                    begun(&mut engine, "a mirror")?.has_mirror(&port, device);
-                }
-                (Order::Metrics, listener) => {
-                    begun(&mut engine, "an order for metrics")?.serve_metrics(listener);
-                }
-                (Order::Zebra { from }, Some(socket)) => {
-                    begun(&mut engine, "a connection")?.begin_fpm(from, socket)?;
-                }
-                (Order::Kernel { with_fpm }, socket) => {
-                    begun(&mut engine, "the kernel's routes")?.set_kernel(socket, with_fpm)?;
-                }
-                (Order::Interfaces { ports }, _) => {
-                    begun(&mut engine, "a list of interfaces")?.set_interfaces(ports);
-                }
-                (Order::Links { hears_all }, Some(news)) => {
-                    begun(&mut engine, "news of links")?.hear_of_links(news, hears_all)?;
-                }
                 (Order::Ping, _) => {
                     if engine.as_ref().is_some_and(Engine::is_alive) {
                         orders::report(orders.as_fd(), &Report::default())?;
                     }
                 }
                 (Order::Stop, _) => break,
-                (order, None) => bail!("{order:?} came without its descriptor"),
+                (order, descriptor) => {
+                    let Some(engine) = &mut engine else {
+                        bail!("{order:?} came before a configuration, or without its descriptor");
+                    };
+                    carry_out(engine, order, descriptor)?;
+                }
             }
         }
         if let Some(engine) = &mut engine {
@@ -138,9 +125,18 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
     engine.map_or(Ok(()), |engine| engine.end(drain))
 }
 
-/// The engine, which the first configuration begins.
-fn begun<'a>(engine: &'a mut Option<Engine>, what: &str) -> Result<&'a mut Engine> {
-    engine.as_mut().with_context(|| format!("{what} came before a configuration"))
+/// Carry out an order to a router that runs.
+fn carry_out(engine: &mut Engine, order: Order, descriptor: Option<OwnedFd>) -> Result<()> {
+    match (order, descriptor) {
+        (Order::Mirror { port }, device) => engine.has_mirror(&port, device),
+        (Order::Metrics, listener) => engine.serve_metrics(listener),
+        (Order::Zebra { from }, Some(socket)) => engine.begin_fpm(from, socket)?,
+        (Order::Kernel { with_fpm }, socket) => engine.set_kernel(socket, with_fpm)?,
+        (Order::Interfaces { ports }, _) => engine.set_interfaces(ports),
+        (Order::Links { hears_all }, Some(news)) => engine.hear_of_links(news, hears_all)?,
+        (order, _) => bail!("{order:?} came without its descriptor"),
+    }
+    Ok(())
 }
 
 /// Wait until an order comes or the engine has something to do; `true` for an order.

@@ -95,7 +95,7 @@ fn make(path: &Path) -> Result<(), String> {
     let file: File = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0)
+        .mode(0o000)
         .open(path)
         .map_err(|why| why.to_string())?;
     drop(file);
