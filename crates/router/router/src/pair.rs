@@ -31,8 +31,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Datagrams that are moved together, each way, and copies that are imported or taken together.
 const DATAGRAMS: usize = 64;
 const COPIES: usize = 512;
-/// States that are looked at together, and in how many turns all of them are: two seconds.
+/// States that are looked at together for packets since they were copied, the time in which all
+/// of them are, and its turns.
 const LOOKED: usize = 4_096;
+const ROUND: Duration = Duration::from_secs(2);
 const TURNS: usize = 100;
 
 /// The partner of a router.
@@ -62,6 +64,9 @@ struct Running {
     all_ended: bool,
     /// Where the walk is for states with packets.
     changed: Cursor,
+    /// When that walk has begun, and when it begins again.
+    round_begun: Instant,
+    round_at: Instant,
     /// States that the partner has no more.
     sweep: Option<(Range<u64>, Cursor)>,
     report: Report,
@@ -123,6 +128,8 @@ impl Running {
             all: None,
             all_ended: false,
             changed: Cursor::default(),
+            round_begun: now,
+            round_at: now,
             sweep: None,
             report: Report::new(now),
         })
@@ -235,7 +242,10 @@ impl Running {
             let which = Which::AllBut(session.first_version());
             self.all = firewall.walk_copies(at, left, which, now, each);
             self.all_ended = self.all.is_none();
-        } else {
+        } else if now >= self.round_at {
+            if self.changed == Cursor::default() {
+                self.round_begun = now;
+            }
             let looked = looked(firewall).min(LOOKED).min(left.max(1) * 8);
             let mut found = Vec::new();
             let next = firewall.walk_copies(self.changed, looked, Which::Changed, now, |copied| {
@@ -243,6 +253,9 @@ impl Running {
             });
             taken.append(&mut found);
             self.changed = next.unwrap_or_default();
+            if next.is_none() {
+                self.round_at = self.round_begun + ROUND;
+            }
         }
     }
 
