@@ -398,9 +398,10 @@ impl Feed {
             |route: Route| Route { table: dest.table, metric: METRIC, ..route.with_origin(origin) };
         let mut routes = Vec::with_capacity(hops.len().max(1));
         routes.extend(how.map(|how| of(Route::discarding(dest.prefix, discard(how)))));
+        let is_alone = hops.len() == 1;
         for hop in hops {
             match self.interfaces.get(&hop.interface).and_then(|name| ports.get(name)) {
-                Some(port) => routes.push(of(route(dest, hop, port.id.0))),
+                Some(port) => routes.push(of(route(dest, hop, port.id.0, is_alone))),
                 None => self.warn_of(hop.interface),
             }
         }
@@ -436,11 +437,16 @@ fn leads_somewhere(reachable: &Reachable) -> bool {
     !matches!(reachable, Reachable::Hops(hops) if hops.is_empty())
 }
 
-fn route(dest: Dest, hop: Hop, port: u16) -> Route {
+/// The route by one next hop, which shares packets with others unless it is alone.
+fn route(dest: Dest, hop: Hop, port: u16, is_alone: bool) -> Route {
+    let route = Route::new(dest.prefix, hop.gateway, port);
+    if is_alone {
+        return route;
+    }
     let most = u16::from(u8::MAX);
     // From 1 to 255.
     let weight = NonZeroU8::new(hop.weight.clamp(1, most) as u8).unwrap_or(NonZeroU8::MIN);
-    Route::new(dest.prefix, hop.gateway, port).shared(weight)
+    route.shared(weight)
 }
 
 fn discard(how: Discard) -> stack::route::Discard {

@@ -39,11 +39,13 @@ impl Space {
         let config::Space::Named(name) = of else { return Ok(Space::Own) };
         let path = Path::new(FOLDER).join(name);
         if !path.exists() {
-            make(&path).map_err(|why| {
-                format!(
-                    "namespace {name} cannot be made ({why}): make it, `sudo ip netns add {name}`"
-                )
-            })?;
+            let advice = format!("make it before the router starts, `sudo ip netns add {name}`");
+            if sees_mounts_alone() {
+                let why = "the router sees mounts of its own, and nobody else would see its name";
+                return Err(format!("namespace {name} cannot be made: {why}: {advice}"));
+            }
+            make(&path)
+                .map_err(|why| format!("namespace {name} cannot be made ({why}): {advice}"))?;
             info(&format!("namespace {name}: made"));
         }
         let namespace = Namespace::named(name).map_err(|why| why.to_string())?;
@@ -73,6 +75,12 @@ impl Space {
             Space::Other { namespace, .. } => namespace.inside(what).map_err(|why| why.to_string()),
         }
     }
+}
+
+/// Do others not see what this process mounts? systemd and `ip netns exec` start programs so.
+fn sees_mounts_alone() -> bool {
+    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    matches!((of("self"), of("1")), (Some(own), Some(first)) if own != first)
 }
 
 fn is_same(namespace: &Namespace, path: &Path) -> bool {
