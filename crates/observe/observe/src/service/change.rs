@@ -215,6 +215,12 @@ fn finds_v6(stack: &Stack, port: PortId) -> bool {
     has_none || stack.addresses(port).iter().any(|address| address.ip().is_ipv6())
 }
 
+/// The VRF with this table; none if no port belongs to it, because then rules alone lead there.
+fn vrf_of(stack: &Stack, table: u32) -> Vrf {
+    let is_of_port = |vrf: &Vrf| stack.port_ids().into_iter().any(|id| stack.vrf(id) == *vrf);
+    Vrf::of_table(table).filter(is_of_port).unwrap_or_default()
+}
+
 /// The port of a next hop of a route in `table`: the named port, or else the port with the
 /// gateway's network, in the VRF with that table.
 fn leads_to(
@@ -259,7 +265,7 @@ fn leads_to(
         input: None,
         owner: Owner::program(),
         mark: 0,
-        vrf: Vrf::of_table(table).unwrap_or_default(),
+        vrf: vrf_of(stack, table),
     };
     match stack.fib_lookup(&query) {
         FibResult::Leaves(found) if found.hop.neighbour == via => Ok(PortId(found.hop.port)),

@@ -83,6 +83,8 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("router/", Some(Other)),
         ("ipfix/", Some(Other)),
         ("statesync/", Some(Other)),
+        ("rib/", Some(Other)),
+        ("fpm/", Some(Other)),
         ("page/", Some(Other)),
         ("live/", Some(Other)),
         ("profile/", Some(Other)),

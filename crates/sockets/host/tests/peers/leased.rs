@@ -138,7 +138,9 @@ fn dhclient() {
     ] {
         assert!(has(line), "{line} in {said}");
     }
-    // Client and server are started anew; the client remembers its address.
+    // Client and server are started anew; the client remembers its address, once it has written it.
+    let written = || std::fs::read_to_string(link.path("leases")).unwrap_or_default();
+    assert!(testbed::until(SOON, || written().contains("expire ")), "{}", written());
     drop((running, serving));
     *server.lock().expect("no panic") = self::server();
     let serving = serve(server.clone());
