@@ -3,6 +3,7 @@
 //!
 //! docs/frr.md. Needed: Debian's frr.
 
+mod border;
 pub(super) mod daemons;
 mod fpm;
 mod mirrors;
@@ -33,6 +34,11 @@ pub(super) const CASES: &[Case] = &[
         name: "routes of a kernel's tables: BIRD's, two metrics, 20,000 at once, a link down",
         needs: &[Need::Root, TUN, IP, SS, PING, BIRD],
         run: netlink::routes,
+    },
+    Case {
+        name: "BGP with 100,000 routes of BIRD, received, counted, withdrawn",
+        needs: &[Need::Root, TUN, IP, SS, PING, VTYSH, BIRD],
+        run: border::routes,
     },
     Case { name: "RIP and RIPng, a cable is cut", needs: NEEDS, run: routing::rip },
     Case { name: "OSPF and OSPFv3 with BFD, a cable is cut", needs: NEEDS, run: routing::ospf },

@@ -5,6 +5,7 @@
 //! those of the router's ports. Ours uses them as packet sockets; the kernel's have the addresses.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -115,7 +116,8 @@ impl<'a> Network<'a> {
         Ok(network)
     }
 
-    fn place(&self, name: &str) -> Result<&Host<'a>> {
+    /// A host, or a router whose daemons have a namespace of their own.
+    pub(super) fn place(&self, name: &str) -> Result<&Host<'a>> {
         self.places.get(name).with_context(|| format!("nothing is called {name}"))
     }
 
@@ -192,6 +194,11 @@ impl<'a> Network<'a> {
 
     fn router(&self, name: &str) -> Result<&Router<'a>> {
         self.routers.get(name).with_context(|| format!("no router is called {name}"))
+    }
+
+    /// A program at a host.
+    pub(super) fn command(&self, name: &str, program: &str) -> Result<Command> {
+        Ok(self.place(name)?.command(program))
     }
 
     /// The process of our router that runs its stack.
