@@ -310,7 +310,7 @@ pub(super) fn equal(ours: &Network<'_>, theirs: &Network<'_>) -> Result<()> {
         let compare = || tables::same(&ours.table(site.name)?, &theirs.table(site.name)?);
         let are_equal = || Ok(compare().is_ok() && !ours.table(site.name)?.is_empty());
         until("the routes of both are equal", 2 * LIMIT, are_equal)
-            .and_then(|()| compare())
+            .or_else(|why| compare().and(Err(why)))
             .with_context(|| format!("router {}", site.name))?;
     }
     ensure!(ours.kind == Kind::Ours && theirs.kind == Kind::Kernel, "it compares ours with theirs");
