@@ -22,8 +22,8 @@ fn a_valid_file_is_summed_up() {
     let output = run(&["up", "--check", &example.display().to_string()]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = String::from_utf8_lossy(&output.stdout);
-    let sum = "valid: 3 ports, 4 routes, 1 neighbour, 2 groups, 1 rule, 2 mirrors, 4 filter rules, 2 NAT \
-         rules\n";
+    let sum = "valid: 3 ports, 4 routes, 1 neighbour, 2 groups, 1 rule, 2 mirrors, \
+               4 filter rules, 2 NAT rules\n";
     assert!(text.ends_with(sum), "{text}");
 }
 
