@@ -66,7 +66,7 @@ pub(crate) fn parse(message: &Message<'_>) -> Result<(u32, Nexthop), Violation> 
     }
     let nexthop = match (encapsulation, group) {
         (Some(encapsulation), _) => Nexthop::Encapsulated(encapsulation),
-        // Of a bridge, for VXLAN.
+        // A bridge entry, for VXLAN.
         _ if is_fdb => Nexthop::Unsupported,
         (None, Some(group)) => self::group(kind, group)?,
         (None, None) if is_blackhole => Nexthop::One(Reachable::Discard(Discard::Blackhole)),

@@ -115,7 +115,7 @@ pub(crate) fn specified(gateway: IpAddr) -> Option<IpAddr> {
     Some(gateway).filter(|gateway| !gateway.is_unspecified())
 }
 
-/// Who speaks: zebra means the number of a nexthop; the kernel adds what it stands for.
+/// The speaker: zebra means the number of a nexthop; the kernel adds what it stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaker {
     Zebra,

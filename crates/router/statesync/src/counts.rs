@@ -14,7 +14,7 @@ pub enum Refused {
     Kind,
     /// Its sender has another key, or it was changed on the way.
     Key,
-    /// Of a session that is not the partner's present one, or our own datagram.
+    /// The datagram is our own, or its session is not the partner's present one.
     Session,
     /// It came before.
     Repeated,

@@ -78,7 +78,7 @@ impl Inbound {
         Some((number, body))
     }
 
-    /// The numbers to ask for now.
+    /// The numbers that are to be asked for.
     pub(crate) fn missing(&mut self, now: Instant) -> Vec<u64> {
         let end = self.sent.min(self.expected.saturating_add(EARLY_MAX as u64));
         if self.expected >= end {

@@ -296,7 +296,7 @@ impl Inner {
                 }
                 // Echo sockets, tags and datagrams for other hosts belong to the polled API.
                 Event::Ping(_) | Event::Tagged(..) | Event::Foreign => is_polled = true,
-                // Whoever mirrors addresses reads them again.
+                // A program that mirrors addresses reads them again.
                 Event::Address(_) => is_polled = true,
                 Event::OtherBroadcast(_) => {}
             }

@@ -65,7 +65,7 @@ pub(super) struct Plan {
     pub(super) cables: &'static [Cable],
 }
 
-/// Who routes.
+/// The routers of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `wirespeed up`, with the daemons in a namespace of mirrors.

@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(count(&mut bucket, 1), 1);
         assert_eq!(count(&mut bucket, 51), 50);
         assert_eq!(count(&mut bucket, 9_000), 100);
-        // Of a low rate one packet passes, and of none none.
+        // A low rate lets one packet pass, and a rate of 0 none.
         assert_eq!((0..9).filter(|_| Bucket::default().admits(0, at(0))).count(), 0);
         let mut low = Bucket::default();
         assert_eq!((0..9).filter(|_| low.admits(2, at(0))).count(), 1);
