@@ -8,6 +8,7 @@ mod as_text;
 mod call;
 mod change;
 mod connection;
+mod daemons;
 mod filter;
 mod outer;
 mod route;
@@ -19,6 +20,7 @@ use serde_json::Value;
 pub use call::{Accepted, Call, Called, Datagram, Echo, Kind, Wait};
 pub use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, Verb};
 pub use connection::{Connection, Timers};
+pub use daemons::{Mirror, RouteSource};
 pub use filter::{
     Chosen, Explained, FilterCall, FilterRule, FlowExport, FlowState, Killed, NatMapping, NatRule,
     OnTrial, PairState, RuleText, Step, network,
@@ -61,11 +63,15 @@ pub enum Section {
     Ipfix,
     /// The partner of a pair of routers: a row of [`PairState`] if there is one.
     Pair,
+    /// Where routes of routing daemons come from: rows of [`RouteSource`].
+    Frr,
+    /// Mirrors of ports: rows of [`Mirror`].
+    Mirrors,
 }
 
 impl Section {
     /// The sections that `wirespeed show` prints if none is named, in this order: all but those of
-    /// the firewall, which may have millions of states.
+    /// the firewall, which may have millions of states, and of the daemons beside a router.
     pub const ALL: [Section; 14] = [
         Section::Stack,
         Section::Ports,
@@ -106,6 +112,8 @@ impl Section {
             Section::States => ("states", None),
             Section::Ipfix => ("ipfix", None),
             Section::Pair => ("pair", None),
+            Section::Frr => ("frr", None),
+            Section::Mirrors => ("mirrors", None),
         }
     }
 }

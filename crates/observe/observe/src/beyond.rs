@@ -6,7 +6,7 @@
 use core::net::SocketAddr;
 
 use base::{Cidr, Drops, Limit};
-use control::protocol::{DaemonRoute, Limited, Outer};
+use control::protocol::{DaemonRoute, Limited, Mirror, Outer, RouteSource};
 
 /// Knowledge of a stack's owner.
 pub trait Beyond {
@@ -30,6 +30,16 @@ pub trait Beyond {
     fn daemon_route(&self, dest: Cidr, table: u32) -> Option<DaemonRoute> {
         let _ = (dest, table);
         None
+    }
+
+    /// Where routes of routing daemons come from.
+    fn route_sources(&self) -> Vec<RouteSource> {
+        Vec::new()
+    }
+
+    /// The mirrors of ports.
+    fn mirrors(&self) -> Vec<Mirror> {
+        Vec::new()
     }
 
     /// A limit that the stack does not have: its value, and how often it was hit.

@@ -13,6 +13,7 @@
 //! }
 //! ```
 
+mod beside;
 mod engine;
 mod kernel;
 mod mirrors;

@@ -4,9 +4,10 @@
 //! the stack's lock until nothing is left or the turn's time is over. What waits is bounded: while
 //! it is much, nothing is read, and TCP pushes back. Routes stay when the connection ends; after
 //! the next one's replay those that were not sent again are swept. `kernel.rs` reads the routes
-//! that daemons write into the kernel.
+//! that daemons write into the kernel, `shown.rs` has what `show` says of both.
 
 mod kernel;
+mod shown;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{ErrorKind, Read};
@@ -15,10 +16,8 @@ use std::num::NonZeroU8;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration as Span, Instant as Monotone};
 
-use base::{Cidr, Instant};
-use control::protocol::DaemonRoute;
+use base::Instant;
 use fpm::{Change, Discard, Fpm, Hop, NextHops, Reachable};
-use observe::Beyond;
 use rib::{Dest, Next, Offer, Origin, Replay, Rib};
 use stack::{Route, RouteOrigin, Stack};
 
@@ -90,44 +89,6 @@ pub struct Figures {
     pub kernel: Option<kernel::Figures>,
     /// Routes of the kernel in the RIB.
     pub kernel_routes: usize,
-}
-
-impl Beyond for Feed {
-    fn daemon_route(&self, dest: Cidr, table: u32) -> Option<DaemonRoute> {
-        let mut all = self.rib.candidates(Dest { table, prefix: dest });
-        let known = all.find(|known| known.next.is_some())?;
-        Some(DaemonRoute {
-            protocol: protocol(known.protocol),
-            age_s: self.now_s.saturating_sub(known.since_s).into(),
-            stale: known.is_stale,
-        })
-    }
-}
-
-/// The name of a routing protocol by its number in the kernel: those of ip-route(8), and of FRR's
-/// own file for it.
-fn protocol(number: u8) -> String {
-    let named = match number {
-        4 | 196 => "static",
-        11 => "zebra",
-        12 => "bird",
-        18 => "keepalived",
-        42 => "babel",
-        186 => "bgp",
-        187 => "isis",
-        188 => "ospf",
-        189 => "rip",
-        190 => "ripng",
-        191 => "nhrp",
-        192 => "eigrp",
-        193 => "ldp",
-        194 => "sharp",
-        195 => "pbr",
-        197 => "openfabric",
-        198 => "srte",
-        other => return other.to_string(),
-    };
-    named.to_owned()
 }
 
 /// What is logged once in a session.

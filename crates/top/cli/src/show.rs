@@ -17,7 +17,8 @@
 //! "percent", "percent_off", "cores", "ns", "kernel_ns", "cycles", "instructions",
 //! "stalled_cycles", "samples", "bar"}`. `show filter`, `show states` and `show nat` (`nat` and
 //! `mappings`) have the rows of the firewall, and `show pair` (`pair`) what the partner of a
-//! router has done; they are in no other document.
+//! router has done; `show frr` (`frr` and `mirrors`) has the daemons beside a router. They are in
+//! no other document.
 
 mod args;
 mod budget;

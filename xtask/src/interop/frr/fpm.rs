@@ -67,6 +67,8 @@ pub(super) fn routes(bench: &Workbench) -> Result<()> {
     scene.says("frr: zebra has connected from 127.0.0.1:", 1)?;
     equal(bench, &scene, 8)?;
     scene.answers("10.50.0.1")?;
+    let shown = scene.show("frr")?;
+    ensure!(shown[0]["peer"].as_str().is_some_and(|a| a.starts_with("127.0.0.1:")), "{shown}");
     for to in ["10.57.0.1", "2001:db8:57::1"] {
         let said = scene.said(&format!("ping -c 1 -W 2 {to}"))?;
         ensure!(said.contains("nreachable") || said.contains("No route"), "{said}");

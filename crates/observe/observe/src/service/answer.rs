@@ -110,6 +110,8 @@ fn page(stack: &Stack, (section, cursor): (Section, u64), with: With<'_>) -> Ans
         Section::Mappings => filter::mappings(stack, cursor),
         Section::Ipfix => Answer::of(filter::export(stack)),
         Section::Pair => Answer::of(filter::pair(stack)),
+        Section::Frr => Answer::of(beyond.route_sources()),
+        Section::Mirrors => sliced(&beyond.mirrors(), cursor),
         // States have an arm of their own above.
         Section::States => Answer::of(()),
     }

@@ -19,6 +19,7 @@ use rustix::event::PollFlags;
 use stack::shard::Shard;
 use stack::{Stack, StackConfig};
 
+use super::beside::Beside;
 use super::notices::Notices;
 use super::report;
 use crate::applied::Applied;
@@ -291,7 +292,9 @@ impl Engine {
             while let Some(refused) = stacks[0].take_refused_route() {
                 report::warning(&refused.to_string());
             }
-            control.poll_with(now, &mut named(names, stacks), feed.at(now));
+            let has_feed = applied.running().frr.is_some();
+            let beside = Beside { feed: feed.at(now), mirrors, has_feed };
+            control.poll_with(now, &mut named(names, stacks), &beside);
             program.refused = texts.refused();
             texts.turn(|path| {
                 let metrics::Page { status, kind, text } = match path {

@@ -156,6 +156,11 @@ impl Mirrors {
         self.all.iter().map(|(name, mirror)| (name.as_str(), &mirror.counts))
     }
 
+    /// Can programs use the mirror of this port?
+    pub(crate) fn is_up(&self, port: &str) -> bool {
+        self.all.get(port).is_some_and(|mirror| mirror.device.is_some() && !mirror.is_down)
+    }
+
     /// Read frames of programs.
     pub(crate) fn read(&mut self) {
         if self.all.is_empty() {

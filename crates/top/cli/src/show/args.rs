@@ -48,12 +48,15 @@ The firewall of a router: rules with their counters and flow export, flows, tran
 The partner of a router, which has copies of its states:
   wirespeed show pair
 
+The routing daemons beside it: where their routes come from, and their mirrors of its ports:
+  wirespeed show frr
+
 Where its processor time goes, stage by stage, sampled from outside for some seconds:
   wirespeed show budget [--seconds 10]
 
 addr, neigh and route are short for addresses, neighbours and routes.")]
 pub(crate) struct Args {
-    /// What to show [default: all but tcp, fib, filter, states, nat, pair and budget]
+    /// What to show [default: all but tcp, fib, filter, states, nat, pair, frr, mirrors and budget]
     pub(super) what: Option<What>,
     /// Which connections or sockets; for tcp also ADDRESS:PORT, one end of a connection; for fib
     /// `lookup` and a packet
@@ -107,6 +110,8 @@ impl ValueEnum for What {
             What::Section(Section::States),
             What::Section(Section::Nat),
             What::Section(Section::Pair),
+            What::Section(Section::Frr),
+            What::Section(Section::Mirrors),
             What::Budget,
         ];
         ALL
@@ -131,6 +136,7 @@ impl Args {
         match self.what {
             Some(What::Section(Section::Filter)) => vec![Section::Filter, Section::Ipfix],
             Some(What::Section(Section::Nat)) => vec![Section::Nat, Section::Mappings],
+            Some(What::Section(Section::Frr)) => vec![Section::Frr, Section::Mirrors],
             Some(What::Section(section)) => vec![section],
             Some(What::Tcp) => vec![Section::Connections],
             Some(What::Fib | What::Budget) => Vec::new(),

@@ -71,6 +71,8 @@ const COLUMNS: &[(&str, &[&str])] = &[
             "lost", "failure",
         ],
     ),
+    ("frr", &["source", "peer", "routes", "nexthops", "pending", "refused"]),
+    ("mirrors", &["name", "up", "punted", "sent", "dropped"]),
     ("mappings", &["protocol", "inside", "outside", "flows"]),
     (
         "states",

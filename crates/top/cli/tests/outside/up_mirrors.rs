@@ -103,6 +103,10 @@ fn mirrored() {
         assert_eq!(control.setting(path), value, "{path}");
     }
     assert!(control.ip("addr show dev lo").contains("127.0.0.1"));
+    let rows: Value = serde_json::from_str(&world.show_json("mirrors")).expect("a document");
+    let rows = rows["stacks"][0]["mirrors"].as_array().cloned().unwrap_or_default();
+    let up = |name| rows.iter().any(|row| row["name"] == name && row["up"] == true);
+    assert!(up("wan") && up("lan") && rows.len() == 2, "{rows:?}");
 
     // Addresses and the carrier follow the port's.
     let (code, said) = world.local("ip addr add 2001:db8::2/64 dev wan");
