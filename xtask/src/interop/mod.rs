@@ -172,7 +172,6 @@ const SUITES: &[Suite] = &[
     Suite { name: "rpc", cases: rpc::CASES, apart: false },
     Suite { name: "router", cases: router::CASES, apart: false },
     Suite { name: "frr", cases: frr::CASES, apart: false },
-    Suite { name: "frr-fabric", cases: frr::FABRIC, apart: true },
     Suite { name: "filter", cases: filter::CASES, apart: false },
     Suite { name: "gateway", cases: gateway::CASES, apart: false },
     Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },

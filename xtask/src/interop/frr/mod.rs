@@ -43,6 +43,11 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "RIP and RIPng, a cable is cut", needs: NEEDS, run: routing::rip },
     Case { name: "OSPF and OSPFv3 with BFD, a cable is cut", needs: NEEDS, run: routing::ospf },
     Case {
+        name: "BGP over link-local addresses in a fabric, a cable is cut",
+        needs: NEEDS,
+        run: routing::fabric,
+    },
+    Case {
         name: "by mirrors FRR speaks OSPF, OSPFv3, RIP, RIPng, BGP and BFD with FRR beyond a port",
         needs: NEEDS,
         run: mirrors::protocols,
@@ -58,10 +63,3 @@ pub(super) const CASES: &[Case] = &[
         run: mirrors::host,
     },
 ];
-
-/// Apart, because sessions of a fabric do not all begin in time beside a busy machine.
-pub(super) const FABRIC: &[Case] = &[Case {
-    name: "BGP over link-local addresses in a fabric, a cable is cut",
-    needs: NEEDS,
-    run: routing::fabric,
-}];

@@ -210,20 +210,19 @@ impl<'a> Network<'a> {
         Ok(first.parse()?)
     }
 
+    /// The output of a tool of `wirespeed` about a router of ours.
+    fn asked(&self, name: &str, tool: &str, words: &[&str]) -> Result<String> {
+        let worker = self.worker(name)?.to_string();
+        let mut asked = self.place(name)?.command(shown(&self.bench.wirespeed()?)?);
+        self.bench.run(asked.args([tool, "--pid", &worker]).args(words), LIMIT)
+    }
+
     /// The routes that a router's daemons have made.
     pub(super) fn table(&self, name: &str) -> Result<Table> {
         let router = self.router(name)?;
         match self.kind {
             Kind::Kernel => tables::of_kernel(self.bench, &router.control),
-            Kind::Ours => {
-                let worker = self.worker(name)?.to_string();
-                let program = self.bench.wirespeed()?;
-                tables::of_program("fpm", |words| {
-                    let mut ip = self.place(name)?.command(shown(&program)?);
-                    ip.args(["ip", "--pid", &worker]).args(words);
-                    self.bench.run(&mut ip, LIMIT)
-                })
-            }
+            Kind::Ours => tables::of_program("fpm", |words| self.asked(name, "ip", words)),
         }
     }
 
@@ -252,11 +251,14 @@ impl<'a> Network<'a> {
             .with_context(|| self.states().unwrap_or_else(|why| format!("{why:#}")))
     }
 
-    /// Tables and logs of all routers, for an error.
+    /// Tables, drops and logs of all routers, for an error.
     fn states(&self) -> Result<String> {
         let mut text = String::new();
         for site in self.plan.sites {
             text += &format!("{}: {:?}\n", site.name, self.table(site.name)?);
+            if self.kind == Kind::Ours {
+                text += &self.asked(site.name, "show", &["drops"])?;
+            }
             let log = self.bench.path(&format!("{}.err", site.name));
             text += tail(&std::fs::read_to_string(log).unwrap_or_default());
             for daemon in site.daemons {
