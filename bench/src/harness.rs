@@ -129,6 +129,8 @@ pub struct Learned {
     pub veth: OnceCell<Result<Veth, String>>,
     /// The network of bench `gateway`.
     pub gateways: OnceCell<Result<World, String>>,
+    /// The programs of bench `frr`.
+    pub frr: OnceCell<Result<crate::frr::World, String>>,
 }
 
 impl Bench {

@@ -2,10 +2,10 @@
 //! run.
 //!
 //! The modules `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `filter`, `gateway`,
-//! `rpc`, `lab`, `build` and `strangers` (bench `peers`) contain the rows of these benches. `ours`
-//! measures our side of the rows of `core`, and `peers` the other sides. `harness` measures a row
-//! and `report` prints it. The stack does not depend on this crate. `cargo xtask bench NAME` runs
-//! it.
+//! `frr`, `rpc`, `lab`, `build` and `strangers` (bench `peers`) contain the rows of these benches.
+//! `ours` measures our side of the rows of `core`, and `peers` the other sides. `harness` measures a
+//! row and `report` prints it. The stack does not depend on this crate. `cargo xtask bench NAME`
+//! runs it.
 
 pub mod build;
 pub mod core;
@@ -14,6 +14,7 @@ pub mod devices;
 pub mod drive;
 pub mod filter;
 pub mod forwarded;
+pub mod frr;
 pub mod gateway;
 pub mod harness;
 pub mod hot;

@@ -1,8 +1,9 @@
 //! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
-//! `ip`, `router`, `filter`, `gateway`, `rpc`, `lab`, `build`, and `peer` for one side alone.
+//! `ip`, `router`, `filter`, `gateway`, `frr`, `rpc`, `lab`, `build`, and `peer` for one side alone.
 //! Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard error.
 //! Exit status: 0 if rows were measured; 1 if nothing could be measured, or with `--check` if a
-//! row missed its `must`; 2 for a usage error; 130 after Ctrl-C in `build` and `gateway`.
+//! row missed its `must`; 2 for a usage error; 130 after Ctrl-C in `build`, `gateway`
+//! and `frr`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use wirespeed_bench::core::{ROWS, gvisor_program, veth};
 use wirespeed_bench::devices;
 use wirespeed_bench::drive::Bulk;
 use wirespeed_bench::filter;
+use wirespeed_bench::frr;
 use wirespeed_bench::gateway;
 use wirespeed_bench::harness::{Bench, Programs, Spec};
 use wirespeed_bench::ip;
@@ -63,6 +65,8 @@ enum Command {
     Filter(Options),
     /// Gateways of namespaces: `wirespeed netns` beside pasta and slirp4netns.
     Gateway(GatewayOptions),
+    /// Beside FRR and BIRD: routes by FPM and BGP, compared with a kernel's; cuts, pairs, punting.
+    Frr(FrrOptions),
     /// ONC RPC: calls by the bytes of their argument, compared with libtirpc, and on a shared
     /// cable.
     Rpc(Options),
@@ -143,6 +147,15 @@ struct GatewayOptions {
 }
 
 #[derive(Args)]
+struct FrrOptions {
+    #[command(flatten)]
+    options: Options,
+    /// The `wirespeed` that is measured; `cargo xtask bench` builds it, by the profile dist.
+    #[arg(long, value_name = "FILE")]
+    program: PathBuf,
+}
+
+#[derive(Args)]
 struct PeerOptions {
     /// smoltcp, gvisor or kernel.
     name: String,
@@ -166,6 +179,10 @@ fn main() -> ExitCode {
         Command::Gateway(GatewayOptions { options, program, peers }) => {
             let programs = Programs { wirespeed: Some(program), peers };
             interruptible("gateway", gateway::ROWS, &options, programs)
+        }
+        Command::Frr(FrrOptions { options, program }) => {
+            let programs = Programs { wirespeed: Some(program), peers: None };
+            interruptible("frr", frr::ROWS, &options, programs)
         }
         Command::Load => gateway::load::run().map(|()| ExitCode::SUCCESS),
         Command::Rpc(options) => bench("rpc", rpc::ROWS, &options),
