@@ -15,9 +15,9 @@
 //! let dest = Dest { table: 254, prefix: "10.0.0.0/8".parse()? };
 //! let offer = |next| Offer { next: Next::These(next), metric: 20, protocol: 0, at_s: 0 };
 //! let mut fib = Vec::new();
-//! rib.set(Origin::Fpm, dest, offer("via 192.0.2.2"), &mut |_, to| fib.push(to.copied()))?;
-//! rib.set(Origin::File, dest, offer("via 192.0.2.9"), &mut |_, to| fib.push(to.copied()))?;
-//! rib.remove(Origin::File, dest, &mut |_, to| fib.push(to.copied()));
+//! rib.set(Origin::Fpm, dest, offer("via 192.0.2.2"), &mut |_, to| fib.push(to.map(|to| *to.next)))?;
+//! rib.set(Origin::File, dest, offer("via 192.0.2.9"), &mut |_, to| fib.push(to.map(|to| *to.next)))?;
+//! rib.remove(Origin::File, dest, &mut |_, to| fib.push(to.map(|to| *to.next)));
 //! assert_eq!(fib, [Some("via 192.0.2.2"), Some("via 192.0.2.9"), Some("via 192.0.2.2")]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -30,7 +30,7 @@ mod table;
 
 pub use origin::Origin;
 pub use replay::Replay;
-pub use rib::{Dest, Full, Known, Next, Offer, Rib, Swept};
+pub use rib::{Best, Dest, Full, Known, Next, Offer, Rib, Swept};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The RIB. A change says at once what it means for the forwarding table.
 //!
 //! Called by: the router's worker. Each function that may change the best route of a prefix takes
-//! `fib`, which is called with the prefix and its next hops, or `None` if it has no route that can
+//! `fib`, which is called with the prefix and its best route, or `None` if it has no route that can
 //! be used any more; it is not called if nothing changes.
 
 use core::fmt;
@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::Cidr;
 
 use crate::origin::Origin;
-use crate::sets::Sets;
-use crate::table::{Candidate, Entry, Table};
+use crate::sets::{SetIndex, Sets};
+use crate::table::{Candidate, Entry, Place, Table};
 
 /// The table that a sweep always covers: the kernel's main one.
 const MAIN_TABLE: u32 = 254;
@@ -95,6 +95,53 @@ struct Session {
     is_whole: bool,
 }
 
+impl Session {
+    /// The origin names a table; returns the number of the session.
+    fn name_table(&mut self, table: u32) -> u16 {
+        if !self.tables.contains(&table) {
+            self.tables.insert(table);
+        }
+        self.number
+    }
+}
+
+/// The best route of a prefix.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Best<'a, N> {
+    /// Its next hops.
+    pub next: &'a N,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// A candidate that can be used, by its set and origin.
+type Usable = Option<(SetIndex, Origin)>;
+
+/// The first candidate that can be used.
+fn usable<N: Ord + Clone>(sets: &Sets<N>, candidates: &[Candidate]) -> Usable {
+    let found = candidates.iter().find(|candidate| sets.content(candidate.set).is_some());
+    found.map(|candidate| (candidate.set, candidate.origin))
+}
+
+fn best<N: Ord + Clone>(sets: &Sets<N>, of: Usable) -> Option<Best<'_, N>> {
+    let (set, origin) = of?;
+    Some(Best { next: sets.content(set)?, origin })
+}
+
+/// Call `fib` if the best route of a prefix leads elsewhere than before.
+fn tell<N: Ord + Clone>(
+    sets: &Sets<N>,
+    dest: Dest,
+    (before, now): (Usable, Usable),
+    fib: &mut impl FnMut(Dest, Option<Best<'_, N>>),
+) {
+    let content = |of: Usable| of.and_then(|(set, _)| sets.content(set));
+    let set = |of: Usable| of.map(|(set, _)| set);
+    if set(before) != set(now) && content(before) != content(now) {
+        fib(dest, best(sets, now));
+    }
+}
+
 /// The routes; `N` is a set of next hops.
 #[derive(Debug)]
 pub struct Rib<N> {
@@ -139,40 +186,51 @@ impl<N: Ord + Clone> Rib<N> {
         origin: Origin,
         dest: Dest,
         offer: Offer<N>,
-        fib: &mut impl FnMut(Dest, Option<&N>),
+        fib: &mut impl FnMut(Dest, Option<Best<'_, N>>),
     ) -> Result<(), Full> {
-        let old = self.entry(dest).and_then(|entry| entry.of(origin)).copied();
-        if old.is_none() && self.len() >= self.most {
+        let is_full = self.len() >= self.most;
+        let Rib { tables, sets, sessions, by_origin, .. } = self;
+        if is_full && !tables.contains_key(&dest.table) {
             return Err(Full);
         }
-        let before = self.best_set(dest);
-        let set = match offer.next {
-            Next::Id(id) => self.sets.of_id(origin, id),
-            Next::These(content) => self.sets.of(content),
+        let place = tables.entry(dest.table).or_default().place(dest.prefix);
+        let old = match &place {
+            Place::Known(entry) => entry.of(origin).copied(),
+            Place::New(_) => None,
         };
-        let session = self.name_table(origin, dest.table);
+        if old.is_none() && is_full {
+            return Err(Full);
+        }
+        let set = match offer.next {
+            Next::Id(id) => sets.of_id(origin, id),
+            Next::These(content) => sets.of(content),
+        };
+        let session = sessions[origin as usize].name_table(dest.table);
         let (metric, protocol) = (offer.metric, offer.protocol);
         let new = Candidate { set, metric, protocol, origin, session, since_s: offer.at_s };
-        let is_same = |old: &Candidate| {
-            (old.set, old.metric, old.protocol) == (set, offer.metric, offer.protocol)
-        };
-        if let Some(old) = old.filter(is_same) {
-            self.sets.release(old.set);
-            let entry = self.tables.get_mut(&dest.table).and_then(|t| t.get_mut(dest.prefix));
-            if let Some(candidate) = entry.and_then(|entry| entry.of_mut(origin)) {
-                candidate.session = session;
+        let (before, now) = match place {
+            Place::Known(entry) => {
+                let is_same = |old: &Candidate| {
+                    (old.set, old.metric, old.protocol) == (set, metric, protocol)
+                };
+                if let Some(same) = entry.of_mut(origin).filter(|old| is_same(old)) {
+                    same.session = session;
+                    sets.release(set);
+                    return Ok(());
+                }
+                let before = usable(sets, entry.all());
+                entry.put(new);
+                (before, usable(sets, entry.all()))
             }
-            return Ok(());
-        }
-        let table = self.tables.entry(dest.table).or_default();
-        match table.get_mut(dest.prefix) {
-            Some(entry) => entry.put(new),
-            None => table.insert(dest.prefix, Entry::One(new)),
-        }
-        self.by_origin[origin as usize] += usize::from(old.is_none());
-        self.tell(dest, before, fib);
+            Place::New(place) => {
+                place.insert(new);
+                (None, usable(sets, &[new]))
+            }
+        };
+        by_origin[origin as usize] += usize::from(old.is_none());
+        tell(sets, dest, (before, now), fib);
         if let Some(old) = old {
-            self.sets.release(old.set);
+            sets.release(old.set);
         }
         Ok(())
     }
@@ -182,37 +240,40 @@ impl<N: Ord + Clone> Rib<N> {
         &mut self,
         origin: Origin,
         dest: Dest,
-        fib: &mut impl FnMut(Dest, Option<&N>),
+        fib: &mut impl FnMut(Dest, Option<Best<'_, N>>),
     ) -> bool {
-        self.name_table(origin, dest.table);
+        self.sessions[origin as usize].name_table(dest.table);
         self.take(origin, dest, fib)
     }
 
-    fn take(&mut self, origin: Origin, dest: Dest, fib: &mut impl FnMut(Dest, Option<&N>)) -> bool {
-        let before = self.best_set(dest);
-        let Some(table) = self.tables.get_mut(&dest.table) else { return false };
+    fn take(
+        &mut self,
+        origin: Origin,
+        dest: Dest,
+        fib: &mut impl FnMut(Dest, Option<Best<'_, N>>),
+    ) -> bool {
+        let Rib { tables, sets, by_origin, .. } = self;
+        let Some(table) = tables.get_mut(&dest.table) else { return false };
         let Some(entry) = table.get_mut(dest.prefix) else { return false };
         let Some(old) = entry.of(origin).copied() else { return false };
-        match entry.without(origin) {
-            Some(rest) => *entry = rest,
-            None => table.remove(dest.prefix),
-        }
+        let before = usable(sets, entry.all());
+        let now = match entry.without(origin) {
+            Some(rest) => {
+                *entry = rest;
+                usable(sets, entry.all())
+            }
+            None => {
+                table.remove(dest.prefix);
+                None
+            }
+        };
         if table.is_empty() {
-            self.tables.remove(&dest.table);
+            tables.remove(&dest.table);
         }
-        self.by_origin[origin as usize] -= 1;
-        self.tell(dest, before, fib);
-        self.sets.release(old.set);
+        by_origin[origin as usize] -= 1;
+        tell(sets, dest, (before, now), fib);
+        sets.release(old.set);
         true
-    }
-
-    /// Call `fib` if the best set of a prefix is another one than before.
-    fn tell(&self, dest: Dest, before: Option<u32>, fib: &mut impl FnMut(Dest, Option<&N>)) {
-        let now = self.best_set(dest);
-        let content = |set: Option<u32>| set.and_then(|set| self.sets.content(set));
-        if before != now && content(before) != content(now) {
-            fib(dest, content(now));
-        }
     }
 
     /// The next hops of an origin's number are these; `None`: it has none. `true` if routes name
@@ -233,7 +294,11 @@ impl<N: Ord + Clone> Rib<N> {
     /// Look at up to `most` prefixes for numbers whose next hops have changed. `fib` is called for
     /// each prefix whose candidates have such a number, whether or not it is the best one. `true`
     /// if all prefixes have been looked at.
-    pub fn refresh(&mut self, most: usize, fib: &mut impl FnMut(Dest, Option<&N>)) -> bool {
+    pub fn refresh(
+        &mut self,
+        most: usize,
+        fib: &mut impl FnMut(Dest, Option<Best<'_, N>>),
+    ) -> bool {
         if !self.sets.has_changed() && !self.is_of_all {
             return true;
         }
@@ -249,7 +314,7 @@ impl<N: Ord + Clone> Rib<N> {
                 left -= 1;
                 let mut sets = entry.all().iter().map(|candidate| candidate.set);
                 if self.is_of_all || sets.any(|set| self.sets.is_changed(set)) {
-                    fib(dest, self.usable(entry).and_then(|set| self.sets.content(set)));
+                    fib(dest, best(&self.sets, usable(&self.sets, entry.all())));
                 }
                 self.refreshed = Some(dest);
             }
@@ -284,7 +349,7 @@ impl<N: Ord + Clone> Rib<N> {
         &mut self,
         origin: Origin,
         most: usize,
-        fib: &mut impl FnMut(Dest, Option<&N>),
+        fib: &mut impl FnMut(Dest, Option<Best<'_, N>>),
     ) -> Option<Swept> {
         let session = &self.sessions[origin as usize];
         let (from, so_far) = &mut self.swept;
@@ -318,31 +383,14 @@ impl<N: Ord + Clone> Rib<N> {
         (left > 0).then(|| core::mem::take(&mut self.swept).1)
     }
 
-    fn name_table(&mut self, origin: Origin, table: u32) -> u16 {
-        let session = &mut self.sessions[origin as usize];
-        if !session.tables.contains(&table) {
-            session.tables.insert(table);
-        }
-        session.number
-    }
-
     fn entry(&self, dest: Dest) -> Option<&Entry> {
         self.tables.get(&dest.table)?.get(dest.prefix)
     }
 
-    /// The set of the first candidate that can be used.
-    fn usable(&self, entry: &Entry) -> Option<u32> {
-        let mut sets = entry.all().iter().map(|candidate| candidate.set);
-        sets.find(|&set| self.sets.content(set).is_some())
-    }
-
-    fn best_set(&self, dest: Dest) -> Option<u32> {
-        self.usable(self.entry(dest)?)
-    }
-
     /// The next hops that the forwarding table has for a prefix.
     pub fn best(&self, dest: Dest) -> Option<&N> {
-        self.sets.content(self.best_set(dest)?)
+        let usable = usable(&self.sets, self.entry(dest)?.all());
+        best(&self.sets, usable).map(|best| best.next)
     }
 
     fn known<'a>(&'a self, candidate: &Candidate) -> Known<'a, N> {

@@ -7,6 +7,7 @@ use core::mem::size_of;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Bound;
 use std::collections::BTreeMap;
+use std::collections::btree_map::{Entry as Slot, VacantEntry};
 
 use base::Cidr;
 
@@ -89,6 +90,28 @@ impl From<Vec<Candidate>> for Entry {
     }
 }
 
+/// Where the candidates of a prefix are, or will be: one search for a look and a change.
+pub(crate) enum Place<'a> {
+    Known(&'a mut Entry),
+    New(Vacant<'a>),
+}
+
+/// The place of a prefix that has no candidates.
+pub(crate) enum Vacant<'a> {
+    V4(VacantEntry<'a, Key4, Entry>),
+    V6(VacantEntry<'a, Key6, Entry>),
+}
+
+impl Vacant<'_> {
+    /// The first candidate of the prefix.
+    pub(crate) fn insert(self, first: Candidate) {
+        match self {
+            Vacant::V4(slot) => drop(slot.insert(Entry::One(first))),
+            Vacant::V6(slot) => drop(slot.insert(Entry::One(first))),
+        }
+    }
+}
+
 type Key4 = (u32, u8);
 type Key6 = ([u8; 16], u8);
 
@@ -122,10 +145,17 @@ impl Table {
         }
     }
 
-    pub(crate) fn insert(&mut self, prefix: Cidr, entry: Entry) {
+    /// The place of a prefix.
+    pub(crate) fn place(&mut self, prefix: Cidr) -> Place<'_> {
         match prefix.addr {
-            IpAddr::V4(addr) => drop(self.v4.insert((addr.to_bits(), prefix.prefix_len), entry)),
-            IpAddr::V6(addr) => drop(self.v6.insert((addr.octets(), prefix.prefix_len), entry)),
+            IpAddr::V4(addr) => match self.v4.entry((addr.to_bits(), prefix.prefix_len)) {
+                Slot::Occupied(slot) => Place::Known(slot.into_mut()),
+                Slot::Vacant(slot) => Place::New(Vacant::V4(slot)),
+            },
+            IpAddr::V6(addr) => match self.v6.entry((addr.octets(), prefix.prefix_len)) {
+                Slot::Occupied(slot) => Place::Known(slot.into_mut()),
+                Slot::Vacant(slot) => Place::New(Vacant::V6(slot)),
+            },
         }
     }
 

@@ -21,8 +21,8 @@ fn by_id(id: u32) -> Offer<u32> {
 /// Calls of the forwarding table.
 type Fib = Vec<(Dest, Option<u32>)>;
 
-fn into(fib: &mut Fib) -> impl FnMut(Dest, Option<&u32>) {
-    |dest, to| fib.push((dest, to.copied()))
+fn into(fib: &mut Fib) -> impl FnMut(Dest, Option<Best<'_, u32>>) {
+    |dest, to| fib.push((dest, to.map(|best| *best.next)))
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_number_may_come_after_its_routes_and_change_for_all_of_them() {
 fn a_number_is_kept_without_routes_and_freed_without_content() {
     let mut rib: Rib<u32> = Rib::new(10);
     assert!(!rib.set_id(Origin::Fpm, 15, Some(1)));
-    let (one, nothing) = (dest("10.0.0.0/8"), &mut |_: Dest, _: Option<&u32>| ());
+    let (one, nothing) = (dest("10.0.0.0/8"), &mut |_: Dest, _: Option<Best<'_, u32>>| ());
     rib.set(Origin::Fpm, one, by_id(15), nothing).expect("there is room");
     rib.remove(Origin::Fpm, one, nothing);
     assert_eq!(rib.sets(), 1);
@@ -94,7 +94,7 @@ fn a_sweep_removes_what_was_not_sent_again_and_spares_unnamed_tables() {
 #[test]
 fn at_the_limit_known_prefixes_still_change() {
     let mut rib = Rib::new(1);
-    let nothing = &mut |_: Dest, _: Option<&u32>| ();
+    let nothing = &mut |_: Dest, _: Option<Best<'_, u32>>| ();
     rib.set(Origin::Fpm, dest("10.1.0.0/16"), offer(1), nothing).expect("there is room");
     assert_eq!(rib.set(Origin::Fpm, dest("10.2.0.0/16"), offer(1), nothing), Err(Full));
     rib.set(Origin::Fpm, dest("10.1.0.0/16"), offer(2), nothing).expect("it is known");

@@ -19,6 +19,7 @@ mod kernel;
 mod mirrors;
 mod notices;
 mod parent;
+mod pauses;
 pub(crate) mod report;
 pub(crate) use report::{info, warning};
 mod run;

@@ -18,7 +18,7 @@ use std::time::{Duration as Span, Instant as Monotone};
 
 use base::Instant;
 use fpm::{Change, Discard, Fpm, Hop, NextHops, Reachable};
-use rib::{Dest, Next, Offer, Origin, Replay, Rib};
+use rib::{Best, Dest, Next, Offer, Origin, Replay, Rib};
 use stack::{Route, RouteOrigin, Stack};
 
 use crate::applied::AppliedPort;
@@ -47,6 +47,31 @@ struct Session {
     has_sent: bool,
 }
 
+/// A prefix whose routes in the stack are to be these.
+struct Pending {
+    dest: Dest,
+    /// `None`: it has none of a daemon.
+    to: Option<Reachable>,
+    origin: Origin,
+}
+
+impl Pending {
+    fn new(dest: Dest, to: Option<Best<'_, Reachable>>) -> Pending {
+        let (to, origin) = match to {
+            Some(Best { next, origin }) => (Some(next.clone()), origin),
+            None => (None, Origin::Fpm),
+        };
+        Pending { dest, to, origin }
+    }
+
+    fn origin(&self) -> RouteOrigin {
+        match self.origin {
+            Origin::Rtnetlink => RouteOrigin::Rtnetlink,
+            _ => RouteOrigin::Fpm,
+        }
+    }
+}
+
 /// Zebra's routes.
 pub struct Feed {
     fpm: Fpm,
@@ -55,7 +80,7 @@ pub struct Feed {
     replay: Option<Replay>,
     interfaces: BTreeMap<u32, String>,
     /// What the stack does not have yet.
-    pending: VecDeque<(Dest, Option<Reachable>)>,
+    pending: VecDeque<Pending>,
     refreshes: bool,
     /// Origins whose routes are swept, one after the other.
     sweeps: VecDeque<Origin>,
@@ -89,6 +114,8 @@ pub struct Figures {
     pub kernel: Option<kernel::Figures>,
     /// Routes of the kernel in the RIB.
     pub kernel_routes: usize,
+    /// The longest time that forwarding has waited while routes were programmed, in CPU time.
+    pub pause: Span,
 }
 
 /// What is logged once in a session.
@@ -213,6 +240,7 @@ impl Feed {
             counts: self.fpm.counts().clone(),
             kernel: self.kernel.as_ref().map(kernel::Socket::figures),
             kernel_routes: self.rib.count_of(Origin::Rtnetlink),
+            pause: Span::ZERO,
         }
     }
 
@@ -256,7 +284,8 @@ impl Feed {
         let at_s = seconds(now);
         let mut is_full = false;
         let taken = fpm.receive(&buffer[..count], &mut |change| {
-            let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
+            let fib =
+                &mut |dest, to: Option<Best<'_, _>>| pending.push_back(Pending::new(dest, to));
             match change {
                 Change::NextHops { id, to } => {
                     *refreshes |= rib.set_id(Origin::Fpm, id, to.filter(leads_somewhere));
@@ -284,7 +313,7 @@ impl Feed {
     /// A step of the sweep.
     fn sweep(&mut self, origin: Origin) {
         let Feed { fpm, rib, pending, refreshes, .. } = self;
-        let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
+        let fib = &mut |dest, to: Option<Best<'_, _>>| pending.push_back(Pending::new(dest, to));
         let Some(swept) = rib.sweep(origin, SWEEP, fib) else { return };
         self.sweeps.pop_front();
         if origin == Origin::Rtnetlink {
@@ -324,21 +353,13 @@ impl Feed {
             self.sweep(origin);
         } else if self.pending.is_empty() {
             let Feed { rib, pending, refreshes, .. } = self;
-            let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
+            let fib =
+                &mut |dest, to: Option<Best<'_, _>>| pending.push_back(Pending::new(dest, to));
             *refreshes = *refreshes && !rib.refresh(REFRESH.min(BATCH), fib);
         }
         for _ in 0..BATCH {
-            let Some((dest, to)) = self.pending.pop_front() else { return };
-            self.program_one(stack, ports, dest, to);
-        }
-    }
-
-    /// The origin of the route to a prefix that is used.
-    fn origin_of(&self, dest: Dest) -> RouteOrigin {
-        let mut all = self.rib.candidates(dest);
-        match all.find(|known| known.next.is_some()).map(|known| known.origin) {
-            Some(Origin::Rtnetlink) => RouteOrigin::Rtnetlink,
-            _ => RouteOrigin::Fpm,
+            let Some(next) = self.pending.pop_front() else { return };
+            self.program_one(stack, ports, next);
         }
     }
 
@@ -346,15 +367,14 @@ impl Feed {
         &mut self,
         stack: &mut Stack,
         ports: &BTreeMap<String, AppliedPort>,
-        dest: Dest,
-        to: Option<Reachable>,
+        pending: Pending,
     ) {
-        let (hops, how) = match to {
+        let (dest, origin) = (pending.dest, pending.origin());
+        let (hops, how) = match pending.to {
             Some(Reachable::Hops(hops)) => (hops, None),
             Some(Reachable::Discard(how)) => (Vec::new(), Some(how)),
             None => (Vec::new(), None),
         };
-        let origin = self.origin_of(dest);
         let of =
             |route: Route| Route { table: dest.table, metric: METRIC, ..route.with_origin(origin) };
         let mut routes = Vec::with_capacity(hops.len().max(1));

@@ -278,7 +278,7 @@ impl Driver {
     }
 
     fn turn(&self, waker: &Waker) -> Turn {
-        let Ok(mut call) = self.shared.call() else { return Turn::Done };
+        let Ok(mut call) = self.shared.call_of_driver() else { return Turn::Done };
         let now = call.stack.now();
         call.turn(now, waker)
     }

@@ -9,6 +9,7 @@ use core::ops::{Deref, DerefMut};
 use core::task::{Context, Poll, Waker};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use arrayvec::ArrayVec;
@@ -30,6 +31,8 @@ pub(crate) const RESOLVER: u64 = 53;
 /// A stack that threads and tasks share.
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
+    /// The driver wants the lock and does not have it.
+    driver_waits: AtomicBool,
     epoch: std::time::Instant,
 }
 
@@ -89,7 +92,7 @@ impl Shared {
             owner: Owner::program(),
             forwarded: 0,
         };
-        Shared { inner: Mutex::new(inner), epoch }
+        Shared { inner: Mutex::new(inner), driver_waits: AtomicBool::new(false), epoch }
     }
 
     /// The current time on the stack's clock, which began when the stack was shared.
@@ -114,6 +117,23 @@ impl Shared {
         let mut call = self.lock()?;
         call.update_time();
         Ok(call)
+    }
+
+    /// Begin a round of the driver.
+    ///
+    /// # Errors
+    /// As [`Shared::call`].
+    pub(crate) fn call_of_driver(&self) -> io::Result<Call<'_>> {
+        // Nothing else is published by this flag.
+        self.driver_waits.store(true, Ordering::Relaxed);
+        let call = self.call();
+        self.driver_waits.store(false, Ordering::Relaxed);
+        call
+    }
+
+    /// Does the driver wait for the lock?
+    pub(crate) fn driver_waits(&self) -> bool {
+        self.driver_waits.load(Ordering::Relaxed)
     }
 
     /// Begin a call that waits for `readiness`. A call that reads takes the time from the clock

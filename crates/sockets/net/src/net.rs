@@ -99,6 +99,13 @@ impl Net {
         Ok(f(&mut self.shared().call()?.stack))
     }
 
+    /// Does the driver wait for the stack's lock? The lock is not fair: a thread that calls
+    /// [`Net::with_stack`] again and again can keep the driver, and so all packets, waiting. Such a
+    /// thread calls this between two calls, and yields while it is `true`.
+    pub fn driver_waits(&self) -> bool {
+        self.shared().driver_waits()
+    }
+
     /// Let `waker` be woken whenever there is news for a socket that a program opened on the stack
     /// itself by [`Net::with_stack`], echo sockets included. These sockets have no wait queues.
     /// `waker` may also be woken without news. It stays until another waker replaces it.

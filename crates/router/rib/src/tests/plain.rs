@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::{Dest, Next, Offer, Origin, Rib};
+use crate::{Best, Dest, Next, Offer, Origin, Rib};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -101,10 +101,10 @@ proptest! {
         let (mut rib, mut plain) = (Rib::new(1_000), Plain::default());
         let mut fib: BTreeMap<(u32, String), u32> = BTreeMap::new();
         for step in steps {
-            let out = &mut |dest: Dest, to: Option<&u32>| {
+            let out = &mut |dest: Dest, to: Option<Best<'_, u32>>| {
                 let key = (dest.table, dest.prefix.to_string());
                 match to {
-                    Some(&to) => drop(fib.insert(key, to)),
+                    Some(best) => drop(fib.insert(key, *best.next)),
                     None => drop(fib.remove(&key)),
                 }
             };

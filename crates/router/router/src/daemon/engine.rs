@@ -21,10 +21,11 @@ use stack::{Stack, StackConfig};
 
 use super::beside::Beside;
 use super::notices::Notices;
+use super::pauses::Pauses;
 use super::report;
 use crate::applied::Applied;
 use crate::config::Config;
-use crate::fpm::Feed;
+use crate::fpm::{Feed, Figures};
 use crate::metrics::{self, Program};
 use crate::mirror::Mirrors;
 use crate::orders::Report;
@@ -70,6 +71,8 @@ pub(super) struct Engine {
     notices: Notices,
     /// The routes of zebra.
     feed: Feed,
+    /// How long they kept packets waiting.
+    pauses: Pauses,
     /// Interfaces in which other programs see our ports.
     mirrors: Mirrors,
     /// Why other users cannot connect, if the configuration lets them.
@@ -141,6 +144,7 @@ impl Engine {
             texts,
             notices: Notices::default(),
             feed: Feed::new(config.process.limit(Limit::Routes)),
+            pauses: Pauses::default(),
             mirrors: Mirrors::default(),
             program,
             closed,
@@ -264,10 +268,12 @@ impl Engine {
         }
         let now = self.now()?;
         self.feed.read(now);
-        let (feed, ports) = (&mut self.feed, self.applied.ports());
-        let began = Monotone::now();
+        let (feed, ports, pauses) = (&mut self.feed, self.applied.ports(), &mut self.pauses);
+        let (began, driver) = (Monotone::now(), &self.shards.nets()[0]);
         while feed.has_work() && began.elapsed() < FPM_TURN {
+            let batch = pauses.begin();
             self.shards.with_stacks(|stacks| feed.program(&mut *stacks[0], ports))?;
+            pauses.end(batch, || driver.driver_waits());
         }
         Ok(if feed.has_work() { Instant::ZERO } else { feed.due() })
     }
@@ -280,7 +286,7 @@ impl Engine {
         let has_link_news =
             self.link_news.as_ref().is_some_and(|news| links::was_rung(news.as_fd()));
         let Engine { applied, control, texts, notices, program, names, feed, mirrors, .. } = self;
-        let hears_of_links = self.link_news.is_some();
+        let (longest, hears_of_links) = (&self.pauses.longest, self.link_news.is_some());
         self.due = self.shards.with_stacks(|stacks| {
             let now = stacks[0].now();
             if has_link_news {
@@ -299,7 +305,8 @@ impl Engine {
             texts.turn(|path| {
                 let metrics::Page { status, kind, text } = match path {
                     texts::Path::Metrics => {
-                        program.frr = applied.running().frr.as_ref().map(|_| feed.figures());
+                        let figures = || Figures { pause: *longest, ..feed.figures() };
+                        program.frr = applied.running().frr.as_ref().map(|_| figures());
                         metrics::page(stacks, applied, program, mirrors)
                     }
                     texts::Path::Health => metrics::health(stacks, applied, program),

@@ -11,11 +11,11 @@ use std::time::Instant as Monotone;
 
 use base::{Duration, Instant};
 use fpm::{Kernel, KernelCounts, News, Reachable};
-use rib::{Dest, Next, Offer, Origin};
+use rib::{Best, Dest, Next, Offer, Origin};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use super::{Feed, Once, PENDING_MOST, READ_MOST, leads_somewhere, seconds};
+use super::{Feed, Once, PENDING_MOST, Pending, READ_MOST, leads_somewhere, seconds};
 use crate::daemon::{info, warning};
 
 /// Bytes of the longest datagram; the kernel sends dumps in pieces of 32 KB at most.
@@ -163,7 +163,8 @@ impl Feed {
             (std::mem::take(&mut socket.buffer), std::mem::take(&mut socket.kernel));
         let (mut is_full, mut is_dumped) = (false, None);
         let read = kernel.receive(&buffer[..count], &mut |news| {
-            let fib = &mut |dest, to: Option<&Reachable>| pending.push_back((dest, to.cloned()));
+            let fib =
+                &mut |dest, to: Option<Best<'_, _>>| pending.push_back(Pending::new(dest, to));
             let metric_of = |rib: &rib::Rib<Reachable>, dest| {
                 let mut all = rib.candidates(dest);
                 let ours = all.find(|known| known.origin == Origin::Rtnetlink);

@@ -15,6 +15,11 @@ pub(super) fn figures(text: &mut Text, of: &Figures) {
         ("fpm_routes", "Routes of zebra.", of.routes as u64),
         ("fpm_nexthops", "Nexthops and groups of zebra.", of.nexthops as u64),
         ("fpm_pending", "Changes that the forwarding table does not have yet.", of.pending as u64),
+        (
+            "fpm_longest_pause_ns",
+            "The longest time that forwarding waited for routes, in CPU time.",
+            of.pause.as_nanos() as u64,
+        ),
     ] {
         text.alone(name, "gauge", help, value);
     }
