@@ -72,7 +72,9 @@ impl<'a> Frr<'a> {
     /// A command is refused.
     pub(super) fn vtysh(&self, commands: &[&str]) -> Result<String> {
         let mut vtysh = self.shell();
-        commands.iter().for_each(|command| drop(vtysh.args(["-c", command])));
+        for command in commands {
+            vtysh.args(["-c", command]);
+        }
         run(&mut vtysh)
     }
 

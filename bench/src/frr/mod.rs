@@ -1,12 +1,14 @@
 //! The rows of bench `frr`: `wirespeed up` with FRR and BIRD as its control plane, beside a kernel
 //! with the same daemons. Called by `main.rs`. `space` makes network namespaces and starts programs
-//! in them, `daemons` runs FRR and BIRD, `router` runs ours, `feed` makes prefixes, `routes` and
-//! `stream` are rows. It needs root, for namespaces, and Debian's packages frr and bird2.
+//! in them, `daemons` runs FRR and BIRD, `router` runs ours, `feed` makes prefixes, `scene`
+//! networks, `monitor` watches a kernel's routes, `routes` and `stream` are rows. It needs root, for namespaces, and Debian's packages frr and bird2.
 
 mod daemons;
 mod feed;
+mod monitor;
 mod router;
 mod routes;
+mod scene;
 mod space;
 mod stream;
 mod world;

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::space::{End, Running, Space, until};
 use super::world::World;
@@ -40,8 +40,12 @@ impl<'a> Router<'a> {
         let mut command = space.command(&world.wirespeed);
         command.arg("up").arg(file).env("WIRESPEED_RUNTIME_DIR", world.path("run"));
         let running = Running::start(&mut command, &log, End::Asked)?;
-        let router = Router { space, running, log };
-        let forwards = || Ok(router.said().contains("forwarding; SIGHUP reads"));
+        let mut router = Router { space, running, log };
+        let forwards = || {
+            let said = router.said();
+            ensure!(router.running.is_alive(), "the router has ended");
+            Ok(said.contains("forwarding; SIGHUP reads"))
+        };
         until("the router forwards", LIMIT, Duration::from_millis(20), forwards)
             .with_context(|| router.said())?;
         Ok(router)
@@ -50,6 +54,11 @@ impl<'a> Router<'a> {
     /// Its log.
     pub(super) fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The first process.
+    pub(super) fn id(&self) -> u32 {
+        self.running.id()
     }
 
     /// The process that runs the stack.

@@ -145,10 +145,15 @@ impl Running {
         self.child.id()
     }
 
+    /// Does it still run?
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     fn has_ended_within(&mut self, limit: Duration) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < limit {
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if !self.is_alive() {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(10));

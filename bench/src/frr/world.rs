@@ -1,6 +1,7 @@
 //! What all rows of bench `frr` share: the program that is measured, a folder for configurations,
 //! sockets and logs, and the versions of the peers. Called by `mod.rs`.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use anyhow::{Context, Result};
 
 use super::daemons::ZEBRA;
 use super::space::run;
+use super::stream::Run;
 use crate::build::Scratch;
 use crate::harness::Programs;
 
@@ -21,6 +23,8 @@ pub struct World {
     pub(super) versions: String,
     /// The version of zebra alone.
     pub(super) zebra: String,
+    /// The runs with a recorded stream, without and with traffic.
+    pub(super) streamed: [OnceCell<Result<(String, Vec<Run>), String>>; 2],
 }
 
 impl World {
@@ -42,7 +46,8 @@ impl World {
         // The daemons run as user frr.
         fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o755))?;
         fs::create_dir(scratch.0.join("run"))?;
-        Ok(World { scratch, wirespeed, versions: format!("frr {zebra}, {bird}"), zebra })
+        let (versions, streamed) = (format!("frr {zebra}, {bird}"), Default::default());
+        Ok(World { scratch, wirespeed, versions, zebra, streamed })
     }
 
     /// A path in the folder.
