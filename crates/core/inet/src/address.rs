@@ -35,6 +35,9 @@ pub enum Origin {
     Stable,
     /// From a router's prefix, changed from time to time (RFC 8981).
     Temporary,
+    /// A program at the port's mirror has it: a virtual router's (RFC 9568), while this router is
+    /// the master.
+    Program,
 }
 
 /// An address of this host on one of its ports ("an address of ours").
@@ -118,6 +121,7 @@ impl Origin {
             Origin::LinkLocal => "link-local",
             Origin::Stable => "stable-privacy",
             Origin::Temporary => "temporary",
+            Origin::Program => "program",
         }
     }
 }

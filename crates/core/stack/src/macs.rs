@@ -118,7 +118,7 @@ impl Stack {
 }
 
 /// Tell all hosts on the link which link address an address of ours has.
-fn announce(stack: &mut Stack, port_id: u16, ip: IpAddr) -> Fate {
+pub(crate) fn announce(stack: &mut Stack, port_id: u16, ip: IpAddr) -> Fate {
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     let (mac, is_router) = (port.mac_of(ip), stack.forwarding.on);
     match ip {

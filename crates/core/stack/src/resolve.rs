@@ -217,7 +217,7 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
         return;
     }
     let Some(source) = port.address_towards(target) else { return };
-    let mac = port.mac;
+    let mac = port.mac_of(source);
     let sent = match (source, target) {
         (IpAddr::V4(source), IpAddr::V4(target)) => {
             let asked = (MacAddr::default(), target);
@@ -252,7 +252,8 @@ pub(crate) fn send_nd(
     let mut m = stack.core.cx.pool.copy_of(message).ok_or(DropReason::MbufExhausted)?;
     // With hop limit 255 no router forwards the message (RFC 4861 section 7.1).
     let fields = Fields { src, dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
-    HeaderTemplate::new(port.limits.link, port.mac, mac, &fields).prepend(&mut m)?;
+    let own = port.nd_source(message);
+    HeaderTemplate::new(port.limits.link, own, mac, &fields).prepend(&mut m)?;
     pace::put(stack, port_id, m);
     Ok(())
 }
@@ -275,7 +276,8 @@ pub(crate) fn send_nd_to(
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     let fields = Fields { src, dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
     let (link, mtu) = (port.limits.link, port.limits.mtu);
-    let template = HeaderTemplate::new(link, port.mac, mac.unwrap_or_default(), &fields);
+    let own = port.nd_source(message);
+    let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
     let m = stack.core.cx.pool.copy_of(message).ok_or(DropReason::MbufExhausted)?;
     let is_complete = mac.is_some();
     let egress =
@@ -329,6 +331,17 @@ pub(crate) fn learn_at(stack: &mut Stack, key: Key, mac: MacAddr, how: Advertise
 }
 
 impl Port {
+    /// The link-level source of a neighbour discovery message of ours: the further link address
+    /// that it names, so that switches learn its place, or the port's own.
+    /// RFC 9568 section 7.3.
+    fn nd_source(&self, message: &[u8]) -> MacAddr {
+        if self.macs.is_empty() {
+            return self.mac;
+        }
+        let named = wire::nd::Header::parse(message).ok().and_then(|header| header.link_addr);
+        named.filter(|mac| self.macs.has(*mac)).unwrap_or(self.mac)
+    }
+
     /// Our address from which to solicit `target`.
     fn address_towards(&self, target: IpAddr) -> Option<IpAddr> {
         inet::select::source(self.addresses.iter(), target, target)

@@ -16,6 +16,7 @@ use wire::arp;
 
 use super::{AcdKey as Key, AddressError, LinkLocal};
 use crate::handles::PortId;
+use crate::port::Port;
 use crate::resolve;
 use crate::stack::Stack;
 
@@ -56,7 +57,7 @@ pub(crate) fn expire(stack: &mut Stack) {
 /// RFC 5227 2.1.1-b, 2.3-b.
 fn send(stack: &mut Stack, (port_id, ip): Key, sender: Ipv4Addr) {
     let Some(port) = stack.ports.get(port_id) else { return };
-    let (mac, target) = (port.mac, (MacAddr::default(), ip));
+    let (mac, target) = (port.mac_of(ip.into()), (MacAddr::default(), ip));
     let bytes = nd::arp_output(arp::Operation::Request, (mac, sender), target);
     if let Err(reason) = resolve::send_arp(stack, port_id, MacAddr::BROADCAST, &bytes) {
         stack.core.drops.count(reason);
@@ -82,7 +83,8 @@ pub(crate) fn heard(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
         return Ok(());
     }
     let header = arp::Header::parse(packet)?;
-    let own = stack.ports.get(port_id).is_some_and(|port| port.mac == header.sender_mac);
+    let is_own = |port: &Port| port.mac == header.sender_mac || port.macs.has(header.sender_mac);
+    let own = stack.ports.get(port_id).is_some_and(is_own);
     let is_probe = header.sender_ip.is_unspecified() && header.operation == arp::Operation::Request;
     let wanted = if is_probe { header.target_ip } else { header.sender_ip };
     let check = stack.acd.checks.get(&(port_id, wanted)).filter(|check| check.is_probing());
@@ -94,13 +96,13 @@ pub(crate) fn heard(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
 }
 
 /// Another host uses `ip`, an address of ours in use: defend the address once. After a second
-/// conflict within a short time give it up, unless the user has set it.
+/// conflict within a short time give it up, unless the user or a program has set it.
 /// RFC 5227 2.4-a, 2.4-b, 2.4-c.
 pub(crate) fn in_use(stack: &mut Stack, port_id: u16, ip: Ipv4Addr) {
     let key = (port_id, ip);
     let Some(port) = stack.ports.get(port_id) else { return };
     let Some(address) = port.addresses.iter().find(|a| a.ip() == ip) else { return };
-    let is_kept = address.origin == Origin::Static;
+    let is_kept = matches!(address.origin, Origin::Static | Origin::Program);
     stack.core.cx.counters.add(Counter::AddressConflicts, 1);
     let now = stack.core.cx.now;
     if stack.acd.defences.entry(key).or_default().conflict(now) {

@@ -86,6 +86,8 @@ impl Stack {
         let network = port.addresses.remove(at).cidr.network();
         self.autoconf.dad.forget((id.0, ip));
         port.refresh_local();
+        let local = &port.local;
+        port.macs.keep_of(|ip| local.is_ours(ip));
         self.ports.share_broadcasts();
         if let IpAddr::V4(ip) = ip {
             self.acd.removed((id.0, ip));

@@ -207,7 +207,7 @@ pub(super) fn duplicate(stack: &mut Stack, id: PortId, address: &Address) {
                 make_temporary(stack, id, prefix);
             }
         }
-        Origin::Static | Origin::Dhcp => {}
+        Origin::Static | Origin::Dhcp | Origin::Program => {}
     }
 }
 

@@ -17,13 +17,13 @@ use inet::route::{flow_v4, flow_v6};
 use inet::{NextHop, Sender};
 use mbuf::Mbuf;
 use tcp::Fate;
-use wire::{ether, icmpv6, ipv4, ipv6, mld, nd, protocol};
+use wire::{arp, ether, icmpv6, ipv4, ipv6, mld, nd, protocol};
 
 use crate::handles::PortId;
 use crate::next_hop::{is_on_link, no_route};
 use crate::port::LOOPBACK;
 use crate::stack::Stack;
-use crate::{forward, neighbours, pace, resolve};
+use crate::{forward, macs, neighbours, pace, resolve};
 
 /// Why a frame that a program wrote to a mirror does not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +88,9 @@ impl Stack {
     /// link, of any port of ours. Messages of IGMP and MLD may have none. Packets to groups and to
     /// broadcast addresses leave by this port, and so do those to hosts on its link; others leave
     /// by the route of their destination. Neighbours are resolved here, so neighbour discovery is
-    /// refused, except for router advertisements. A packet that is larger than its path leaves in
-    /// fragments, if it may be fragmented.
+    /// refused, except for router advertisements. An announcement of an address of the port, by ARP
+    /// or neighbour discovery, has the stack announce it. A packet that is larger than its path
+    /// leaves in fragments, if it may be fragmented.
     ///
     /// # Errors
     /// Why it does not leave. It was counted as the drop [`MirrorError::reason`].
@@ -138,6 +139,12 @@ fn send(stack: &mut Stack, port_id: u16, frame: &[u8]) -> Result<(), MirrorError
     if port.gone {
         return Err(DropReason::DeviceLinkDown.into());
     }
+    if port.limits.link == LinkKind::Ethernet
+        && let Some(ip) = announced(stack, port_id, frame)
+    {
+        return Ok(macs::announce(stack, port_id, ip)?);
+    }
+    let port = stack.ports.get(port_id).ok_or(MirrorError::NoPort)?;
     let mut src_mac = port.mac;
     let packet = match port.limits.link {
         LinkKind::Ip => frame,
@@ -175,6 +182,32 @@ fn send(stack: &mut Stack, port_id: u16, frame: &[u8]) -> Result<(), MirrorError
         return Ok(put(stack, m, &egress)?);
     }
     Ok(fragments(stack, &m, &egress, mtu)?)
+}
+
+/// The address of the port that a frame announces to all: a gratuitous ARP, or an unsolicited
+/// neighbour advertisement. The stack announces it in place of the program, with the link address
+/// that it answers with. RFC 9568 sections 6.4.2 and 8.2.
+fn announced(stack: &Stack, port_id: u16, frame: &[u8]) -> Option<IpAddr> {
+    let port = stack.ports.get(port_id)?;
+    let header = ether::Header::parse(frame).ok()?;
+    let packet = frame.get(ether::HEADER_LEN..)?;
+    let ip = match header.ethertype {
+        ether::ARP => {
+            let arp = arp::Header::parse(packet).ok()?;
+            (arp.sender_ip == arp.target_ip).then_some(IpAddr::V4(arp.sender_ip))
+        }
+        ether::IPV6 => {
+            let (ip, part) = ipv6_any(packet).ok()?;
+            let is_whole = part.is_none() && ip.protocol == protocol::ICMPV6;
+            let message = packet.get(ip.transport_at as usize..).filter(|_| is_whole)?;
+            let header = nd::Header::parse(message).ok()?;
+            let is_to_all = ip.dst() == IpAddr::V6(inet::nd::ALL_NODES);
+            let is_it = matches!(header.kind, nd::Kind::Advertisement { solicited: false, .. });
+            (is_it && is_to_all && !stack.is_follower()).then_some(IpAddr::V6(header.target))
+        }
+        _ => None,
+    };
+    ip.filter(|ip| port.local.is_ours(*ip))
 }
 
 /// Look at a packet's headers.

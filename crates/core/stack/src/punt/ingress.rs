@@ -196,11 +196,21 @@ fn enqueue<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usize, class: 
     let mut made = [0; ether::HEADER_LEN];
     let link = match port.limits.link {
         LinkKind::Ip => &[][..],
-        LinkKind::Ethernet if at == ether::HEADER_LEN => &m.as_slice()[..at],
+        LinkKind::Ethernet if at == ether::HEADER_LEN && port.macs.is_empty() => {
+            &m.as_slice()[..at]
+        }
+        LinkKind::Ethernet if at == ether::HEADER_LEN => {
+            made.copy_from_slice(&m.as_slice()[..at]);
+            if !m.has(Flags::LINK_GROUP) {
+                // The interface with this link address has the address there.
+                made[..6].copy_from_slice(&port.mac_of(ip.dst()).0);
+            }
+            &made[..]
+        }
         LinkKind::Ethernet => {
             let dst = ip.dst();
             let group = m.has(Flags::LINK_GROUP).then(|| group_mac(dst));
-            let dst_mac = group.map_or(port.mac, |mac| mac.unwrap_or(MacAddr::BROADCAST));
+            let dst_mac = group.map_or(port.mac_of(dst), |mac| mac.unwrap_or(MacAddr::BROADCAST));
             let ethertype = if dst.is_ipv4() { ether::IPV4 } else { ether::IPV6 };
             ether::Header { dst: dst_mac, src: NOBODY, ethertype }.emit(&mut made);
             &made[..]

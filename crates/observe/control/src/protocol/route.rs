@@ -102,6 +102,9 @@ pub enum Found {
         port: u16,
         /// The name of the port.
         dev: String,
+        /// The origin of the address, as in the section `addresses`; the loopback port has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
     },
     /// The packet is dropped.
     Dropped {

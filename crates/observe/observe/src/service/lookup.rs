@@ -41,7 +41,11 @@ type Row<'a> = &'a dyn Fn(&Route) -> control::protocol::Route;
 
 fn found(stack: &Stack, query: &FibQuery, (users, row): (&Users, Row<'_>)) -> Found {
     match stack.fib_lookup(query) {
-        FibResult::Local(port) => Found::Local { port: port.0, dev: stack.port_name(port) },
+        FibResult::Local(port) => {
+            let address = stack.addresses(port).iter().find(|address| address.ip() == query.dst);
+            let origin = address.map(|address| address.origin.name().to_owned());
+            Found::Local { port: port.0, dev: stack.port_name(port), origin }
+        }
         FibResult::Dropped(reason, route) => Found::Dropped {
             drop: reason.name().to_owned(),
             route: route.map(|route| Box::new(row(&route))),

@@ -120,8 +120,12 @@ fn known(value: Option<impl Display>) -> String {
 
 fn answer(t: &mut String, Answer { dst, found }: &Answer) -> std::fmt::Result {
     let found = match found {
-        Found::Local { dev, .. } => {
-            return writeln!(t, "  {dst}  is an address of port {dev}");
+        Found::Local { dev, origin, .. } => {
+            let by = match origin.as_deref() {
+                Some("program") => ", by a program at its mirror",
+                _ => "",
+            };
+            return writeln!(t, "  {dst}  is an address of port {dev}{by}");
         }
         Found::Dropped { drop, route } => {
             writeln!(

@@ -108,3 +108,77 @@ fn there_are_few_of_them() {
     let group = router.stack.add_port_mac(PortId(0), MacAddr::BROADCAST);
     assert_eq!(group, Err(PortMacError::NotAStation));
 }
+
+/// What a link-level header says about who sent it, and what ARP or neighbour discovery says.
+fn announces(frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let said = if frame[12..14] == [8, 6] { &frame[22..28] } else { &frame[80..86] };
+    (frame[6..12].to_vec(), said.to_vec())
+}
+
+/// A switch learns the place of the virtual router from each message that names it; an announcement
+/// of the daemon is made by the stack, and one of others is refused.
+#[test]
+fn an_announcement_of_a_daemon_is_the_stacks() {
+    let mut router = mirrored();
+    router.stack.add_port_mac(PortId(0), VIRTUAL).expect("room");
+    for address in [OURS, OURS6] {
+        router.stack.set_address_mac(PortId(0), ip(address), Some(VIRTUAL)).expect("it is ours");
+        let [told, _] = router.sent(NOW);
+        assert_eq!(announces(&told[0]), (VIRTUAL.0.to_vec(), VIRTUAL.0.to_vec()), "{address}");
+    }
+    let gratuitous = |of: &str| {
+        let of = of.parse().expect("an address");
+        let arp =
+            inet::nd::arp_output(wire::arp::Operation::Request, (HOSTS[0], of), (HOSTS[0], of));
+        [&[0xff; 6][..], &HOSTS[0].0, &[8, 6], &arp].concat()
+    };
+    let unsolicited = |of: &str| {
+        let (of, all) = (of.parse().expect("an address"), inet::nd::ALL_NODES);
+        let mut bytes = [0; wire::nd::LEN_MAX];
+        let len = inet::nd::advertisement(&mut bytes, (HOSTS[0], true), all, of).expect("it fits");
+        frame(0, OURS6, "ff02::1", wire::protocol::ICMPV6, &bytes[..len])
+    };
+    for bytes in [gratuitous(OURS), unsolicited(OURS6)] {
+        router.stack.send_by_mirror(NOW, PortId(0), &bytes).expect("it is ours");
+        let [told, _] = router.sent(NOW);
+        assert_eq!(told.len(), 1);
+        assert_eq!(announces(&told[0]), (VIRTUAL.0.to_vec(), VIRTUAL.0.to_vec()));
+    }
+    for bytes in [gratuitous("192.0.2.77"), unsolicited("2001:db8:1::77")] {
+        assert!(router.stack.send_by_mirror(NOW, PortId(0), &bytes).is_err());
+        assert!(router.sent(NOW).iter().all(Vec::is_empty));
+    }
+}
+
+/// An answer to a neighbour solicitation has the link address in both headers.
+#[test]
+fn a_solicited_advertisement_comes_from_it() {
+    let mut router = mirrored();
+    router.stack.add_port_mac(PortId(0), VIRTUAL).expect("room");
+    router.stack.set_address_mac(PortId(0), ip(OURS6), Some(VIRTUAL)).expect("it is ours");
+    router.sent(NOW);
+    let (from, target) = ("2001:db8:1::9".parse().expect("ip"), OURS6.parse().expect("ip"));
+    let group = inet::nd::solicited_node(target);
+    let mut bytes = [0; wire::nd::LEN_MAX];
+    let len = inet::nd::solicitation(&mut bytes, HOSTS[0], from, group, target).expect("it fits");
+    let mut asked =
+        frame(0, "2001:db8:1::9", &group.to_string(), wire::protocol::ICMPV6, &bytes[..len]);
+    asked[21] = 255;
+    let [answer, _] = router.exchange(&asked);
+    assert_eq!(announces(&answer[0]), (VIRTUAL.0.to_vec(), VIRTUAL.0.to_vec()));
+}
+
+/// The interface in the control namespace that has the address has this link address.
+#[test]
+fn a_packet_to_its_address_is_punted_with_it() {
+    let mut router = mirrored();
+    router.stack.add_port_mac(PortId(0), VIRTUAL).expect("room");
+    let to_us = to_virtual(udp_frame(0, A, OURS, (40_000, 53)));
+    router.exchange(&to_us);
+    assert_eq!(super::punted(&mut router)[0].2[..6], MACS[0].0);
+    router.stack.set_address_mac(PortId(0), ip(OURS), Some(VIRTUAL)).expect("it is ours");
+    router.exchange(&to_us);
+    assert_eq!(super::punted(&mut router)[0].2, to_us);
+    let group = frame(0, A, "224.0.0.18", 112, b"VRRP");
+    is_punted(&mut router, 0, &group, PuntClass::Routing);
+}
