@@ -6,11 +6,14 @@
 //! (`daemon/mirrors.rs`), the worker passes frames ([`Mirrors`], in `frames.rs`). The worker knows
 //! what a port is like, and may be taken over, so that its word about it is a [`State`] that is
 //! checked: with it the worker can change the addresses, link address, MTU and carrier of mirrors
-//! that the configuration has, and nothing else. docs/decisions/0148-mirrors.md. Limit:
-//! [`ADDRESSES_MAX`].
+//! that the configuration has, and nothing else. Addresses that programs give a mirror are the
+//! port's ([`OfProgram`]): the first process reads them, and `programs.rs` adds them.
+//! docs/decisions/0148-mirrors.md, 0153-addresses-of-programs.md. Limits: [`ADDRESSES_MAX`],
+//! [`PROGRAMS_MAX`].
 
 pub(crate) mod counts;
 mod frames;
+mod programs;
 mod say;
 
 use core::net::IpAddr;
@@ -23,6 +26,9 @@ pub(crate) use frames::Mirrors;
 
 /// The most addresses of a mirror; further ones of the port are not mirrored.
 pub const ADDRESSES_MAX: usize = 256;
+
+/// The most addresses of programs at a mirror; others are not the port's.
+pub const PROGRAMS_MAX: usize = 64;
 
 /// The MTUs in bytes that a TAP can have (Linux `drivers/net/tun.c`).
 const MTU: core::ops::RangeInclusive<usize> = 68..=65_521;
@@ -42,6 +48,18 @@ pub struct State {
     pub addresses: BTreeSet<(IpAddr, u8)>,
     /// Does the worker have a descriptor of the mirror, which it can use?
     pub has_device: bool,
+}
+
+/// An address that a program has given a mirror, or an interface above it with a link address of
+/// its own: VRRP's, while this router is the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfProgram {
+    /// The address.
+    pub ip: IpAddr,
+    /// The length of its network's prefix in bits.
+    pub prefix_len: u8,
+    /// The link address of the interface above the mirror that has it; `None`: the mirror itself.
+    pub mac: Option<[u8; 6]>,
 }
 
 impl State {

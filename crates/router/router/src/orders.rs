@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::devices::Grant;
+use crate::mirror::OfProgram;
 
 /// The longest message in bytes; a longer list of failures is cut.
 pub const MESSAGE_MAX: usize = 32 << 10;
@@ -81,6 +82,14 @@ pub enum Order {
     Mirror {
         /// The port.
         port: String,
+    },
+    /// The addresses that programs have given the mirror of a port, or interfaces above it; no
+    /// others.
+    Programs {
+        /// The port.
+        port: String,
+        /// At most [`crate::mirror::PROGRAMS_MAX`].
+        addresses: Vec<OfProgram>,
     },
     /// Let the configuration take effect that the descriptor holds, behind the accounts and files
     /// of this machine that it names.

@@ -27,7 +27,7 @@ use crate::applied::Applied;
 use crate::config::Config;
 use crate::fpm::{Feed, Figures};
 use crate::metrics::{self, Program};
-use crate::mirror::Mirrors;
+use crate::mirror::{Mirrors, OfProgram};
 use crate::orders::Report;
 use crate::{devices, links};
 
@@ -213,6 +213,12 @@ impl Engine {
     /// A port has this mirror from now on, or none.
     pub(super) fn has_mirror(&mut self, port: &str, device: Option<OwnedFd>) {
         self.mirrors.has(port, device);
+        self.due = Instant::ZERO;
+    }
+
+    /// Programs have given the mirror of a port these addresses, and no others.
+    pub(super) fn has_addresses(&mut self, port: &str, addresses: &[OfProgram]) {
+        self.mirrors.has_addresses(port, addresses);
         self.due = Instant::ZERO;
     }
 

@@ -4,13 +4,17 @@
 //! Called by: `parent.rs`. What a port has comes from the worker as a [`State`], and is checked.
 //! An interface is persistent until a configuration without it, or a regular end: it outlives a
 //! worker that crashed, and this process, without carrier; the next start takes it over with its
-//! index. `space.rs` is the namespace, `kernel.rs` what the kernel is asked for.
-//! docs/decisions/0148-mirrors.md. Limit: [`MESSAGES`].
+//! index. `space.rs` is the namespace, `kernel.rs` what the kernel is asked for. Addresses that
+//! programs give a mirror go the other way: `programs.rs` finds them, `news.rs` reads the kernel's
+//! messages about them. docs/decisions/0148-mirrors.md, 0153-addresses-of-programs.md. Limits:
+//! [`MESSAGES`], [`crate::mirror::PROGRAMS_MAX`].
 
 mod kernel;
+mod news;
+mod programs;
 mod space;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result};
@@ -20,10 +24,11 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::config;
-use crate::mirror::State;
+use crate::mirror::{OfProgram, State};
 use crate::orders;
 
-use super::report::{error, info};
+use super::report::{error, info, warning};
+use programs::{Left, Table, Watch};
 use space::Space;
 
 /// Messages of the worker that are read in one go.
@@ -35,6 +40,12 @@ pub(super) struct Mirrors {
     heard: OwnedFd,
     wanted: Option<config::Mirrors>,
     space: Option<Space>,
+    /// What the kernel says of the namespace's interfaces and addresses.
+    watch: Option<Watch>,
+    /// The addresses of programs that the worker knows, by port.
+    told: BTreeMap<String, Vec<OfProgram>>,
+    /// Why the kernel could not be asked for them the last time.
+    unread: Option<String>,
     made: BTreeMap<String, Made>,
     /// The last trouble of each port, which is said once.
     troubles: BTreeMap<String, String>,
@@ -44,6 +55,8 @@ pub(super) struct Mirrors {
 struct Made {
     tap: Tap,
     state: State,
+    /// What an earlier router left.
+    left: Left,
 }
 
 /// The descriptor of a port's mirror, for the worker.
@@ -53,8 +66,9 @@ impl Mirrors {
     /// None yet; the second result is the worker's end.
     pub(super) fn new() -> Result<(Mirrors, OwnedFd)> {
         let (heard, says) = orders::pair().context("cannot make a pair of sockets")?;
-        let (made, troubles) = (BTreeMap::new(), BTreeMap::new());
-        Ok((Mirrors { heard, wanted: None, space: None, made, troubles }, says))
+        let (made, troubles, told) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (wanted, space, watch, unread) = (None, None, None, None);
+        Ok((Mirrors { heard, wanted, space, watch, told, unread, made, troubles }, says))
     }
 
     /// Readable when the worker has said something.
@@ -73,7 +87,7 @@ impl Mirrors {
         if is_other || self.space.as_ref().is_some_and(|space| !space.is_current()) {
             others.extend(self.made.keys().cloned());
             self.end();
-            self.space = None;
+            (self.space, self.watch) = (None, None);
         }
         self.wanted = wanted.cloned();
         let is_wanted = |name: &str| wanted.is_some_and(|wanted| wanted.ports.contains(name));
@@ -81,6 +95,8 @@ impl Mirrors {
             info(&format!("mirror {name}: removed"));
             forget(&made.tap);
         }
+        // The worker forgets them by itself.
+        self.told.retain(|name, _| is_wanted(name));
         others.retain(|name| is_wanted(name));
         others
     }
@@ -133,9 +149,70 @@ impl Mirrors {
     /// Why there is none, and what to do.
     pub(super) fn have_space(&mut self) -> Result<(), String> {
         if let (Some(wanted), None) = (&self.wanted, &self.space) {
-            self.space = Some(Space::open(&wanted.space)?);
+            let space = Space::open(&wanted.space)?;
+            let watch = space.inside(Watch::open)?;
+            self.watch = watch.inspect_err(|why| warning(&format!("mirrors: {why}"))).ok();
+            self.space = Some(space);
         }
         Ok(())
+    }
+
+    /// Readable when the kernel has news of interfaces or addresses.
+    pub(super) fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(Watch::news)
+    }
+
+    /// Has the kernel news? They are read.
+    pub(super) fn has_news(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::hear)
+    }
+
+    /// Look at the addresses that programs have given the mirrors; returns those of the ports whose
+    /// addresses are others than the worker knows.
+    pub(super) fn look(&mut self) -> Vec<(String, Vec<OfProgram>)> {
+        if self.made.is_empty() && self.told.is_empty() {
+            return Vec::new();
+        }
+        let Some(table) = self.table() else { return Vec::new() };
+        let names: BTreeSet<String> = self.made.keys().chain(self.told.keys()).cloned().collect();
+        let mut changed = Vec::new();
+        for name in names {
+            let (found, too_many) = match self.made.get_mut(&name) {
+                Some(made) => {
+                    table.forget_of(&mut made.left, &name);
+                    table.of_programs(&made.state, &made.left)
+                }
+                None => (Vec::new(), false),
+            };
+            if self.told.get(&name).map_or(&[][..], Vec::as_slice) == found {
+                continue;
+            }
+            if too_many {
+                let most = crate::mirror::PROGRAMS_MAX;
+                let what = "have more addresses than the port takes of programs";
+                warning(&format!("mirror {name}: it and interfaces above it {what}, {most}"));
+            }
+            self.told.insert(name.clone(), found.clone());
+            changed.push((name, found));
+        }
+        self.told.retain(|_, addresses| !addresses.is_empty());
+        changed
+    }
+
+    /// The interfaces and addresses of the namespace.
+    fn table(&mut self) -> Option<Table> {
+        let why = match self.watch.as_mut()?.table() {
+            Ok(table) => {
+                self.unread = None;
+                return table;
+            }
+            Err(why) => why,
+        };
+        if self.unread.as_ref() != Some(&why) {
+            warning(&format!("mirrors: addresses of programs are not read: {why}"));
+            self.unread = Some(why);
+        }
+        None
     }
 
     fn is_wanted(&self, port: &str) -> bool {
@@ -145,23 +222,25 @@ impl Mirrors {
     /// Make the mirror of a port like the port; returns a descriptor of it if the worker has none.
     fn follow(&mut self, state: State) -> Result<Option<OwnedFd>, String> {
         let name = state.port.clone();
-        let Some(wanted) = self.wanted.as_ref().filter(|_| self.is_wanted(&name)) else {
+        if !self.is_wanted(&name) {
             // A configuration without it has just taken effect.
             return Ok(None);
-        };
+        }
         state
             .check()
             .map_err(|why| format!("the worker says of its port what cannot be: {why}"))?;
-        if self.space.is_none() {
-            self.space = Some(Space::open(&wanted.space)?);
-        }
-        let space = self.space.as_ref().ok_or("there is no namespace")?;
+        self.have_space()?;
         // Its interface may have been deleted.
         let made = self.made.remove(&name).filter(|made| made.tap.is_attached());
         let is_new = made.is_none();
+        let left = match &made {
+            Some(made) => made.left.clone(),
+            None => self.table().map(|table| table.left_at(&name)).unwrap_or_default(),
+        };
+        let space = self.space.as_ref().ok_or("there is no namespace")?;
         let (result, tap) = space.inside(|| {
             let (tap, before) = match made {
-                Some(Made { tap, state }) => (Ok(tap), Some(state)),
+                Some(Made { tap, state, .. }) => (Ok(tap), Some(state)),
                 None => (kernel::open(&name), None),
             };
             match tap {
@@ -173,10 +252,11 @@ impl Mirrors {
         // With a trouble, all of it is tried again.
         if let (Some(tap), Ok(())) = (tap, &result) {
             if is_new {
-                info(&format!("mirror {name}: in {}", wanted.space));
+                let wanted = self.wanted.as_ref();
+                wanted.iter().for_each(|w| info(&format!("mirror {name}: in {}", w.space)));
             }
             let has_device = state.has_device;
-            self.made.insert(name, Made { tap, state });
+            self.made.insert(name, Made { tap, state, left });
             return match fd.filter(|_| !has_device || is_new).transpose() {
                 Ok(fd) => Ok(fd),
                 Err(why) => {

@@ -309,7 +309,27 @@ impl Parent {
         for (port, fd) in granted {
             orders::send(self.orders.as_fd(), &Order::Mirror { port }, Some(fd.as_fd()))?;
         }
+        self.pass_programs()?;
         Ok(failed)
+    }
+
+    /// The kernel has news of the interfaces in the mirrors' namespace, or of their addresses.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn programs_changed(&mut self) -> Result<()> {
+        if self.mirrors.has_news() {
+            self.pass_programs()?;
+        }
+        Ok(())
+    }
+
+    /// Tell the worker which addresses programs have given the mirrors, if that has changed.
+    fn pass_programs(&mut self) -> Result<()> {
+        for (port, addresses) in self.mirrors.look() {
+            orders::send(self.orders.as_fd(), &Order::Programs { port, addresses }, None)?;
+        }
+        Ok(())
     }
 
     /// Open the socket of metrics again if its address changed; returns its address, or why there

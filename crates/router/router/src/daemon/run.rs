@@ -116,13 +116,17 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
         let patience = next_ping.map(|at| at.saturating_duration_since(Instant::now()));
         let (orders, mirrors) = (parent.orders.as_fd(), parent.mirrors.as_fd());
         let mut asked = vec![orders, reload.as_fd(), end.as_fd(), mirrors];
-        asked.extend(parent.links.as_ref().map(|links| links.news.as_fd()));
-        let zebra = parent.zebra.as_ref().map(|door| (asked.len(), door.as_fd()));
-        asked.extend(zebra.map(|(_, listener)| listener));
-        let theirs = parent.their_links.as_ref().map(|news| (asked.len(), news.as_fd()));
-        asked.extend(theirs.map(|(_, news)| news));
-        let (zebra, theirs) = (zebra.map(|(at, _)| at), theirs.map(|(at, _)| at));
-        let links = parent.links.as_ref().map(|_| 4);
+        let others: [(_, fn(&mut Parent) -> Result<()>); 4] = [
+            (parent.zebra.as_ref().map(AsFd::as_fd), Parent::admit_zebra),
+            (parent.mirrors.news(), Parent::programs_changed),
+            (parent.their_links.as_ref().map(AsFd::as_fd), Parent::their_links_changed),
+            (parent.links.as_ref().map(|links| links.news.as_fd()), Parent::links_changed),
+        ];
+        let mut acts = Vec::new();
+        for (fd, act) in others {
+            acts.extend(fd.map(|_| (asked.len(), act)));
+            asked.extend(fd);
+        }
         let ready = orders::ready(&asked, patience)?;
         if ready[0] {
             // The worker sends nothing unless it is asked, so readable means closed.
@@ -143,20 +147,12 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
         {
             return parent.ended(&why);
         }
-        if zebra.is_some_and(|at| ready[at])
-            && let Err(why) = parent.admit_zebra()
-        {
-            return parent.ended(&why);
-        }
-        if theirs.is_some_and(|at| ready[at])
-            && let Err(why) = parent.their_links_changed()
-        {
-            return parent.ended(&why);
-        }
-        if links.is_some_and(|at| ready[at])
-            && let Err(why) = parent.links_changed()
-        {
-            return parent.ended(&why);
+        for (at, act) in acts {
+            if ready[at]
+                && let Err(why) = act(&mut parent)
+            {
+                return parent.ended(&why);
+            }
         }
         if let (Some(at), Some(within)) = (next_ping, watchdog)
             && Instant::now() >= at

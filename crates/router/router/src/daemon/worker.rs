@@ -129,6 +129,7 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
 fn carry_out(engine: &mut Engine, order: Order, descriptor: Option<OwnedFd>) -> Result<()> {
     match (order, descriptor) {
         (Order::Mirror { port }, device) => engine.has_mirror(&port, device),
+        (Order::Programs { port, addresses }, _) => engine.has_addresses(&port, &addresses),
         (Order::Metrics, listener) => engine.serve_metrics(listener),
         (Order::Zebra { from }, Some(socket)) => engine.begin_fpm(from, socket)?,
         (Order::Kernel { with_fpm }, socket) => engine.set_kernel(socket, with_fpm)?,

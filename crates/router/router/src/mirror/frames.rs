@@ -18,7 +18,9 @@ use device::vnet;
 use rustix::io::{Errno, read, write};
 use stack::{PortId, PuntConfig, Stack};
 
+use super::OfProgram;
 use super::counts::{Counts, Loss};
+use super::programs::Programs;
 use super::say::{Said, state};
 use crate::applied::{Applied, AppliedPort};
 use crate::config;
@@ -59,6 +61,8 @@ struct Mirror {
     /// The port for which the stacks punt.
     port: Option<PortId>,
     said: Said,
+    /// Addresses that programs gave it.
+    programs: Programs,
     allowance: Allowance,
     is_down: bool,
     counts: Counts,
@@ -137,6 +141,13 @@ impl Mirrors {
         if let Some(mirror) = self.all.get_mut(port) {
             mirror.device = device;
             mirror.is_down = false;
+        }
+    }
+
+    /// Programs have given a mirror these addresses, and no others.
+    pub(crate) fn has_addresses(&mut self, port: &str, addresses: &[OfProgram]) {
+        if let Some(mirror) = self.all.get_mut(port) {
+            mirror.programs.set(addresses);
         }
     }
 
@@ -229,8 +240,10 @@ impl Mirrors {
                 }
             }
             let names = wanted.map(|wanted| wanted.ports.clone()).unwrap_or_default();
-            for (_, mut gone) in self.all.extract_if(.., |name, _| !names.contains(name)) {
+            for (name, mut gone) in self.all.extract_if(.., |name, _| !names.contains(name)) {
                 gone.punt_for(None, stacks);
+                gone.programs.set(&[]);
+                gone.programs.follow(&name, ports.get(&name).map(|port| port.id), stacks);
             }
             for name in names {
                 self.all.entry(name).or_default();
@@ -239,6 +252,7 @@ impl Mirrors {
         for (name, mirror) in &mut self.all {
             let port = ports.get(name).filter(|_| mirror.device.is_some()).map(|port| port.id);
             mirror.punt_for(port, stacks);
+            mirror.programs.follow(name, ports.get(name).map(|port| port.id), stacks);
         }
     }
 

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use base::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
-use stack::Stack;
+use stack::{Origin, Stack};
 
 use super::{ADDRESSES_MAX, State};
 use crate::applied::AppliedPort;
@@ -54,7 +54,9 @@ pub(super) fn state(
     stacks: &[&mut Stack],
 ) -> Option<State> {
     let first = stacks.first()?;
-    let usable = first.addresses(port.id).iter().filter(|address| address.is_usable());
+    let all = first.addresses(port.id).iter();
+    // Those of programs come from there.
+    let usable = all.filter(|a| a.is_usable() && a.origin != Origin::Program);
     let addresses = usable.map(|address| (address.ip(), address.cidr.prefix_len));
     let is_up = |stack: &&mut Stack| stack.device(port.id).is_some_and(|device| device.link_up());
     Some(State {

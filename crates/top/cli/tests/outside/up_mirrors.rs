@@ -20,6 +20,9 @@ pub(crate) const CASES: &[Case] = &[
     ("an_address_of_dhcp_is_mirrored", &[Need::DNSMASQ], leased),
     ("programs_at_a_mirror_reach_the_link_and_are_reached", &[Need::PING], reached),
     ("what_a_program_at_a_mirror_forges_is_dropped", &[], forged),
+    ("an_address_that_a_program_gives_a_mirror_is_the_ports", &[Need::PING], given),
+    ("an_interface_above_a_mirror_has_its_link_address", &[Need::PING], above),
+    ("an_address_that_a_killed_router_left_is_no_programs", &[], left),
 ];
 
 /// A control namespace that `ip netns` does not have yet; its name is removed at the end.
@@ -114,7 +117,7 @@ fn mirrored() {
     assert!(until(TIMEOUT, || control.has("wan", "inet6 2001:db8::2/64 scope global")));
     let page = control.ip("addr show dev wan");
     assert!(!page.contains("tentative"), "{page}");
-    // An address of another program stays.
+    // An address of another program stays, and is the port's.
     control.ip("addr add 192.0.2.77/32 dev wan");
     let (code, said) = world.local("ip addr del 2001:db8::2/64 dev wan");
     assert_eq!(code, 0, "{said}");
@@ -267,8 +270,8 @@ fn forged() {
     let world = World::new(&control.config(""));
     assert!(until(TIMEOUT, || control.has("wan", "192.0.2.2/24")), "{}", world.log());
     assert!(until(TIMEOUT, || asked("/metrics").contains("wirespeed_mirror_sent_frames_total")));
-    // An address that the port does not have.
-    control.ip("addr add 203.0.113.9/32 dev wan");
+    // An address that no port has.
+    control.ip("addr add 203.0.113.9/32 dev lo");
     let foreign =
         control.inside(|| UdpSocket::bind("203.0.113.9:0").expect("the address is there"));
     let own = control.inside(|| UdpSocket::bind("192.0.2.2:0").expect("the address is there"));
@@ -294,5 +297,127 @@ fn forged() {
     assert!(until(TIMEOUT, || crate::up::pings("198.51.100.2")), "{}", world.log());
     let sent = counted("mirror_sent_frames_total{port=\"wan\"}");
     assert!(sent > 100 && sent < 100_000, "{sent} of {flood}");
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+/// The link address that this kernel has for an address after it has asked anew.
+fn neighbour(ip: &str) -> Option<String> {
+    let run = |words: &str| {
+        let done = Command::new("ip").args(words.split(' ')).output().expect("it starts");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    run(&format!("neigh del {ip} dev ws0"));
+    crate::up::pings(ip);
+    let said = run(&format!("neigh show {ip} dev ws0"));
+    said.split("lladdr ").nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_owned)
+}
+
+/// The link address of the router's port wan.
+fn own_mac(control: &Control) -> String {
+    let link = control.ip("link show dev wan");
+    let mac = link.split("link/ether ").nth(1).and_then(|rest| rest.split(' ').next());
+    mac.expect("an Ethernet interface").to_owned()
+}
+
+fn given() {
+    let control = Control::new(8);
+    let config = control.config("").replace(
+        "addresses = \"192.0.2.2/24\"",
+        "addresses = [\"192.0.2.2/24\", \"2001:db8::2/64\"]",
+    );
+    let world = World::new(&config);
+    assert!(ip("addr add 2001:db8::1/64 dev ws0 nodad"));
+    assert!(until(TIMEOUT, || control.has("wan", "2001:db8::2/64")), "{}", world.log());
+    for (given, own) in [("192.0.2.77/24", "192.0.2.2"), ("2001:db8::77/64", "2001:db8::2")] {
+        let address = given.split('/').next().expect("an address");
+        assert!(!crate::up::pings(address));
+        control.ip(&format!("addr add {given} dev wan"));
+        assert!(until(TIMEOUT, || crate::up::pings(address)), "{}", world.log());
+        assert_eq!(neighbour(address), Some(own_mac(&control)));
+        let addresses = world.show_json("addresses");
+        assert!(addresses.contains("\"origin\": \"program\""), "{addresses}");
+        let (code, said) = world.local(&format!("show fib lookup {address}"));
+        assert!(code == 0 && said.contains("of port wan, by a program"), "{said}");
+        // A service of the control namespace has it, and the router's own packets do not.
+        let listener =
+            control.inside(|| TcpListener::bind((address, 2222)).expect("the address is there"));
+        let mut client = TcpStream::connect((address, 2222)).expect("it is punted");
+        let (mut served, _) = listener.accept().expect("a connection");
+        passes(&mut client, &mut served);
+        let (_, said) = world.local(&format!(
+            "ip route get {}",
+            if own.contains(':') { "2001:db8::1" } else { "192.0.2.1" }
+        ));
+        assert!(said.contains(&format!("src {own} ")), "{said}");
+        control.ip(&format!("addr del {given} dev wan"));
+        assert!(until(TIMEOUT, || !crate::up::pings(address)), "{}", world.log());
+        assert_eq!(neighbour(address), None);
+        assert!(crate::up::pings(own) && control.has("wan", own));
+    }
+    // A reload keeps it; without the mirror it goes.
+    control.ip("addr add 192.0.2.77/24 dev wan");
+    assert!(until(TIMEOUT, || crate::up::pings("192.0.2.77")));
+    world.reload(&format!("{config}punt_rate = 7\n"), "router.toml: 0 changes took effect");
+    assert!(crate::up::pings("192.0.2.77"));
+    world.reload(&config.replace("\"all\"", "\"lan\""), "mirror wan: removed");
+    assert!(until(TIMEOUT, || !crate::up::pings("192.0.2.77")), "{}", world.log());
+    assert!(crate::up::pings("192.0.2.2"));
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+fn above() {
+    const VIRTUAL: &str = "00:00:5e:00:01:33";
+    let control = Control::new(9);
+    let world = World::new(&control.config(""));
+    assert!(until(TIMEOUT, || control.has("wan", "192.0.2.2/24")), "{}", world.log());
+    control.ip(&format!("link add vrrp.51 link wan address {VIRTUAL} type macvlan mode private"));
+    control.ip("addr add 192.0.2.77/32 dev vrrp.51");
+    assert!(control.has("vrrp.51", "192.0.2.77/32"), "the kernel has no macvlan");
+    // Down it does not count.
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!crate::up::pings("192.0.2.77"));
+    control.ip("link set vrrp.51 up");
+    assert!(until(TIMEOUT, || crate::up::pings("192.0.2.77")), "{}", world.log());
+    assert_eq!(neighbour("192.0.2.77").as_deref(), Some(VIRTUAL));
+    assert_eq!(neighbour("192.0.2.2"), Some(own_mac(&control)));
+    // Packets to it are forwarded, and a service at that interface is reached.
+    assert!(ip("route replace 198.51.100.0/24 via 192.0.2.77"));
+    assert!(until(TIMEOUT, || crate::up::pings("198.51.100.2")), "{}", world.log());
+    let listener =
+        control.inside(|| TcpListener::bind("192.0.2.77:2222").expect("the address is there"));
+    let mut client = TcpStream::connect("192.0.2.77:2222").expect("it is punted");
+    let (mut served, _) = listener.accept().expect("a connection");
+    passes(&mut client, &mut served);
+    passes(&mut served, &mut client);
+    control.ip("link set vrrp.51 down");
+    assert!(until(TIMEOUT, || !crate::up::pings("192.0.2.77")), "{}", world.log());
+    control.ip("link set vrrp.51 up");
+    control.ip("addr add 192.0.2.77/32 dev vrrp.51");
+    assert!(until(TIMEOUT, || crate::up::pings("192.0.2.77")), "{}", world.log());
+    control.ip("link del vrrp.51");
+    assert!(until(TIMEOUT, || !crate::up::pings("192.0.2.77")), "{}", world.log());
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+fn left() {
+    let control = Control::new(10);
+    let config = control.config("");
+    let world = World::new(&config);
+    assert!(until(TIMEOUT, || control.has("wan", "192.0.2.2/24")), "{}", world.log());
+    let pid = Pid::from_raw(world.worker() as i32).expect("a process");
+    kill_process(pid, Signal::KILL).expect("it runs");
+    world.says("the worker was ended by signal 9");
+    drop(world);
+    // The port has another address now; the mirror still has the old one.
+    let world = World::new(&config.replace("192.0.2.2/24", "192.0.2.3/24"));
+    assert!(until(TIMEOUT, || control.has("wan", "192.0.2.3/24")), "{}", world.log());
+    assert!(control.has("wan", "192.0.2.2/24"));
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(crate::up::pings("192.0.2.3") && !crate::up::pings("192.0.2.2"));
+    // A program removes it and gives it again.
+    control.ip("addr del 192.0.2.2/24 dev wan");
+    std::thread::sleep(Duration::from_millis(200));
+    control.ip("addr add 192.0.2.2/24 dev wan");
+    assert!(until(TIMEOUT, || crate::up::pings("192.0.2.2")), "{}", world.log());
     assert_eq!(world.end(Signal::TERM), 0);
 }
