@@ -11,16 +11,21 @@ mod netlink;
 mod network;
 mod routing;
 mod tables;
+mod vrrp;
 
 use super::ip::PING;
 use super::outside::{IP, TUN};
-use super::router::SS;
+use super::router::{PYTHON3, SS};
 use super::{Case, Need};
 
 /// FRR's shell, which Debian's package brings beside the daemons.
 pub(super) const VTYSH: Need = Need::Program { program: "vtysh", package: "frr" };
 
 const BIRD: Need = Need::Program { program: "bird", package: "bird2" };
+
+const KEEPALIVED: Need = Need::Program { program: "keepalived", package: "keepalived" };
+
+const PAIR: &[Need] = &[Need::Root, TUN, IP, PING, PYTHON3, KEEPALIVED];
 
 const NEEDS: &[Need] = &[Need::Root, TUN, IP, SS, PING, VTYSH];
 
@@ -61,5 +66,15 @@ pub(super) const CASES: &[Case] = &[
         name: "mirrors in the host's namespace: its services are reached by the router's ports",
         needs: &[Need::Root, TUN, IP, SS, PING],
         run: mirrors::host,
+    },
+    Case {
+        name: "VRRP by keepalived: the master is killed, a translated connection goes on",
+        needs: PAIR,
+        run: vrrp::with_macs,
+    },
+    Case {
+        name: "VRRP without a virtual link address: the master is killed, the connection goes on",
+        needs: PAIR,
+        run: vrrp::addresses,
     },
 ];
