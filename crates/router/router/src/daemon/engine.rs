@@ -275,11 +275,14 @@ impl Engine {
         let now = self.now()?;
         self.feed.read(now);
         let (feed, ports, pauses) = (&mut self.feed, self.applied.ports(), &mut self.pauses);
-        let (began, driver) = (Monotone::now(), &self.shards.nets()[0]);
+        let (began, nets) = (Monotone::now(), self.shards.nets());
+        let waits = || nets.iter().any(Net::driver_waits);
         while feed.has_work() && began.elapsed() < FPM_TURN {
+            feed.prepare();
             let batch = pauses.begin();
-            self.shards.with_stacks(|stacks| feed.program(&mut *stacks[0], ports))?;
-            pauses.end(batch, || driver.driver_waits());
+            let since =
+                self.shards.with_stacks(|stacks| feed.program(&mut *stacks[0], ports, waits))?;
+            pauses.end(batch, since, waits);
         }
         Ok(if feed.has_work() { Instant::ZERO } else { feed.due() })
     }

@@ -2,7 +2,9 @@
 //!
 //! Called by: `engine.rs` around each batch of routes, which holds the stack's lock. The time is CPU
 //! time of this thread, so that other programs on the machine do not count. A pause lasts from the
-//! begin of a batch until a batch at whose end the forwarding thread does not wait for the lock.
+//! first moment at which the forwarding thread may have waited until the lock is free and that
+//! thread has it. Both clocks bound the time: the CPU time of the batch, and the time since that
+//! moment.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ const WAKE_UP: Duration = Duration::from_millis(1);
 pub(super) struct Pauses {
     /// The longest one, in CPU time.
     pub(super) longest: Duration,
-    /// The CPU time of earlier batches of the pause that goes on.
+    /// Earlier batches of the pause that goes on.
     before: Duration,
 }
 
@@ -29,16 +31,26 @@ impl Pauses {
         Batch(cpu_time())
     }
 
-    /// A batch is over, and the lock is free. Gives the forwarding thread time to take it.
-    pub(super) fn end(&mut self, Batch(begun): Batch, forwarding_waits: impl Fn() -> bool) {
-        self.note(cpu_time().saturating_sub(begun));
-        if forwarding_waits() {
-            let since = Instant::now();
-            while forwarding_waits() && since.elapsed() < WAKE_UP {
+    /// A batch is over, and the lock is free; forwarding may have waited `since` then. Gives the
+    /// forwarding thread time to take the lock.
+    pub(super) fn end(
+        &mut self,
+        Batch(begun): Batch,
+        since: Option<Instant>,
+        waits: impl Fn() -> bool,
+    ) {
+        let batch = cpu_time().saturating_sub(begun);
+        match since.filter(|_| self.before.is_zero()) {
+            Some(since) => self.note(batch.min(since.elapsed())),
+            None => self.note(batch),
+        }
+        if waits() {
+            let begun = Instant::now();
+            while waits() && begun.elapsed() < WAKE_UP {
                 std::thread::yield_now();
             }
         }
-        if !forwarding_waits() {
+        if !waits() {
             self.before = Duration::ZERO;
         }
     }
@@ -61,21 +73,32 @@ mod tests {
 
     use super::*;
 
+    /// A batch that began so long ago, without CPU time since.
+    fn batch(us: u64) -> Batch {
+        Batch(cpu_time().saturating_sub(Duration::from_micros(us)))
+    }
+
     #[test]
     fn batches_are_one_pause_while_forwarding_waits() {
         let mut pauses = Pauses::default();
-        let batch = |pauses: &mut Pauses, us, waits| {
-            pauses.note(Duration::from_micros(us));
-            pauses.end(Batch(Duration::MAX), || waits);
-        };
-        batch(&mut pauses, 30, false);
-        assert_eq!(pauses.longest, Duration::from_micros(30));
-        batch(&mut pauses, 20, true);
-        batch(&mut pauses, 25, true);
-        assert_eq!(pauses.longest, Duration::from_micros(45));
-        batch(&mut pauses, 1, false);
-        batch(&mut pauses, 40, false);
-        assert_eq!(pauses.longest, Duration::from_micros(46));
+        let ms = Duration::from_millis;
+        pauses.note(ms(30));
+        pauses.end(batch(0), Some(Instant::now()), || true);
+        pauses.note(ms(20));
+        assert!(pauses.longest >= ms(50), "{pauses:?}");
+        pauses.end(batch(0), None, || false);
+        pauses.note(ms(40));
+        assert!(pauses.longest < ms(90), "the second pause is another one: {pauses:?}");
+    }
+
+    #[test]
+    fn what_was_before_forwarding_waited_does_not_count() {
+        let mut pauses = Pauses::default();
+        while cpu_time() < Duration::from_millis(3) {}
+        pauses.end(batch(2_000), Some(Instant::now()), || false);
+        assert!(pauses.longest < Duration::from_millis(2), "{pauses:?}");
+        pauses.end(batch(2_000), None, || false);
+        assert!(pauses.longest >= Duration::from_millis(2), "{pauses:?}");
     }
 
     #[test]
@@ -85,7 +108,7 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() < 5
         };
-        Pauses::default().end(Batch(Duration::MAX), waits);
+        Pauses::default().end(batch(0), None, waits);
         assert!(asked.get() >= 5);
     }
 }
