@@ -15,6 +15,9 @@ use super::stream::Run;
 use crate::build::Scratch;
 use crate::harness::Programs;
 
+/// Runs with a recorded stream and the name of its source, or why there are none.
+type Streamed = Result<(String, Vec<Run>), String>;
+
 /// The programs and the folder of a run.
 pub struct World {
     pub(super) scratch: Scratch,
@@ -24,7 +27,7 @@ pub struct World {
     /// The version of zebra alone.
     pub(super) zebra: String,
     /// The runs with a recorded stream, without and with traffic.
-    pub(super) streamed: [OnceCell<Result<(String, Vec<Run>), String>>; 2],
+    pub(super) streamed: [OnceCell<Streamed>; 2],
 }
 
 impl World {

@@ -13,7 +13,7 @@
 //! }
 //! ```
 
-mod beside;
+mod beyond;
 mod engine;
 mod kernel;
 mod mirrors;

@@ -19,7 +19,7 @@ use rustix::event::PollFlags;
 use stack::shard::Shard;
 use stack::{Stack, StackConfig};
 
-use super::beside::Beside;
+use super::beyond::Daemons;
 use super::notices::Notices;
 use super::pauses::Pauses;
 use super::report;
@@ -308,8 +308,8 @@ impl Engine {
                 report::warning(&refused.to_string());
             }
             let has_feed = applied.running().frr.is_some();
-            let beside = Beside { feed: feed.at(now), mirrors, has_feed };
-            control.poll_with(now, &mut named(names, stacks), &beside);
+            let daemons = Daemons { feed: feed.at(now), mirrors, has_feed };
+            control.poll_with(now, &mut named(names, stacks), &daemons);
             program.refused = texts.refused();
             texts.turn(|path| {
                 let metrics::Page { status, kind, text } = match path {

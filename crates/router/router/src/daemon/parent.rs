@@ -3,6 +3,8 @@
 //!
 //! Called by: `run.rs`. A worker that does not answer in time counts as gone.
 
+mod beside;
+
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +14,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, Frr, Link};
+use crate::config::{Config, Link};
 use crate::devices::{Granted, Opener};
 use crate::links;
 use crate::machine::Machine;
@@ -26,11 +28,11 @@ use sd_notify::NotifyState;
 use control::{Server, open_to_all};
 use observe::socket_path;
 
-use super::kernel;
 use super::mirrors::Mirrors;
 use super::report::{error, info, warning};
 use super::worker::{self, Privileges};
-use super::zebra::{self, Door};
+pub(super) use beside::Act;
+use beside::Beside;
 
 /// How long the worker may take to let a configuration take effect, or to answer.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -126,16 +128,8 @@ pub(super) struct Parent {
     pub(super) source: Source,
     /// The kernel's news of links.
     pub(super) links: Option<LinkNews>,
-    /// Where zebra connects.
-    pub(super) zebra: Option<Door>,
-    /// News of links of the daemons' namespace, if it is not our own.
-    pub(super) their_links: Option<OwnedFd>,
-    /// The section by which the worker has the kernel's routes.
-    kernel: Option<Frr>,
-    /// The interfaces that the worker knows, by their numbers.
-    interfaces: BTreeMap<u32, String>,
-    /// The interfaces in which other programs see our ports.
-    pub(super) mirrors: Mirrors,
+    /// The routing daemons and other programs beside us.
+    pub(super) beside: Beside,
 }
 
 /// A configuration as the worker gets it.
@@ -164,22 +158,8 @@ impl Parent {
     ) -> Result<Parent> {
         let (mirrors, says) = Mirrors::new()?;
         orders::send(orders.as_fd(), &Order::Mirrors, Some(says.as_fd()))?;
-        let (source, links) = (Source::default(), None);
-        let (zebra, their_links, kernel) = (None, None, None);
-        let interfaces = BTreeMap::new();
-        Ok(Parent {
-            orders,
-            worker,
-            opener,
-            running,
-            source,
-            links,
-            zebra,
-            their_links,
-            kernel,
-            interfaces,
-            mirrors,
-        })
+        let (source, links, beside) = (Source::default(), None, Beside::new(mirrors));
+        Ok(Parent { orders, worker, opener, running, source, links, beside })
     }
 
     /// Let a configuration take effect; the devices of the `lost` ports are opened again.
@@ -199,11 +179,7 @@ impl Parent {
         let order = Order::Apply { file: source.file.clone(), lost };
         self.source = source;
         let mut report = self.ask(&order, Some(&memory.into()))?;
-        for port in self.mirrors.set(config.mirrors.as_ref()) {
-            orders::send(self.orders.as_fd(), &Order::Mirror { port }, None)?;
-        }
-        report.failed.extend(self.follow_mirrors()?);
-        report.failed.extend(self.mirrors.have_space().err());
+        report.failed.extend(self.have_mirrors(&config)?);
         let served = self.metrics(&config)?;
         report.failed.extend(served.as_ref().err().cloned());
         report.failed.extend(self.listen_for_zebra(&config).err());
@@ -216,120 +192,6 @@ impl Parent {
         self.hear_their_links();
         self.pass_interfaces()?;
         Ok(report)
-    }
-
-    /// Listen for zebra where the configuration says, if that has changed; or why that cannot be.
-    fn listen_for_zebra(&mut self, config: &Config) -> Result<(), String> {
-        let wanted = config.frr.as_ref().filter(|frr| frr.fpm.is_some());
-        if self.zebra.as_ref().map(Door::of) != wanted {
-            // The old socket may occupy the address of the new one.
-            self.zebra = None;
-            let opened = config.frr.clone().map_or(Ok(None), Door::open);
-            self.zebra = opened.inspect_err(|why| error(why))?;
-        }
-        Ok(())
-    }
-
-    /// Give the worker the kernel's routes if the configuration says so, or take them away.
-    ///
-    /// # Errors
-    /// The worker is gone.
-    fn pass_kernel(&mut self, config: &Config) -> Result<Result<(), String>> {
-        let wanted = config.frr.as_ref().filter(|frr| frr.netlink);
-        if self.kernel.as_ref() == wanted {
-            return Ok(Ok(()));
-        }
-        let (had, with_fpm) = (self.kernel.take(), wanted.is_some_and(|frr| frr.fpm.is_some()));
-        let opened = wanted.map(|frr| kernel::routes(frr.namespace.as_deref())).transpose();
-        let opened = match opened {
-            Ok(opened) => opened,
-            Err(why) => {
-                error(&why);
-                return Ok(Err(why));
-            }
-        };
-        if had.is_some() || opened.is_some() {
-            let order = Order::Kernel { with_fpm };
-            orders::send(self.orders.as_fd(), &order, opened.as_ref().map(AsFd::as_fd))?;
-        }
-        self.kernel = wanted.cloned();
-        Ok(Ok(()))
-    }
-
-    /// Listen for news of links in the daemons' namespace, if it is not our own.
-    fn hear_their_links(&mut self) {
-        let namespace = self.running.frr.as_ref().and_then(|frr| frr.namespace.clone());
-        let open = |name: String| kernel::within(Some(&name), || links::open().map(|(fd, _)| fd));
-        self.their_links = namespace.and_then(|name| open(name).ok());
-    }
-
-    /// The kernel has news of links in the daemons' namespace.
-    ///
-    /// # Errors
-    /// The worker is gone.
-    pub(super) fn their_links_changed(&mut self) -> Result<()> {
-        if self.their_links.as_ref().is_some_and(|news| links::hear(news.as_fd())) {
-            self.pass_interfaces()?;
-        }
-        Ok(())
-    }
-
-    /// A connection has come where zebra connects: pass it on, if it may.
-    ///
-    /// # Errors
-    /// The worker is gone.
-    pub(super) fn admit_zebra(&mut self) -> Result<()> {
-        let Some((socket, from)) = self.zebra.as_ref().and_then(Door::admit) else { return Ok(()) };
-        self.pass_interfaces()?;
-        Ok(orders::send(self.orders.as_fd(), &Order::Zebra { from }, Some(socket.as_fd()))?)
-    }
-
-    /// Tell the worker which interfaces are which ports, if that has changed.
-    ///
-    /// # Errors
-    /// The worker is gone.
-    pub(super) fn pass_interfaces(&mut self) -> Result<()> {
-        if self.zebra.is_none() && self.kernel.is_none() {
-            return Ok(());
-        }
-        let ports = zebra::interfaces(&self.running);
-        if ports != self.interfaces {
-            self.interfaces.clone_from(&ports);
-            orders::send(self.orders.as_fd(), &Order::Interfaces { ports }, None)?;
-        }
-        Ok(())
-    }
-
-    /// Do for mirrors what the worker has said, and pass on their descriptors; returns what failed.
-    ///
-    /// # Errors
-    /// The worker is gone.
-    pub(super) fn follow_mirrors(&mut self) -> Result<Vec<String>> {
-        let (granted, failed) = self.mirrors.hear();
-        for (port, fd) in granted {
-            orders::send(self.orders.as_fd(), &Order::Mirror { port }, Some(fd.as_fd()))?;
-        }
-        self.pass_programs()?;
-        Ok(failed)
-    }
-
-    /// The kernel has news of the interfaces in the mirrors' namespace, or of their addresses.
-    ///
-    /// # Errors
-    /// The worker is gone.
-    pub(super) fn programs_changed(&mut self) -> Result<()> {
-        if self.mirrors.has_news() {
-            self.pass_programs()?;
-        }
-        Ok(())
-    }
-
-    /// Tell the worker which addresses programs have given the mirrors, if that has changed.
-    fn pass_programs(&mut self) -> Result<()> {
-        for (port, addresses) in self.mirrors.look() {
-            orders::send(self.orders.as_fd(), &Order::Programs { port, addresses }, None)?;
-        }
-        Ok(())
     }
 
     /// Open the socket of metrics again if its address changed; returns its address, or why there
@@ -467,7 +329,7 @@ impl Parent {
     /// SIGTERM: let the worker finish, and end.
     pub(super) fn stop(mut self) -> Result<u8> {
         tell(&[NotifyState::Stopping]);
-        self.mirrors.end();
+        self.beside.mirrors.end();
         // If the worker is gone already, the wait below shows that.
         let _ = orders::send(self.orders.as_fd(), &Order::Stop, None);
         let status = self.wait(Duration::from(self.running.process.drain) + END)?;

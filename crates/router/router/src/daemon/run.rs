@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
 use super::Daemon;
-use super::parent::{Opened, Parent, Source, start, tell};
+use super::parent::{Act, Opened, Parent, Source, start, tell};
 use super::report::{error, info, out, summary, warning};
 
 /// Check whether a file is valid.
@@ -114,14 +114,10 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
     let mut next_ping = watchdog.map(|within| Instant::now() + within);
     loop {
         let patience = next_ping.map(|at| at.saturating_duration_since(Instant::now()));
-        let (orders, mirrors) = (parent.orders.as_fd(), parent.mirrors.as_fd());
-        let mut asked = vec![orders, reload.as_fd(), end.as_fd(), mirrors];
-        let others: [(_, fn(&mut Parent) -> Result<()>); 4] = [
-            (parent.zebra.as_ref().map(AsFd::as_fd), Parent::admit_zebra),
-            (parent.mirrors.news(), Parent::programs_changed),
-            (parent.their_links.as_ref().map(AsFd::as_fd), Parent::their_links_changed),
-            (parent.links.as_ref().map(|links| links.news.as_fd()), Parent::links_changed),
-        ];
+        let mut asked = vec![parent.orders.as_fd(), reload.as_fd(), end.as_fd()];
+        let links = parent.links.as_ref().map(|links| links.news.as_fd());
+        let others =
+            parent.beside.sockets().into_iter().chain([(links, Parent::links_changed as Act)]);
         let mut acts = Vec::new();
         for (fd, act) in others {
             acts.extend(fd.map(|_| (asked.len(), act)));
@@ -141,11 +137,6 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
             if let Err(why) = read_again(&mut parent, file) {
                 return parent.ended(&why);
             }
-        }
-        if ready[3]
-            && let Err(why) = parent.follow_mirrors()
-        {
-            return parent.ended(&why);
         }
         for (at, act) in acts {
             if ready[at]

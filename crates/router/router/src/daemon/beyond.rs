@@ -11,14 +11,14 @@ use crate::mirror::Mirrors;
 use crate::mirror::counts::{Counts, Loss};
 
 /// What the worker knows of them.
-pub(super) struct Beside<'a> {
+pub(super) struct Daemons<'a> {
     pub(super) feed: &'a Feed,
     pub(super) mirrors: &'a Mirrors,
     /// The configuration has `[frr]`.
     pub(super) has_feed: bool,
 }
 
-impl Beyond for Beside<'_> {
+impl Beyond for Daemons<'_> {
     fn daemon_route(&self, dest: Cidr, table: u32) -> Option<DaemonRoute> {
         self.feed.daemon_route(dest, table)
     }
