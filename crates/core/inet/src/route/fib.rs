@@ -20,7 +20,7 @@ use super::{MAIN_TABLE, RETIRED_MAX};
 /// A table with this many prefixes of one IP version gets the array for 24 bits. The first number
 /// is for the main table, the second for others. The array is 64 MB of address space; only pages
 /// that are written to take memory.
-const WIDE_FROM: usize = 512;
+const WIDE_FROM: usize = 16;
 const WIDE_FROM_OTHERS: usize = 16_384;
 /// The writer checks whether records are free when this many of them wait; it checks earlier if
 /// there is no reader.

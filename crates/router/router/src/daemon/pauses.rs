@@ -2,9 +2,8 @@
 //!
 //! Called by: `engine.rs` around each batch of routes, which holds the stack's lock. The time is CPU
 //! time of this thread, so that other programs on the machine do not count. A pause lasts from the
-//! first moment at which the forwarding thread may have waited until the lock is free and that
-//! thread has it. Both clocks bound the time: the CPU time of the batch, and the time since that
-//! moment.
+//! first moment at which the forwarding thread may have waited until the lock is free. Both clocks
+//! bound the time: the CPU time of the batch, and the time since that moment.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +17,6 @@ const WAKE_UP: Duration = Duration::from_millis(1);
 pub(super) struct Pauses {
     /// The longest one, in CPU time.
     pub(super) longest: Duration,
-    /// Earlier batches of the pause that goes on.
-    before: Duration,
 }
 
 /// A batch that was begun, by the thread's CPU time.
@@ -40,24 +37,14 @@ impl Pauses {
         waits: impl Fn() -> bool,
     ) {
         let batch = cpu_time().saturating_sub(begun);
-        match since.filter(|_| self.before.is_zero()) {
-            Some(since) => self.note(batch.min(since.elapsed())),
-            None => self.note(batch),
-        }
+        let pause = since.map_or(batch, |since| batch.min(since.elapsed()));
+        self.longest = self.longest.max(pause);
         if waits() {
             let begun = Instant::now();
             while waits() && begun.elapsed() < WAKE_UP {
                 std::thread::yield_now();
             }
         }
-        if !waits() {
-            self.before = Duration::ZERO;
-        }
-    }
-
-    fn note(&mut self, batch: Duration) {
-        self.before += batch;
-        self.longest = self.longest.max(self.before);
     }
 }
 
@@ -76,19 +63,6 @@ mod tests {
     /// A batch that began so long ago, without CPU time since.
     fn batch(us: u64) -> Batch {
         Batch(cpu_time().saturating_sub(Duration::from_micros(us)))
-    }
-
-    #[test]
-    fn batches_are_one_pause_while_forwarding_waits() {
-        let mut pauses = Pauses::default();
-        let ms = Duration::from_millis;
-        pauses.note(ms(30));
-        pauses.end(batch(0), Some(Instant::now()), || true);
-        pauses.note(ms(20));
-        assert!(pauses.longest >= ms(50), "{pauses:?}");
-        pauses.end(batch(0), None, || false);
-        pauses.note(ms(40));
-        assert!(pauses.longest < ms(90), "the second pause is another one: {pauses:?}");
     }
 
     #[test]

@@ -22,6 +22,9 @@ use super::report::warning;
 const FRR: &str = "frr";
 /// The most that is read of a table of the system's connections, in bytes.
 const TABLE_MAX: u64 = 64 << 20;
+/// Bytes of a connection that the system holds for the worker, about half of them data. zebra waits
+/// for a second whenever its own buffer of 1 MB is full, so 100,000 routes (6 MB) find room here.
+const ROOM: usize = 16 << 20;
 /// A peer on another machine that does not answer for this time, and four times the next, is gone.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(5), 4);
 
@@ -43,6 +46,8 @@ impl Door {
         let listen = || {
             let listener = TcpListener::bind(at)?;
             listener.set_nonblocking(true)?;
+            // Connections inherit it. It needs CAP_NET_ADMIN; without it zebra waits more often.
+            let _ = sockopt::set_socket_recv_buffer_size_force(&listener, ROOM);
             Ok(listener)
         };
         let why = |why| format!("frr: cannot listen at {at} ({why}): give another address");
