@@ -14,10 +14,13 @@ use super::world;
 use crate::harness::{Bench, Figure};
 use crate::measure::median;
 use record::{ROUTES_V4, ROUTES_V6, Recording};
-pub(crate) use run::Run;
+use run::Run;
+
+/// What the stream is, in words, and the runs with it.
+pub(super) type Runs = (String, Vec<Run>);
 
 /// The runs of this process, which several rows use.
-fn runs(b: &Bench, with_traffic: bool) -> Result<&(String, Vec<Run>)> {
+fn runs(b: &Bench, with_traffic: bool) -> Result<&Runs> {
     let world = world(b)?;
     let made = world.streamed[usize::from(with_traffic)].get_or_init(|| {
         let all = || {
@@ -70,9 +73,9 @@ pub(super) fn pause(b: &Bench) -> Result<Figure> {
     let (what, runs) = runs(b, true)?;
     let packets: Vec<f64> = runs.iter().map(|run| run.packets_a_second).collect();
     let note = format!(
-        "{what}; the longest CPU time that the thread with the routes used between two moments at \
-         which the forwarding thread had the stack, while that one wanted it; {:.0} packets a \
-         second forwarded meanwhile",
+        "{what}; the longest CPU time of the thread with the routes from the moment at which the \
+         forwarding thread may have wanted the stack until it could have it; {:.0} packets a second \
+         forwarded meanwhile",
         median(&packets)
     );
     Ok(figure(runs, |run| run.pause_us, note))

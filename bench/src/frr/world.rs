@@ -11,12 +11,9 @@ use anyhow::{Context, Result};
 
 use super::daemons::ZEBRA;
 use super::space::run;
-use super::stream::Run;
+use super::stream::Runs;
 use crate::build::Scratch;
 use crate::harness::Programs;
-
-/// Runs with a recorded stream and the name of its source, or why there are none.
-type Streamed = Result<(String, Vec<Run>), String>;
 
 /// The programs and the folder of a run.
 pub struct World {
@@ -27,7 +24,7 @@ pub struct World {
     /// The version of zebra alone.
     pub(super) zebra: String,
     /// The runs with a recorded stream, without and with traffic.
-    pub(super) streamed: [OnceCell<Streamed>; 2],
+    pub(super) streamed: [OnceCell<Result<Runs, String>>; 2],
 }
 
 impl World {

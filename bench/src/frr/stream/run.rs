@@ -25,7 +25,7 @@ const ON_A_PAGE: u32 = 1024;
 const PAGE: usize = 4096;
 
 /// What a run has shown.
-pub(crate) struct Run {
+pub(in crate::frr) struct Run {
     pub(super) seconds: f64,
     /// CPU time of the router meanwhile.
     pub(super) worker_cpu_s: f64,
