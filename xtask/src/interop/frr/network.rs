@@ -196,6 +196,12 @@ impl<'a> Network<'a> {
         self.routers.get(name).with_context(|| format!("no router is called {name}"))
     }
 
+    /// What `vtysh` prints for a command to the daemons of a router.
+    pub(super) fn vtysh(&self, name: &str, command: &str) -> Result<String> {
+        let router = self.router(name)?;
+        router.frr.vtysh((self.bench, &router.control), &[command])
+    }
+
     /// A program at a host.
     pub(super) fn command(&self, name: &str, program: &str) -> Result<Command> {
         Ok(self.place(name)?.command(program))

@@ -4,9 +4,11 @@
 //!
 //! Called by: `mod.rs`. RFC 2453, RFC 2328, RFC 5340, RFC 5882, RFC 4271, RFC 8950.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::super::Workbench;
+use super::super::ip::until;
+use super::super::router::scene::LIMIT;
 use super::network::{Cable, End, Kind, Network, Plan, Site, equal, site};
 
 /// Two routers by two cables, and a host behind each.
@@ -80,14 +82,17 @@ fn reach(network: &Network<'_>) -> Result<()> {
 /// The routes are equal; a cable is cut, the hosts reach each other again by the other one, the
 /// routes are equal; and so once it is fixed.
 fn cut(bench: &Workbench, plan: &Plan, cable: (&str, &str)) -> Result<()> {
-    let [theirs, ours] = both(bench, plan)?;
-    equal(&ours, &theirs)?;
+    cut_in(&both(bench, plan)?, cable)
+}
+
+fn cut_in([theirs, ours]: &[Network<'_>; 2], cable: (&str, &str)) -> Result<()> {
+    equal(ours, theirs)?;
     for state in ["down", "up"] {
-        for network in [&theirs, &ours] {
+        for network in [theirs, ours] {
             network.set_cable(cable, state)?;
             reach(network)?;
         }
-        equal(&ours, &theirs)?;
+        equal(ours, theirs)?;
     }
     Ok(())
 }
@@ -97,7 +102,17 @@ pub(super) fn rip(bench: &Workbench) -> Result<()> {
 }
 
 pub(super) fn ospf(bench: &Workbench) -> Result<()> {
-    cut(bench, &OSPF, ("r1", "cable1"))
+    let networks = both(bench, &OSPF)?;
+    for network in &networks {
+        // Both versions of IP by both cables.
+        let are_up = || {
+            let peers = network.vtysh("r1", "show bfd peers")?;
+            Ok(peers.matches("Status: up").count() == 4)
+        };
+        until("BFD has four sessions", LIMIT, are_up)
+            .with_context(|| network.vtysh("r1", "show bfd peers").unwrap_or_default())?;
+    }
+    cut_in(&networks, ("r1", "cable1"))
 }
 
 pub(super) fn fabric(bench: &Workbench) -> Result<()> {
