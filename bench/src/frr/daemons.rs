@@ -78,6 +78,16 @@ impl<'a> Frr<'a> {
         run(&mut vtysh)
     }
 
+    /// Has all daemons read a configuration, as `vtysh -b` does at a start.
+    ///
+    /// # Errors
+    /// A line is refused.
+    pub(super) fn read(&self, config: &str) -> Result<()> {
+        let file = self.folder.join("frr.conf");
+        std::fs::write(&file, config)?;
+        run(self.shell().arg("-f").arg(file)).map(drop)
+    }
+
     fn shell(&self) -> Command {
         let mut vtysh = self.space.command("vtysh");
         vtysh.arg("--vty_socket").arg(&self.folder).arg("--config_dir").arg(&self.folder);

@@ -1,22 +1,30 @@
 //! The rows of bench `frr`: `wirespeed up` with FRR and BIRD as its control plane, beside a kernel
 //! with the same daemons. Called by `main.rs`. `space` makes network namespaces and starts programs
 //! in them, `daemons` runs FRR and BIRD, `router` runs ours, `feed` makes prefixes, `scene`
-//! networks, `monitor` watches a kernel's routes, `routes` and `stream` are rows. It needs root, for namespaces, and Debian's packages frr and bird2.
+//! networks, `monitor` watches a kernel's routes. `routes` and `stream` are rows; so are `cuts`, of
+//! links between the routers of `cable` with the datagrams of `watch`, `pair`, and `punting`
+//! with the frames of `load`. It needs root, for namespaces, and Debian's packages frr and bird2.
 
+mod cable;
+mod cuts;
 mod daemons;
 mod feed;
+mod load;
 mod monitor;
+mod pair;
+mod punting;
 mod router;
 mod routes;
 mod scene;
 mod space;
 mod stream;
+mod watch;
 mod world;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 pub use world::World;
 
-use crate::harness::{Bench, Better, Figure, Spec, spec};
+use crate::harness::{Bench, Better, Spec, spec};
 use crate::measure::pin;
 
 /// The programs and folders of this run, which are found once. The calling thread, and so each
@@ -26,11 +34,6 @@ fn world(b: &Bench) -> Result<&World> {
     let make = || World::new(&b.programs).map_err(|why| format!("{why:#}"));
     let made = b.learned.frr.get_or_init(make);
     made.as_ref().map_err(|why| anyhow!("{why}"))
-}
-
-/// A row of the table that nothing measures yet.
-fn not_built(_: &Bench) -> Result<Figure> {
-    bail!("not built yet")
 }
 
 /// The table.
@@ -85,16 +88,23 @@ pub const ROWS: &[Spec] = {
             300.0,
             180.0,
             "ms",
-            not_built,
+            cuts::silent,
         ),
-        spec("link cut to the route gone, connected port, ms", Lower, 100.0, 30.0, "ms", not_built),
+        spec(
+            "link cut to the route gone, connected port, ms",
+            Lower,
+            100.0,
+            30.0,
+            "ms",
+            cuts::carrier,
+        ),
         spec(
             "switch of the VRRP pair: longest silence of a flow with state, ms",
             Lower,
             1500.0,
             700.0,
             "ms",
-            not_built,
+            pair::switch,
         ),
         spec(
             "forwarding at ten times the punt limit / without",
@@ -102,8 +112,15 @@ pub const ROWS: &[Spec] = {
             0.95,
             0.99,
             "x",
-            not_built,
+            punting::beyond_the_limit,
         ),
-        spec("64-byte forwarding with mirrors and FPM on / off", Higher, 0.98, 1.0, "x", not_built),
+        spec(
+            "64-byte forwarding with mirrors and FPM on / off",
+            Higher,
+            0.98,
+            1.0,
+            "x",
+            punting::with_mirrors,
+        ),
     ]
 };

@@ -10,7 +10,7 @@ pub mod load;
 mod machine;
 mod peers;
 mod policies;
-mod processes;
+pub(crate) mod processes;
 mod rows;
 mod server;
 mod traffic;

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 /// The processes below `root` and `root` itself, without those that run `client`.
-pub(super) fn tree(root: u32, client: &Path) -> Result<Vec<i32>> {
+pub(crate) fn tree(root: u32, client: &Path) -> Result<Vec<i32>> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -53,7 +53,7 @@ fn of_threads(processes: &[i32], name: &str) -> Result<Vec<String>> {
 }
 
 /// CPU time so far, in seconds.
-pub(super) fn cpu_s(processes: &[i32]) -> Result<f64> {
+pub(crate) fn cpu_s(processes: &[i32]) -> Result<f64> {
     let texts = of_threads(processes, "schedstat")?;
     let ns = texts.iter().map(|text| {
         let first = text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
