@@ -81,8 +81,9 @@ impl From<DropReason> for MirrorError {
 impl Stack {
     /// Send a frame that a program wrote to the mirror of a port: an Ethernet header and an IP
     /// packet; of a port without link addresses the packet alone. Of the link header only the
-    /// EtherType counts, and the source if it is a further link address of the port, so that
-    /// switches learn its place. The packet leaves with its hop limit as it is.
+    /// EtherType counts, the source if it is a further link address of the port, so that switches
+    /// learn its place, and the destination of what a server of DHCP sends to a client, which does
+    /// not answer for its address yet. The packet leaves with its hop limit as it is.
     ///
     /// Its source has to be an address of the port, or, if its destination is one host beyond the
     /// link, of any port of ours. Messages of IGMP and MLD may have none. Packets to groups and to
@@ -145,7 +146,7 @@ fn send(stack: &mut Stack, port_id: u16, frame: &[u8]) -> Result<(), MirrorError
         return Ok(macs::announce(stack, port_id, ip)?);
     }
     let port = stack.ports.get(port_id).ok_or(MirrorError::NoPort)?;
-    let mut src_mac = port.mac;
+    let (mut src_mac, mut client) = (port.mac, None);
     let packet = match port.limits.link {
         LinkKind::Ip => frame,
         LinkKind::Ethernet => {
@@ -154,6 +155,9 @@ fn send(stack: &mut Stack, port_id: u16, frame: &[u8]) -> Result<(), MirrorError
                 src_mac = header.src;
             }
             let packet = frame.get(ether::HEADER_LEN..).unwrap_or_default();
+            if !header.dst.is_group() && header.dst != port.mac && is_for_dhcp_client(packet) {
+                client = Some(header.dst);
+            }
             let version = packet.first().map(|first| first >> 4);
             match (header.ethertype, version) {
                 (ether::IPV4, Some(4)) | (ether::IPV6, Some(6)) => packet,
@@ -171,7 +175,12 @@ fn send(stack: &mut Stack, port_id: u16, frame: &[u8]) -> Result<(), MirrorError
     if hop.port != port_id {
         src_mac = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?.mac;
     }
-    let dst_mac = resolve::link_address(stack, hop.port, hop.neighbour, seen.dst)?;
+    // A client of DHCP does not answer for the address that it is to get.
+    let client = client.filter(|_| hop.port == port_id && hop.neighbour == seen.dst);
+    let dst_mac = match client {
+        None => resolve::link_address(stack, hop.port, hop.neighbour, seen.dst)?,
+        client => client,
+    };
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, src_mac, dst_mac };
     let packet = packet.get(..seen.len).unwrap_or_default();
     let mut m = stack.core.cx.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
@@ -208,6 +217,14 @@ fn announced(stack: &Stack, port_id: u16, frame: &[u8]) -> Option<IpAddr> {
         _ => None,
     };
     ip.filter(|ip| port.local.is_ours(*ip))
+}
+
+/// Does a server of DHCP speak to a client (RFC 2131 section 4.1)?
+fn is_for_dhcp_client(packet: &[u8]) -> bool {
+    const PORTS: [u8; 4] = [0, 67, 0, 68];
+    let header_len = packet.first().map_or(0, |first| usize::from(first & 0xf) * 4);
+    let is_udp = packet.get(9) == Some(&protocol::UDP) && packet[0] >> 4 == 4;
+    is_udp && packet.get(header_len..header_len + 4) == Some(&PORTS)
 }
 
 /// Look at a packet's headers.

@@ -208,3 +208,25 @@ fn answers_of_daemons_are_translated_back() {
     let expected = tcp(OURS, A, (2_222, 40_000), Flags::SYN | Flags::ACK);
     assert_eq!(sent[0][34..], expected);
 }
+
+/// RFC 2131 section 4.1: the answer goes to the client's link address, which has no address yet.
+#[test]
+fn a_dhcp_server_reaches_a_client_that_answers_no_arp() {
+    let mut router = mirrored();
+    let client = "192.0.2.77";
+    let reply = |ports| {
+        let data = udp(OURS, client, ports, b"offer");
+        written(OURS, client, protocol::UDP, &data)
+    };
+    let [sent, other] = send(&mut router, &reply((67, 68)));
+    assert!(sent.len() == 1 && other.is_empty(), "{sent:?}");
+    assert_eq!(link_of(&sent[0]), (MacAddr([2, 9, 9, 9, 9, 9]), MACS[0]));
+    // Of anything else the link address is not believed.
+    let [sent, _] = send(&mut router, &reply((67, 69)));
+    assert_ne!(link_of(&sent[0]).0, MacAddr([2, 9, 9, 9, 9, 9]));
+    // Nor is it of a client beyond another port.
+    let data = udp(OURS, B, (67, 68), b"offer");
+    let [sent, other] = send(&mut router, &written(OURS, B, protocol::UDP, &data));
+    assert!(sent.is_empty());
+    assert_eq!(link_of(&other[0]), (HOSTS[1], MACS[1]));
+}
