@@ -136,7 +136,7 @@ enum Command {
         /// The `wirespeed` to test [default: the one that tests run, which is built first]
         #[arg(long, value_name = "FILE")]
         program: Option<PathBuf>,
-        /// How long `router-soak` and `filter-soak` last [default: 600]
+        /// How long `router-soak`, `filter-soak` and `frr-soak` last [default: 600]
         #[arg(long, value_name = "N")]
         seconds: Option<u64>,
         /// Repeats what a soak did, which prints its seed

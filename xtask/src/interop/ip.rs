@@ -22,9 +22,9 @@ use crate::interop::host::Host;
 use crate::interop::outside::shown;
 
 const BRIDGE: Need = Need::Program { program: "bridge", package: "iproute2" };
-const DNSMASQ: Need = Need::Program { program: "dnsmasq", package: "dnsmasq-base" };
+pub(super) const DNSMASQ: Need = Need::Program { program: "dnsmasq", package: "dnsmasq-base" };
 pub(super) const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
-const RADVD: Need = Need::Program { program: "radvd", package: "radvd" };
+pub(super) const RADVD: Need = Need::Program { program: "radvd", package: "radvd" };
 pub(super) const TCPDUMP: Need = Need::Program { program: "tcpdump", package: "tcpdump" };
 pub(super) const TSHARK: Need = Need::Program { program: "tshark", package: "tshark" };
 

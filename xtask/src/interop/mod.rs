@@ -183,6 +183,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "soak", cases: soak::CASES, apart: true },
     Suite { name: "router-soak", cases: router::SOAK, apart: true },
     Suite { name: "filter-soak", cases: filter::SOAK, apart: true },
+    Suite { name: "frr-soak", cases: frr::SOAK, apart: true },
 ];
 
 const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };

@@ -1,6 +1,6 @@
 //! Shared by soaks: the seed and the length of one, its random numbers, and what a process holds.
 //!
-//! Called by: `router-soak` and `filter-soak`.
+//! Called by: `router-soak`, `filter-soak` and `frr-soak`.
 
 use std::time::{Duration, SystemTime};
 

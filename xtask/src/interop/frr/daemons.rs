@@ -78,6 +78,36 @@ impl Frr {
         self.running.remove(daemon);
     }
 
+    /// Was a daemon started, and not killed?
+    pub(in crate::interop) fn runs(&self, daemon: &str) -> bool {
+        self.running.contains_key(daemon)
+    }
+
+    /// Send a daemon this signal, `-STOP` for example.
+    pub(in crate::interop) fn signal(
+        &self,
+        bench: &Workbench,
+        (daemon, signal): (&str, &str),
+    ) -> Result<()> {
+        let id = self.running.get(daemon).context("it does not run")?.id().to_string();
+        bench.run(Command::new("kill").args([signal, &id]), LIMIT).map(drop)
+    }
+
+    /// Say this to one daemon, whatever the others do.
+    pub(in crate::interop) fn tell(
+        &self,
+        (bench, host): (&Workbench, &Host<'_>),
+        daemon: &str,
+        commands: &[&str],
+    ) -> Result<String> {
+        let mut vtysh = self.shell(host);
+        vtysh.args(["-d", daemon]);
+        for command in commands {
+            vtysh.args(["-c", command]);
+        }
+        bench.run(&mut vtysh, LIMIT)
+    }
+
     /// The output of `vtysh` for these commands.
     pub(in crate::interop) fn vtysh(
         &self,

@@ -1,10 +1,10 @@
 //! Static routes of `vtysh` arrive by FPM, change and go; zebra is killed, and comes back with
-//! other routes.
+//! other routes; it is stopped, and goes on.
 //!
 //! Called by: `mod.rs`. The interfaces that zebra sees are two veths with the names and addresses
 //! of our ports, beside which the router itself forwards by its TAPs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -55,7 +55,13 @@ const FLUSH: [&str; 4] = [
 /// The sweep comes 60 s after zebra has connected.
 const SWEEP: Duration = Duration::from_secs(90);
 
-pub(super) fn routes(bench: &Workbench) -> Result<()> {
+/// For how long zebra is stopped.
+const STOPPED: Duration = Duration::from_secs(20);
+/// What the router shows meanwhile comes within this time, beside a busy machine too.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A router, and FRR with the first routes.
+fn begin(bench: &Workbench) -> Result<(Scene<'_>, Frr)> {
     let config = format!("[frr]\nfpm = \"127.0.0.1:2620\"\n{WAN}{LAN}");
     let scene = Scene::plain(bench, &config)?;
     each(&scene.middle, &INTERFACES)?;
@@ -64,6 +70,12 @@ pub(super) fn routes(bench: &Workbench) -> Result<()> {
     let (mut frr, at) = (Frr::new(bench, "frr")?, (bench, &scene.middle));
     frr.start(at, "zebra", ZEBRA, &MODULE)?;
     frr.start(at, "staticd", FIRST, &[])?;
+    Ok((scene, frr))
+}
+
+pub(super) fn routes(bench: &Workbench) -> Result<()> {
+    let (scene, mut frr) = begin(bench)?;
+    let at = (bench, &scene.middle);
     scene.says("frr: zebra has connected from 127.0.0.1:", 1)?;
     equal(bench, &scene, 8)?;
     scene.answers("10.50.0.1")?;
@@ -81,6 +93,31 @@ pub(super) fn routes(bench: &Workbench) -> Result<()> {
     equal(bench, &scene, 8)?;
     ensure!(of_ours(&scene)?.iter().any(|route| route.contains("10.55.0.0/16")), "no new route");
     replayed(bench, &scene, &mut frr)
+}
+
+/// zebra is stopped, as by a debugger or a machine without memory: it keeps its connection and says
+/// nothing.
+pub(super) fn stopped(bench: &Workbench) -> Result<()> {
+    let (scene, frr) = begin(bench)?;
+    let at = (bench, &scene.middle);
+    equal(bench, &scene, 8)?;
+    let before = of_ours(&scene)?;
+    frr.signal(bench, ("zebra", "-STOP"))?;
+    frr.tell(at, "staticd", &["conf t", "ip route 10.55.0.0/16 198.51.100.2"])?;
+    let (begun, mut slowest) = (Instant::now(), Duration::ZERO);
+    while begun.elapsed() < STOPPED {
+        let asked = Instant::now();
+        ensure!(of_ours(&scene)? == before, "routes changed while zebra was stopped");
+        slowest = slowest.max(asked.elapsed());
+        scene.answers("10.50.0.1")?;
+    }
+    ensure!(slowest < SOON, "the router showed its routes after {slowest:.1?}");
+    frr.signal(bench, ("zebra", "-CONT"))?;
+    equal(bench, &scene, 9)?;
+    let times = scene.times("frr: zebra has connected from");
+    ensure!(times == 1, "zebra has connected {times} times");
+    println!("  the slowest of {STOPPED:?} with zebra stopped: routes shown in {slowest:.1?}");
+    scene.answers("10.50.0.1")
 }
 
 /// zebra is killed; its routes stay until it is back, and those it does not send again are swept.

@@ -1,19 +1,22 @@
-//! Suite `frr`: `wirespeed up` with the daemons of FRR beside it as its control plane. Each case
-//! compares our routes with those that the same daemons write into a kernel's table.
+//! Suites `frr` and `frr-soak`: `wirespeed up` with the daemons of FRR beside it as its control
+//! plane. Each case compares our routes with those that the same daemons write into a kernel's
+//! table.
 //!
 //! docs/frr.md. Needed: Debian's frr.
 
 mod border;
 pub(super) mod daemons;
 mod fpm;
+mod hosts;
 mod mirrors;
 mod netlink;
 mod network;
 mod routing;
+mod soak;
 mod tables;
 mod vrrp;
 
-use super::ip::PING;
+use super::ip::{DNSMASQ, PING, RADVD};
 use super::outside::{IP, TUN};
 use super::router::{PYTHON3, SS};
 use super::{Case, Need};
@@ -26,6 +29,8 @@ const BIRD: Need = Need::Program { program: "bird", package: "bird2" };
 const KEEPALIVED: Need = Need::Program { program: "keepalived", package: "keepalived" };
 
 const PAIR: &[Need] = &[Need::Root, TUN, IP, PING, PYTHON3, KEEPALIVED];
+const UDHCPC: Need = Need::Program { program: "udhcpc", package: "udhcpc" };
+const DIG: Need = Need::Program { program: "dig", package: "bind9-dnsutils" };
 
 const NEEDS: &[Need] = &[Need::Root, TUN, IP, SS, PING, VTYSH];
 
@@ -44,6 +49,26 @@ pub(super) const CASES: &[Case] = &[
         name: "BGP with 100,000 routes of BIRD, received, counted, withdrawn",
         needs: &[Need::Root, TUN, IP, SS, PING, VTYSH, BIRD],
         run: border::routes,
+    },
+    Case {
+        name: "zebra is stopped for a while: packets go on, nothing waits, changes come afterwards",
+        needs: NEEDS,
+        run: fpm::stopped,
+    },
+    Case {
+        name: "dnsmasq and radvd on a mirror serve hosts: a lease, a name, a prefix and a router",
+        needs: &[Need::Root, TUN, IP, SS, PING, DNSMASQ, RADVD, UDHCPC, DIG],
+        run: hosts::served,
+    },
+    Case {
+        name: "OSPF and OSPFv3 with BFD by two routers of two shards, a cable is cut",
+        needs: NEEDS,
+        run: routing::sharded,
+    },
+    Case {
+        name: "the worker is killed while OSPF runs: it goes on with the mirrors that are there",
+        needs: NEEDS,
+        run: routing::worker_killed,
     },
     Case { name: "RIP and RIPng, a cable is cut", needs: NEEDS, run: routing::rip },
     Case { name: "OSPF and OSPFv3 with BFD, a cable is cut", needs: NEEDS, run: routing::ospf },
@@ -78,3 +103,9 @@ pub(super) const CASES: &[Case] = &[
         run: vrrp::addresses,
     },
 ];
+
+pub(super) const SOAK: &[Case] = &[Case {
+    name: "cables, daemons and routers of a fabric fail at random, beside one of kernels",
+    needs: NEEDS,
+    run: soak::run,
+}];

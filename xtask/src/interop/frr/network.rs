@@ -4,6 +4,9 @@
 //! Called by: the cases of the suite `frr`. Each router is a namespace with veths, whose names are
 //! those of the router's ports. Ours uses them as packet sockets; the kernel's have the addresses.
 
+mod deaths;
+mod patch;
+
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -17,6 +20,8 @@ use super::super::outside::shown;
 use super::super::router::scene::{LIMIT, tail};
 use super::daemons::Frr;
 use super::tables::{self, Table};
+pub(super) use deaths::Victim;
+use patch::Patch;
 
 /// A router: an example of the project.
 pub(super) struct Site {
@@ -74,6 +79,19 @@ pub(super) enum Kind {
     Kernel,
 }
 
+impl Kind {
+    /// What `vtysh` of a site reads.
+    fn told(self, site: &Site) -> String {
+        match self {
+            Kind::Ours => site.frr.to_owned(),
+            Kind::Kernel => {
+                let lines = site.frr.lines().filter(|line| !line.starts_with("fpm "));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+}
+
 /// A router that runs.
 struct Router<'a> {
     /// `None` for a kernel's.
@@ -92,20 +110,34 @@ pub(super) struct Network<'a> {
     routers: BTreeMap<&'static str, Router<'a>>,
     /// Routers whose daemons have a namespace of their own, and hosts.
     places: BTreeMap<&'static str, Host<'a>>,
+    /// Where cables between routers go through.
+    patch: Option<Patch<'a>>,
 }
 
 impl<'a> Network<'a> {
     /// Build it and start all programs.
     pub(super) fn new(bench: &'a Workbench, plan: &'a Plan, kind: Kind) -> Result<Network<'a>> {
+        Network::build((bench, plan, kind), None)
+    }
+
+    /// The same, with cables between routers that can be cut silently.
+    pub(super) fn patched(bench: &'a Workbench, plan: &'a Plan, kind: Kind) -> Result<Network<'a>> {
+        Network::build((bench, plan, kind), Some(Patch::new(bench)?))
+    }
+
+    fn build(
+        (bench, plan, kind): (&'a Workbench, &'a Plan, Kind),
+        patch: Option<Patch<'a>>,
+    ) -> Result<Network<'a>> {
         std::fs::create_dir_all(bench.path("run"))?;
-        let mut network =
-            Network { bench, kind, plan, routers: BTreeMap::new(), places: BTreeMap::new() };
+        let (routers, places) = (BTreeMap::new(), BTreeMap::new());
+        let mut network = Network { bench, kind, plan, routers, places, patch };
         let names = plan.sites.iter().map(|site| site.name);
         for name in names.chain(plan.ends.iter().map(|end| end.name)) {
             network.places.insert(name, Host::without_tap(bench)?);
         }
-        for cable in plan.cables {
-            network.join(cable)?;
+        for (number, cable) in plan.cables.iter().enumerate() {
+            network.join(number, cable)?;
         }
         for end in plan.ends {
             network.end(end)?;
@@ -121,8 +153,12 @@ impl<'a> Network<'a> {
         self.places.get(name).with_context(|| format!("nothing is called {name}"))
     }
 
-    fn join(&self, [(a, at_a), (b, at_b)]: &Cable) -> Result<()> {
+    fn join(&self, number: usize, [(a, at_a), (b, at_b)]: &Cable) -> Result<()> {
         let (one, other) = (self.place(a)?, self.place(b)?);
+        let is_router = |name: &str| self.plan.sites.iter().any(|site| site.name == name);
+        if let Some(patch) = self.patch.as_ref().filter(|_| is_router(a) && is_router(b)) {
+            return patch.join(number, [(one, at_a), (other, at_b)]);
+        }
         one.ip(&format!("link add name {at_a} type veth peer name {at_b} netns {}", other.name()))?;
         one.ip(&format!("link set {at_a} up"))?;
         other.ip(&format!("link set {at_b} up"))
@@ -148,47 +184,65 @@ impl<'a> Network<'a> {
         };
         let folder = format!("{:?}-{}", self.kind, site.name);
         let frr = Frr::new(self.bench, &folder)?;
-        let mut router = Router { up: None, frr, control };
-        match self.kind {
-            Kind::Ours => router.up = Some(self.up(site, &router.control)?),
-            Kind::Kernel => kernel(self.bench, site, &router.control)?,
+        if self.kind == Kind::Kernel {
+            kernel(self.bench, site, &control)?;
         }
+        self.routers.insert(site.name, Router { up: None, frr, control });
+        self.boot(site)
+    }
+
+    /// Start all programs of a router.
+    fn boot(&mut self, site: &Site) -> Result<()> {
+        if self.kind == Kind::Ours {
+            let up = self.up(site, &self.router(site.name)?.control)?;
+            self.router_mut(site.name)?.up = Some(up);
+        }
+        self.daemons(site)
+    }
+
+    /// Start the daemons of a router.
+    fn daemons(&mut self, site: &Site) -> Result<()> {
         // Without that module zebra knows no FPM, and a kernel needs none.
         let words: &[&str] = match self.kind {
             Kind::Ours => &["-M", "dplane_fpm_nl"],
             Kind::Kernel => &[],
         };
-        router.frr.start((self.bench, &router.control), "zebra", "", words)?;
+        let (bench, kind) = (self.bench, self.kind);
+        let Router { frr, control, .. } = self.router_mut(site.name)?;
+        frr.start((bench, control), "zebra", "", words)?;
         for daemon in site.daemons {
-            router.frr.start((self.bench, &router.control), daemon, "", &[])?;
+            frr.start((bench, control), daemon, "", &[])?;
         }
-        let lines = site.frr.lines().filter(|l| self.kind == Kind::Ours || !l.starts_with("fpm "));
-        let config: Vec<&str> = lines.collect();
-        router.frr.read((self.bench, &router.control), &config.join("\n"))?;
-        self.routers.insert(site.name, router);
-        Ok(())
+        frr.read((bench, control), &kind.told(site))
     }
 
-    /// `wirespeed up` for a site, with mirrors in `control`.
-    fn up(&self, site: &Site, control: &Host<'_>) -> Result<Running> {
-        let place = self.place(site.name)?;
+    /// What `wirespeed up` reads, with mirrors in `control`.
+    fn config(site: &Site, control: &Host<'_>) -> Result<String> {
         let namespace = format!("namespace = \"{}\"", control.name());
         let config = site.router.replace("namespace = \"control\"", &namespace);
         ensure!(config != site.router, "{} names no namespace control", site.name);
+        Ok(config)
+    }
+
+    /// The log of `wirespeed up` for a site.
+    fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.bench.path(&format!("{name}.err"))).unwrap_or_default()
+    }
+
+    /// `wirespeed up` for a site.
+    fn up(&self, site: &Site, control: &Host<'_>) -> Result<Running> {
+        let place = self.place(site.name)?;
         for port in ports(site)? {
             // The kernel leaves the veth to us.
             sysctl(self.bench, place, &format!("ipv6/conf/{}/disable_ipv6", port.name), "1")?;
         }
         let file = self.bench.path(&format!("{}.toml", site.name));
-        std::fs::write(&file, config)?;
+        std::fs::write(&file, Network::config(site, control)?)?;
         let mut up = place.command(shown(&self.bench.wirespeed()?)?);
         let running = place.start(site.name, up.arg("up").arg(file))?;
-        let log = || {
-            let path = self.bench.path(&format!("{}.err", site.name));
-            std::fs::read_to_string(path).unwrap_or_default()
-        };
-        until("the router forwards", LIMIT, || Ok(log().contains("forwarding; SIGHUP reads")))
-            .with_context(|| format!("{} said: {}", site.name, tail(&log())))?;
+        let forwards = || Ok(self.log(site.name).contains("forwarding; SIGHUP reads"));
+        until("the router forwards", LIMIT, forwards)
+            .with_context(|| format!("{} said: {}", site.name, tail(&self.log(site.name))))?;
         Ok(running)
     }
 
@@ -200,6 +254,10 @@ impl<'a> Network<'a> {
     pub(super) fn vtysh(&self, name: &str, command: &str) -> Result<String> {
         let router = self.router(name)?;
         router.frr.vtysh((self.bench, &router.control), &[command])
+    }
+
+    fn router_mut(&mut self, name: &str) -> Result<&mut Router<'a>> {
+        self.routers.get_mut(name).with_context(|| format!("no router is called {name}"))
     }
 
     /// A program at a host.
@@ -258,15 +316,19 @@ impl<'a> Network<'a> {
     }
 
     /// Tables, drops and logs of all routers, for an error.
-    fn states(&self) -> Result<String> {
+    pub(super) fn states(&self) -> Result<String> {
         let mut text = String::new();
         for site in self.plan.sites {
             text += &format!("{}: {:?}\n", site.name, self.table(site.name)?);
             if self.kind == Kind::Ours {
                 text += &self.asked(site.name, "show", &["drops"])?;
             }
-            let log = self.bench.path(&format!("{}.err", site.name));
-            text += tail(&std::fs::read_to_string(log).unwrap_or_default());
+            text += tail(&self.log(site.name));
+            let mut asked = vec!["show ip route", "show ipv6 route", "show nexthop-group rib"];
+            if site.daemons.contains(&"bgpd") {
+                asked.extend(["show bgp summary", "show bgp ipv4 unicast", "show bgp nexthop"]);
+            }
+            text += &self.tell(site.name, &asked)?;
             for daemon in site.daemons {
                 text += tail(&self.router(site.name)?.frr.log(self.bench, daemon));
             }
@@ -286,6 +348,11 @@ fn kernel(bench: &Workbench, site: &Site, host: &Host<'_>) -> Result<()> {
         sysctl(bench, host, setting, value)?;
     }
     for Port { name, addresses } in ports(site)? {
+        if addresses.iter().any(|address| address.starts_with("fe80:")) {
+            // Daemons would advertise one of two link-local addresses, and connect from the other.
+            sysctl(bench, host, &format!("ipv6/conf/{name}/addr_gen_mode"), "1")?;
+            host.ip(&format!("-6 addr flush dev {name} scope link"))?;
+        }
         for address in addresses {
             let nodad = if address.contains(':') { " nodad" } else { "" };
             host.ip(&format!("addr add {address} dev {name}{nodad}"))?;
@@ -315,11 +382,12 @@ fn ports(site: &Site) -> Result<Vec<Port>> {
 /// Wait until each router of ours has the routes of the kernel's router of the same name.
 pub(super) fn equal(ours: &Network<'_>, theirs: &Network<'_>) -> Result<()> {
     for site in ours.plan.sites {
-        let compare = || tables::same(&ours.table(site.name)?, &theirs.table(site.name)?);
+        let compare = || tables::same(&ours.table(site.name)?, &theirs.fib(site.name)?);
         let are_equal = || Ok(compare().is_ok() && !ours.table(site.name)?.is_empty());
+        let states = || [theirs, ours].map(|of| of.states().unwrap_or_default()).join("\n");
         until("the routes of both are equal", 2 * LIMIT, are_equal)
             .or_else(|why| compare().and(Err(why)))
-            .with_context(|| format!("router {}", site.name))?;
+            .with_context(|| format!("router {}\n{}", site.name, states()))?;
     }
     ensure!(ours.kind == Kind::Ours && theirs.kind == Kind::Kernel, "it compares ours with theirs");
     Ok(())

@@ -4,12 +4,14 @@
 //!
 //! Called by: `mod.rs`. RFC 2453, RFC 2328, RFC 5340, RFC 5882, RFC 4271, RFC 8950.
 
+use std::time::Instant;
+
 use anyhow::{Context, Result};
 
 use super::super::Workbench;
 use super::super::ip::until;
 use super::super::router::scene::LIMIT;
-use super::network::{Cable, End, Kind, Network, Plan, Site, equal, site};
+use super::network::{Cable, End, Kind, Network, Plan, Site, Victim, equal, site};
 
 /// Two routers by two cables, and a host behind each.
 const CABLES: &[Cable] = &[
@@ -46,7 +48,23 @@ const OSPF: Plan = Plan {
     cables: CABLES,
 };
 
-const FABRIC: Plan = Plan {
+/// A router of the folder `ospf`, of two shards.
+macro_rules! of_two_shards {
+    ($name:literal) => {
+        Site {
+            router: concat!(
+                "shards = 2\n",
+                include_str!(concat!("../../../../examples/frr/ospf/", $name, ".toml"))
+            ),
+            ..site!("ospf", $name, &["bfdd", "ospfd", "ospf6d"])
+        }
+    };
+}
+
+const SHARDED: Plan =
+    Plan { sites: &[of_two_shards!("r1"), of_two_shards!("r2")], ends: ENDS, cables: CABLES };
+
+pub(super) const FABRIC: Plan = Plan {
     sites: &[
         site!("fabric", "spine1", &["bgpd"]),
         site!("fabric", "spine2", &["bgpd"]),
@@ -115,6 +133,46 @@ pub(super) fn ospf(bench: &Workbench) -> Result<()> {
     cut_in(&networks, ("r1", "cable1"))
 }
 
+/// OSPF's hellos and BFD's packets come by either shard.
+pub(super) fn sharded(bench: &Workbench) -> Result<()> {
+    cut(bench, &SHARDED, ("r1", "cable1"))
+}
+
+/// As by the kernel when memory is short. Whoever watches the router starts it again.
+pub(super) fn worker_killed(bench: &Workbench) -> Result<()> {
+    let mut network = Network::new(bench, &OSPF, Kind::Ours)?;
+    reach(&network)?;
+    let mut before = Vec::new();
+    for name in ["r1", "r2"] {
+        // Both cables are used before all is settled.
+        let settled =
+            || Ok(network.decided(name)?.is_some_and(|all| Some(all) == network.table(name).ok()));
+        until("the router has zebra's routes", LIMIT, settled)?;
+        before.push(network.table(name)?);
+    }
+    for _ in 0..2 {
+        network.crash("r1", Victim::Worker)?;
+        let begun = Instant::now();
+        reach(&network)?;
+        println!("  the hosts reach each other {:.1} s later", begun.elapsed().as_secs_f64());
+        for (name, before) in ["r1", "r2"].iter().zip(&before) {
+            until("the routes are those before", LIMIT, || Ok(network.table(name)? == *before))
+                .with_context(|| format!("{name}: {:?}, not {before:?}", network.table(name)))?;
+        }
+    }
+    Ok(())
+}
+
+/// The carrier goes beyond both ends: an interface that is set down loses its link-local address.
 pub(super) fn fabric(bench: &Workbench) -> Result<()> {
-    cut(bench, &FABRIC, ("leaf1", "spine1"))
+    let theirs = Network::patched(bench, &FABRIC, Kind::Kernel)?;
+    let ours = Network::patched(bench, &FABRIC, Kind::Ours)?;
+    for has_carrier in [true, false, true] {
+        for network in [&theirs, &ours] {
+            network.set_carrier(0, has_carrier)?;
+            reach(network)?;
+        }
+        equal(&ours, &theirs)?;
+    }
+    Ok(())
 }

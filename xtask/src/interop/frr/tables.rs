@@ -2,7 +2,7 @@
 //!
 //! Called by: the cases of the suite `frr`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -55,6 +55,35 @@ pub(super) fn of_program(origin: &str, ip: impl Fn(&[&str]) -> Result<String>) -
     Ok(table)
 }
 
+/// The unicast routes of protocols in zebra's own table, as `show ip route json` prints it.
+pub(super) fn of_zebra(json: &str, version: &str) -> Result<Table> {
+    let by_prefix: BTreeMap<String, Vec<Value>> =
+        serde_json::from_str(json).with_context(|| format!("no JSON: {json}"))?;
+    let is_chosen = |row: &&Value| {
+        let protocol = row["protocol"].as_str().unwrap_or_default();
+        row["selected"] == true && !["connected", "local", "kernel"].contains(&protocol)
+    };
+    let chosen = by_prefix.values().flatten().filter(is_chosen);
+    let line_of = |row: &Value| {
+        let word = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        let hops = row["nexthops"].as_array().cloned().unwrap_or_default();
+        let used = hops.iter().filter(|hop| hop["fib"] == true);
+        let mut hops: Vec<String> = used
+            .map(|hop| format!("{} {}", shown_hop(hop["ip"].as_str()), word(hop, "interfaceName")))
+            .collect();
+        hops.sort();
+        format!("{version} unicast {} {}", word(row, "prefix"), hops.join(", "))
+    };
+    Ok(chosen.map(line_of).collect())
+}
+
+/// A next hop as tables have it.
+fn shown_hop(via: Option<&str>) -> &str {
+    let via = via.unwrap_or("link");
+    // The same cable has other link addresses in another network.
+    if via.starts_with("fe80:") { "link-local" } else { via }
+}
+
 /// Check that both have the same routes.
 pub(super) fn same(ours: &Table, kernel: &Table) -> Result<()> {
     let text = |all: Vec<&String>| all.into_iter().cloned().collect::<Vec<_>>().join("; ");
@@ -78,9 +107,7 @@ fn line(row: &Value, version: &str) -> String {
         kind => kind,
     };
     let hop = |row: &Value| {
-        let via = row["gateway"].as_str().or(row["via"]["host"].as_str()).unwrap_or("link");
-        // The same cable has other link addresses in another network.
-        let via = if via.starts_with("fe80:") { "link-local" } else { via };
+        let via = shown_hop(row["gateway"].as_str().or(row["via"]["host"].as_str()));
         format!("{via} {}", word(row, "dev"))
     };
     let mut hops: Vec<String> = match row["nexthops"].as_array() {
@@ -91,4 +118,27 @@ fn line(row: &Value, version: &str) -> String {
     };
     hops.sort();
     format!("{version} {kind} {} {}", word(row, "dst"), hops.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zebras_table_has_the_form_of_a_kernels() {
+        let zebras = r#"{"10.1.0.0/24":[{"prefix":"10.1.0.0/24","protocol":"connected",
+            "selected":true,"nexthops":[{"fib":true,"interfaceName":"lan"}]}],
+            "10.2.0.0/24":[{"prefix":"10.2.0.0/24","protocol":"bgp","selected":true,"nexthops":[
+            {"fib":true,"ip":"fe80::2","interfaceName":"b"},
+            {"ip":"fe80::3","interfaceName":"c"},
+            {"fib":true,"ip":"fe80::1","interfaceName":"a"}]}]}"#;
+        let kernels: Value = serde_json::from_str(
+            r#"{"dst":"10.2.0.0/24","nexthops":[{"via":{"host":"fe80::1"},"dev":"a"},
+            {"via":{"host":"fe80::2"},"dev":"b"}]}"#,
+        )
+        .unwrap();
+        let expected = Table::from([line(&kernels, "-4")]);
+        assert_eq!(of_zebra(zebras, "-4").unwrap(), expected);
+        assert_eq!(of_zebra("{}", "-4").unwrap(), Table::new());
+    }
 }
