@@ -1,5 +1,5 @@
-//! Services for hosts beside the router: dnsmasq and radvd run on the mirror of a port, and a host at
-//! that port gets an address, names, a prefix and a router of them.
+//! Services for hosts beside the router: dnsmasq and radvd run on the mirror of a port, and a host
+//! at that port gets an address, names, a prefix and a router of them.
 //!
 //! Called by: `mod.rs`. RFC 2131 section 4.1 (an answer to a client without an address), RFC 4861.
 
