@@ -2,8 +2,9 @@
 //! with the same daemons. Called by `main.rs`. `space` makes network namespaces and starts programs
 //! in them, `daemons` runs FRR and BIRD, `router` runs ours, `feed` makes prefixes, `scene`
 //! networks, `monitor` watches a kernel's routes. `routes` and `stream` are rows; so are `cuts`, of
-//! links between the routers of `cable` with the datagrams of `watch`, `pair`, and `punting`
-//! with the frames of `load`. It needs root, for namespaces, and Debian's packages frr and bird2.
+//! links between the routers of `cable` with the datagrams of `watch`, `pair` with the flows of
+//! `silence`, and `punting` with the frames of `load`. It needs root, for namespaces, and Debian's
+//! packages frr, bird2 and keepalived.
 
 mod cable;
 mod cuts;
@@ -16,6 +17,7 @@ mod punting;
 mod router;
 mod routes;
 mod scene;
+mod silence;
 mod space;
 mod stream;
 mod watch;
