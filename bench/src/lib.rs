@@ -3,8 +3,8 @@
 //!
 //! The modules `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `filter`, `gateway`,
 //! `frr`, `rpc`, `lab`, `build` and `strangers` (bench `peers`) contain the rows of these benches.
-//! `ours` measures our side of the rows of `core`, and `peers` the other sides. `harness` measures a
-//! row and `report` prints it. The stack does not depend on this crate. `cargo xtask bench NAME`
+//! `ours` measures our side of the rows of `core`, and `peers` the other sides. `harness` measures
+//! a row and `report` prints it. The stack does not depend on this crate. `cargo xtask bench NAME`
 //! runs it.
 
 pub mod build;

@@ -13,7 +13,6 @@ use super::world::World;
 
 /// The folder of the daemons in Debian's package.
 const DAEMONS: &str = "/usr/lib/frr";
-pub(super) const ZEBRA: &str = "/usr/lib/frr/zebra";
 /// The module that sends routes by FPM.
 pub(super) const MODULE: [&str; 2] = ["-M", "dplane_fpm_nl"];
 /// How long a daemon may take until it answers.

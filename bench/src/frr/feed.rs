@@ -68,7 +68,8 @@ pub(super) fn v6(count: usize) -> Vec<(Ipv6Addr, u8)> {
 /// and `feed6` are enabled. They are not at first.
 pub(super) fn bird(v4: &[(Ipv4Addr, u8)], v6: &[(Ipv6Addr, u8)]) -> String {
     let mut config = "router id 192.0.2.1;\nprotocol device {}\n\
-                      protocol bgp up {\n local 192.0.2.1 as 65020;\n neighbor 192.0.2.2 as 65010;\n \
+                      protocol bgp up {\n local 192.0.2.1 as 65020;\n \
+                      neighbor 192.0.2.2 as 65010;\n \
                       connect delay time 1;\n connect retry time 2;\n \
                       ipv4 { import all; export all; next hop self; };\n \
                       ipv6 { import all; export all; next hop self; };\n}\n"

@@ -1,6 +1,6 @@
 //! A load of 64-byte frames into a router between two veths, as fast as the router forwards them,
-//! and SYNs to the router itself at a steady rate. Called by `punting.rs`. The frames that leave the
-//! router are counted by the kernel, and dropped because of their link address.
+//! and SYNs to the router itself at a steady rate. Called by `punting.rs`. The frames that leave
+//! the router are counted by the kernel, and dropped because of their link address.
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::fs::File;

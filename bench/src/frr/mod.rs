@@ -1,8 +1,9 @@
 //! The rows of bench `frr`: `wirespeed up` with FRR and BIRD as its control plane, beside a kernel
 //! with the same daemons. Called by `main.rs`. `space` makes network namespaces and starts programs
 //! in them, `daemons` runs FRR and BIRD, `router` runs ours, `feed` makes prefixes, `scene`
-//! networks, `monitor` watches a kernel's routes. `routes` and `stream` are rows; so are `cuts`, of
-//! links between the routers of `cable` with the datagrams of `watch`, `pair` with the flows of
+//! networks, `monitor` watches a kernel's routes. `routes` and `stream` are rows, with `figures`;
+//! so are `cuts`, of links between the routers of `cable` with the datagrams of `watch`, `pair`
+//! with the flows of
 //! `silence`, and `punting` with the frames of `load`. It needs root, for namespaces, and Debian's
 //! packages frr, bird2 and keepalived.
 
@@ -10,6 +11,7 @@ mod cable;
 mod cuts;
 mod daemons;
 mod feed;
+mod figures;
 mod load;
 mod monitor;
 mod pair;
@@ -43,7 +45,8 @@ pub const ROWS: &[Spec] = {
     use Better::{Higher, Lower};
     &[
         spec(
-            "100,000 routes replayed by zebra into our FIB, seconds / zebra's own time to send them",
+            "100,000 routes replayed by zebra into our FIB, seconds / zebra's own time to send \
+             them",
             Lower,
             3.0,
             1.5,
@@ -51,8 +54,8 @@ pub const ROWS: &[Spec] = {
             routes::replayed,
         ),
         spec(
-            "100,000 BGP routes from BIRD through FRR, first to last in our FIB / the same into the \
-             kernel",
+            "100,000 BGP routes from BIRD through FRR, first to last in our FIB / the same into \
+             the kernel",
             Lower,
             1.3,
             1.05,

@@ -265,8 +265,8 @@ pub(super) fn switch(b: &Bench) -> Result<Figure> {
     }
     let note = format!(
         "{}; a TCP connection with state and NAT (the kernel: without), 16 bytes each ms from the \
-         server, retransmissions after 200, 400 ms and so on; SIGKILL of router and keepalived {version}; \
-         the files of examples/frr/vrrp",
+         server, retransmissions after 200, 400 ms and so on; SIGKILL of router and keepalived \
+         {version}; the files of examples/frr/vrrp",
         notes.join(", ")
     );
     Ok(Figure { value: median(&samples), samples, note })

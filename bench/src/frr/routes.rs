@@ -41,8 +41,8 @@ fn disconnect(frr: &Frr<'_>) -> Result<()> {
     frr.vtysh(&["conf t", "no fpm address"]).map(drop)
 }
 
-/// A router of ours without routes takes all that zebra sends; the seconds from the first byte until
-/// the last route is in its FIB.
+/// A router of ours without routes takes all that zebra sends; the seconds from the first byte
+/// until the last route is in its FIB.
 fn taken(world: &super::World, ground: &Ground, control: &Control, frr: &Frr<'_>) -> Result<f64> {
     let config = ground.config(&control.space);
     let router = Router::start(world, &ground.space, "replayed", &config)?;

@@ -2,8 +2,8 @@
 //! namespace of our router. Called by `routes.rs` and `stream.rs`.
 //!
 //! Without mirrors the control namespace has an interface `wan` of its own that leads to the
-//! provider, so that zebra and its routes outlive the router. Its number is always the same, because
-//! recorded routes name it.
+//! provider, so that zebra and its routes outlive the router. Its number is always the same,
+//! because recorded routes name it.
 
 use std::time::Duration;
 

@@ -1,23 +1,20 @@
 //! The rows about a million routes from a recorded FPM stream. Called by `mod.rs`.
 //!
 //! zebra's stream is recorded once, live, while its routes come by BGP, and kept below `target/`.
-//! A run starts a router, which has no routes, and writes the stream into its FPM connection as fast
-//! as TCP takes it. One sequence of runs gives the seconds and the memory; another, with traffic
-//! through the router, the pauses.
+//! A run starts a router, which has no routes, and writes the stream into its FPM connection as
+//! fast as TCP takes it. One sequence of runs gives the seconds and the memory; another, with
+//! traffic through the router, the pauses.
 
 mod record;
 mod run;
 
 use anyhow::{Result, anyhow};
 
+use super::figures::{Run, Runs};
 use super::world;
 use crate::harness::{Bench, Figure};
 use crate::measure::median;
 use record::{ROUTES_V4, ROUTES_V6, Recording};
-use run::Run;
-
-/// What the stream is, in words, and the runs with it.
-pub(super) type Runs = (String, Vec<Run>);
 
 /// The runs of this process, which several rows use.
 fn runs(b: &Bench, with_traffic: bool) -> Result<&Runs> {
@@ -49,8 +46,8 @@ pub(super) fn seconds(b: &Bench) -> Result<Figure> {
     let (what, runs) = runs(b, false)?;
     let cpu: Vec<f64> = runs.iter().map(|run| run.worker_cpu_s).collect();
     let note = format!(
-        "{what}; from the first byte written until the FIB has them all; {:.2} s of CPU time of the \
-         router, median of {}",
+        "{what}; from the first byte written until the FIB has them all; {:.2} s of CPU time of \
+         the router, median of {}",
         median(&cpu),
         runs.len()
     );
@@ -61,8 +58,8 @@ pub(super) fn memory(b: &Bench) -> Result<Figure> {
     let (what, runs) = runs(b, false)?;
     let arrays = runs.first().map_or(0, |run| run.array_bytes);
     let note = format!(
-        "{what}; both processes of the router, resident with {} routes less before the stream, less \
-         {:.1} MB: the pages of the arrays for 24 bits that have one of the prefixes",
+        "{what}; both processes of the router, resident with {} routes less before the stream, \
+         less {:.1} MB: the pages of the arrays for 24 bits that have one of the prefixes",
         ROUTES_V4 + ROUTES_V6,
         arrays as f64 * 1e-6
     );
@@ -74,8 +71,8 @@ pub(super) fn pause(b: &Bench) -> Result<Figure> {
     let packets: Vec<f64> = runs.iter().map(|run| run.packets_a_second).collect();
     let note = format!(
         "{what}; the longest CPU time of the thread with the routes from the moment at which the \
-         forwarding thread may have wanted the stack until it could have it; {:.0} packets a second \
-         forwarded meanwhile",
+         forwarding thread may have wanted the stack until it could have it; {:.0} packets a \
+         second forwarded meanwhile",
         median(&packets)
     );
     Ok(figure(runs, |run| run.pause_us, note))

@@ -9,11 +9,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::daemons::ZEBRA;
+use super::figures::Runs;
 use super::space::run;
-use super::stream::Runs;
 use crate::build::Scratch;
 use crate::harness::Programs;
+
+const ZEBRA: &str = "/usr/lib/frr/zebra";
 
 /// The programs and the folder of a run.
 pub struct World {

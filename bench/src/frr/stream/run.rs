@@ -1,7 +1,6 @@
 //! One run: a router takes the stream. Called by `stream.rs`.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +10,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::super::World;
 use super::super::feed;
+use super::super::figures::Run;
 use super::super::router::{Metrics, Router};
 use super::super::scene::{Control, Ground};
 use super::super::space::{Space, until};
@@ -23,33 +23,6 @@ const LOOK: Duration = Duration::from_millis(25);
 /// Prefixes whose entries of 4 bytes are on one page of an array for 24 bits.
 const ON_A_PAGE: u32 = 1024;
 const PAGE: usize = 4096;
-
-/// What a run has shown.
-pub(in crate::frr) struct Run {
-    pub(super) seconds: f64,
-    /// CPU time of the router meanwhile.
-    pub(super) worker_cpu_s: f64,
-    pub(super) bytes_a_route: f64,
-    /// What was subtracted for the arrays.
-    pub(super) array_bytes: usize,
-    pub(super) pause_us: f64,
-    pub(super) packets_a_second: f64,
-}
-
-impl fmt::Display for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.2} s, {:.2} s of CPU time, {:.1} bytes a route, longest pause {:.1} us, {:.0} \
-             packets/s",
-            self.seconds,
-            self.worker_cpu_s,
-            self.bytes_a_route,
-            self.pause_us,
-            self.packets_a_second
-        )
-    }
-}
 
 /// Runs a router that takes the stream.
 ///

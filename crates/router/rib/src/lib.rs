@@ -9,15 +9,16 @@
 //! docs/decisions/0145-routes-by-fpm.md.
 //!
 //! ```
-//! use wirespeed_rib::{Dest, Next, Offer, Origin, Rib};
+//! use wirespeed_rib::{Best, Dest, Next, Offer, Origin, Rib};
 //!
 //! let mut rib: Rib<&str> = Rib::new(1_000_000);
 //! let dest = Dest { table: 254, prefix: "10.0.0.0/8".parse()? };
 //! let offer = |next| Offer { next: Next::These(next), metric: 20, protocol: 0, at_s: 0 };
 //! let mut fib = Vec::new();
-//! rib.set(Origin::Fpm, dest, offer("via 192.0.2.2"), &mut |_, to| fib.push(to.map(|to| *to.next)))?;
-//! rib.set(Origin::File, dest, offer("via 192.0.2.9"), &mut |_, to| fib.push(to.map(|to| *to.next)))?;
-//! rib.remove(Origin::File, dest, &mut |_, to| fib.push(to.map(|to| *to.next)));
+//! let into = &mut |_, to: Option<Best<'_, &'static str>>| fib.push(to.map(|best| *best.next));
+//! rib.set(Origin::Fpm, dest, offer("via 192.0.2.2"), into)?;
+//! rib.set(Origin::File, dest, offer("via 192.0.2.9"), into)?;
+//! rib.remove(Origin::File, dest, into);
 //! assert_eq!(fib, [Some("via 192.0.2.2"), Some("via 192.0.2.9"), Some("via 192.0.2.2")]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -11,7 +11,7 @@ use base::Cidr;
 
 use crate::origin::Origin;
 use crate::sets::{SetIndex, Sets};
-use crate::table::{Candidate, Entry, Place, Table};
+use crate::table::{Candidate, Entry, Slot, Table};
 
 /// The table that a sweep always covers: the kernel's main one.
 const MAIN_TABLE: u32 = 254;
@@ -193,10 +193,10 @@ impl<N: Ord + Clone> Rib<N> {
         if is_full && !tables.contains_key(&dest.table) {
             return Err(Full);
         }
-        let place = tables.entry(dest.table).or_default().place(dest.prefix);
-        let old = match &place {
-            Place::Known(entry) => entry.of(origin).copied(),
-            Place::New(_) => None,
+        let slot = tables.entry(dest.table).or_default().slot(dest.prefix);
+        let old = match &slot {
+            Slot::Known(entry) => entry.of(origin).copied(),
+            Slot::New(_) => None,
         };
         if old.is_none() && is_full {
             return Err(Full);
@@ -208,8 +208,8 @@ impl<N: Ord + Clone> Rib<N> {
         let session = sessions[origin as usize].name_table(dest.table);
         let (metric, protocol) = (offer.metric, offer.protocol);
         let new = Candidate { set, metric, protocol, origin, session, since_s: offer.at_s };
-        let (before, now) = match place {
-            Place::Known(entry) => {
+        let (before, now) = match slot {
+            Slot::Known(entry) => {
                 let is_same = |old: &Candidate| {
                     (old.set, old.metric, old.protocol) == (set, metric, protocol)
                 };
@@ -222,8 +222,8 @@ impl<N: Ord + Clone> Rib<N> {
                 entry.put(new);
                 (before, usable(sets, entry.all()))
             }
-            Place::New(place) => {
-                place.insert(new);
+            Slot::New(slot) => {
+                slot.insert(new);
                 (None, usable(sets, &[new]))
             }
         };

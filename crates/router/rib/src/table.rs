@@ -7,7 +7,7 @@ use core::mem::size_of;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Bound;
 use std::collections::BTreeMap;
-use std::collections::btree_map::{Entry as Slot, VacantEntry};
+use std::collections::btree_map::{Entry as InMap, VacantEntry};
 
 use base::Cidr;
 
@@ -90,13 +90,13 @@ impl From<Vec<Candidate>> for Entry {
     }
 }
 
-/// Where the candidates of a prefix are, or will be: one search for a look and a change.
-pub(crate) enum Place<'a> {
+/// The slot of a prefix, with candidates or without: one search for a look and a change.
+pub(crate) enum Slot<'a> {
     Known(&'a mut Entry),
     New(Vacant<'a>),
 }
 
-/// The place of a prefix that has no candidates.
+/// The slot of a prefix that has no candidates.
 pub(crate) enum Vacant<'a> {
     V4(VacantEntry<'a, Key4, Entry>),
     V6(VacantEntry<'a, Key6, Entry>),
@@ -145,16 +145,16 @@ impl Table {
         }
     }
 
-    /// The place of a prefix.
-    pub(crate) fn place(&mut self, prefix: Cidr) -> Place<'_> {
+    /// The slot of a prefix.
+    pub(crate) fn slot(&mut self, prefix: Cidr) -> Slot<'_> {
         match prefix.addr {
             IpAddr::V4(addr) => match self.v4.entry((addr.to_bits(), prefix.prefix_len)) {
-                Slot::Occupied(slot) => Place::Known(slot.into_mut()),
-                Slot::Vacant(slot) => Place::New(Vacant::V4(slot)),
+                InMap::Occupied(slot) => Slot::Known(slot.into_mut()),
+                InMap::Vacant(slot) => Slot::New(Vacant::V4(slot)),
             },
             IpAddr::V6(addr) => match self.v6.entry((addr.octets(), prefix.prefix_len)) {
-                Slot::Occupied(slot) => Place::Known(slot.into_mut()),
-                Slot::Vacant(slot) => Place::New(Vacant::V6(slot)),
+                InMap::Occupied(slot) => Slot::Known(slot.into_mut()),
+                InMap::Vacant(slot) => Slot::New(Vacant::V6(slot)),
             },
         }
     }

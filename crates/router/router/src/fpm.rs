@@ -1,10 +1,11 @@
 //! The routes of zebra: read from its connection, kept in the RIB, and programmed into the stack.
 //!
 //! Called by: `daemon/engine.rs`, for each turn first [`Feed::read`], then [`Feed::prepare`], and
-//! [`Feed::program`] under the stack's lock, until nothing is left or the turn's time is over. What waits is bounded: while
-//! it is much, nothing is read, and TCP pushes back. Routes stay when the connection ends; after
-//! the next one's replay those that were not sent again are swept. `kernel.rs` reads the routes
-//! that daemons write into the kernel, `shown.rs` has what `show` says of both.
+//! [`Feed::program`] under the stack's lock, until nothing is left or the turn's time is over. What
+//! waits is bounded: while it is much, nothing is read, and TCP pushes back. Routes stay when the
+//! connection ends; after the next one's replay those that were not sent again are swept.
+//! `kernel.rs` reads the routes that daemons write into the kernel, `shown.rs` has what `show` says
+//! of both.
 
 mod kernel;
 mod shown;
@@ -32,8 +33,8 @@ const READ_MOST: (usize, Span) = (1 << 20, Span::from_millis(2));
 const PENDING_MOST: usize = 4_096;
 /// Changes for one time that the stack is locked; a change takes one to three microseconds.
 const BATCH: usize = 32;
-/// The same while forwarding waits for the lock. It is not less, because the lock is handed over for
-/// each time.
+/// The same while forwarding waits for the lock. It is not less, because the lock is handed over
+/// for each time.
 const WHILE_AWAITED: Span = Span::from_micros(10);
 /// Prefixes that are looked at in a turn, if next hops changed that many share.
 const REFRESH: usize = 4_096;
@@ -363,9 +364,9 @@ impl Feed {
         *refreshes = *refreshes && !rib.refresh(REFRESH, fib);
     }
 
-    /// Program some routes, fewer if forwarding waits for the stack. Returns the time since which it
-    /// may have waited: the begin of the change at whose end it was first seen to wait, or of the
-    /// last one.
+    /// Program some routes, fewer if forwarding waits for the stack. Returns the time since which
+    /// it may have waited: the begin of the change at whose end it was first seen to wait, or of
+    /// the last one.
     pub(crate) fn program(
         &mut self,
         stack: &mut Stack,

@@ -1,9 +1,9 @@
 //! How long forwarding waits while routes are programmed, and a lock that is fair to it.
 //!
-//! Called by: `engine.rs` around each batch of routes, which holds the stack's lock. The time is CPU
-//! time of this thread, so that other programs on the machine do not count. A pause lasts from the
-//! first moment at which the forwarding thread may have waited until the lock is free. Both clocks
-//! bound the time: the CPU time of the batch, and the time since that moment.
+//! Called by: `engine.rs` around each batch of routes, which holds the stack's lock. The time is
+//! CPU time of this thread, so that other programs on the machine do not count. A pause lasts from
+//! the first moment at which the forwarding thread may have waited until the lock is free. Both
+//! clocks bound the time: the CPU time of the batch, and the time since that moment.
 
 use std::time::{Duration, Instant};
 
