@@ -234,11 +234,14 @@ impl Engine {
     /// For poll(2).
     pub(super) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let texts = (self.texts.descriptor(), PollFlags::IN);
-        let alarm = (self.alarm.as_fd(), PollFlags::IN);
+        // Frames for mirrors ring the alarm, too.
+        let gathers = self.now().is_ok_and(|now| self.mirrors.gathers(now));
+        let alarm = (!gathers).then(|| (self.alarm.as_fd(), PollFlags::IN));
         let news = self.link_news.iter().map(|news| (news.as_fd(), PollFlags::IN));
         let zebra = self.feed.descriptors().map(|socket| (socket, PollFlags::IN));
-        let mirrors = self.mirrors.descriptors().map(|device| (device, PollFlags::IN));
-        let others = news.chain([texts, alarm]).chain(zebra).chain(mirrors);
+        let mirrors = self.mirrors.descriptors().filter(move |_| !gathers);
+        let mirrors = mirrors.map(|device| (device, PollFlags::IN));
+        let others = news.chain([texts]).chain(alarm).chain(zebra).chain(mirrors);
         self.control.descriptors().chain(others)
     }
 

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant as Monotone;
 
-use base::{Duration, Instant, LinkKind};
+use base::{DropReason, Duration, Instant, LinkKind};
 use device::vnet;
 use rustix::io::{Errno, read, write};
-use stack::{PortId, PuntConfig, Stack};
+use stack::{PortId, PuntClass, PuntConfig, Stack};
 
 use super::OfProgram;
 use super::counts::{Counts, Loss};
@@ -35,6 +35,11 @@ const RATE: u32 = 50_000;
 const AT_ONCE: u32 = 1_024;
 /// The time after which a mirror whose frames wait for [`RATE`] is read again.
 const REST: Duration = Duration::from_millis(5);
+/// While more packets come for programs than may be punted, a turn of few frames costs more than the
+/// frames, and the time is that of forwarding: after it frames wait for others, unless one was of a
+/// routing protocol.
+const FEW: usize = 16;
+const GATHER: Duration = Duration::from_millis(5);
 /// The longest frame of a TAP: its largest MTU, an Ethernet header, two tags, and our header.
 const FRAME_MAX: usize = vnet::LEN + 65_535 + 14 + 8;
 
@@ -52,6 +57,9 @@ pub(crate) struct Mirrors {
     /// Frames for programs, with the ports' names.
     punted: Frames<String>,
     room: Vec<u8>,
+    /// Packets beyond the rate so far, and until when frames wait for others.
+    beyond: u64,
+    gathers_until: Instant,
 }
 
 /// A mirror of a port.
@@ -122,6 +130,11 @@ impl Allowance {
     }
 }
 
+/// Do frames wait for others after a turn with so many, in a flood or not?
+fn gathers_after(frames: usize, is_flood: bool, is_urgent: bool) -> bool {
+    is_flood && (1..FEW).contains(&frames) && !is_urgent
+}
+
 impl Mirrors {
     /// The first process hears of ports at this socket.
     pub(crate) fn heard_at(&mut self, listener: OwnedFd) {
@@ -154,6 +167,11 @@ impl Mirrors {
     /// Nothing of this is in use.
     fn is_idle(&self) -> bool {
         self.wanted.is_none() && self.all.is_empty()
+    }
+
+    /// Do frames wait for others now?
+    pub(crate) fn gathers(&self, now: Instant) -> bool {
+        now < self.gathers_until
     }
 
     /// The descriptors that have frames for us.
@@ -195,13 +213,20 @@ impl Mirrors {
             return Instant::NEVER;
         }
         self.follow(stacks, applied.ports());
+        let sent = self.sent.ends.len();
         self.send(stacks);
-        let more = self.collect(stacks);
+        let (routing, more) = self.collect(stacks);
         let Some(now) = stacks.first().map(|stack| stack.now()) else { return Instant::NEVER };
+        let frames = sent + self.punted.ends.len();
+        let beyond = stacks.iter().map(|stack| stack.drops().of(DropReason::PuntRate)).sum();
+        let is_flood = core::mem::replace(&mut self.beyond, beyond) < beyond;
+        let gathers = gathers_after(frames, is_flood, routing || more);
+        self.gathers_until = if gathers { now + GATHER } else { Instant::ZERO };
         let said = self.say(now, stacks, applied.ports());
         let rests = self.all.values().any(|mirror| mirror.allowance.frames == 0);
         let due = if more { Instant::ZERO } else { said };
-        due.min(if rests { now + REST } else { Instant::NEVER })
+        let due = due.min(if rests { now + REST } else { Instant::NEVER });
+        due.min(if gathers { now + GATHER } else { Instant::NEVER })
     }
 
     /// Say what the ports are like that have mirrors; returns when to do so again.
@@ -273,11 +298,14 @@ impl Mirrors {
         });
     }
 
-    /// Take punted frames of the stacks; `true`: there are more.
-    fn collect(&mut self, stacks: &mut [&mut Stack]) -> bool {
+    /// Take punted frames of the stacks. Returns whether one is of a routing protocol, and whether
+    /// there are more.
+    fn collect(&mut self, stacks: &mut [&mut Stack]) -> (bool, bool) {
+        let mut has_routing = false;
         for stack in stacks.iter_mut() {
             while self.punted.ends.len() < PUNTED {
                 let Some(punted) = stack.punted() else { break };
+                has_routing |= punted.class == PuntClass::Routing;
                 let mirror =
                     self.all.iter_mut().find(|(_, mirror)| mirror.port == Some(punted.port));
                 if let Some((name, mirror)) = mirror {
@@ -293,7 +321,7 @@ impl Mirrors {
                 stack.pool().free(punted.frame);
             }
         }
-        stacks.iter().any(|stack| stack.has_punted())
+        (has_routing, stacks.iter().any(|stack| stack.has_punted()))
     }
 
     /// Write punted frames to their mirrors.
@@ -408,6 +436,14 @@ mod tests {
         frames.for_each(|of, bytes| seen.push((of, bytes.to_vec())));
         assert_eq!(seen, [("a", vec![1, 2]), ("b", vec![3]), ("a", vec![])]);
         frames.for_each(|_, _| panic!("they are gone"));
+    }
+
+    #[test]
+    fn frames_wait_for_others_in_a_flood_only() {
+        assert!(gathers_after(1, true, false) && gathers_after(FEW - 1, true, false));
+        assert!(!gathers_after(1, false, false), "a program waits for an answer");
+        assert!(!gathers_after(1, true, true), "a routing protocol's, or more are there");
+        assert!(!gathers_after(0, true, false) && !gathers_after(FEW, true, false));
     }
 
     #[test]
