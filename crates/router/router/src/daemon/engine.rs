@@ -235,7 +235,8 @@ impl Engine {
     pub(super) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let texts = (self.texts.descriptor(), PollFlags::IN);
         // Frames for mirrors ring the alarm, too.
-        let gathers = self.now().is_ok_and(|now| self.mirrors.gathers(now));
+        let gathers =
+            self.mirrors.has_gathered() && self.now().is_ok_and(|now| self.mirrors.gathers(now));
         let alarm = (!gathers).then(|| (self.alarm.as_fd(), PollFlags::IN));
         let news = self.link_news.iter().map(|news| (news.as_fd(), PollFlags::IN));
         let zebra = self.feed.descriptors().map(|socket| (socket, PollFlags::IN));

@@ -169,6 +169,11 @@ impl Mirrors {
         self.wanted.is_none() && self.all.is_empty()
     }
 
+    /// Have frames waited for others after the last turn, or do they still?
+    pub(crate) fn has_gathered(&self) -> bool {
+        self.gathers_until != Instant::ZERO
+    }
+
     /// Do frames wait for others now?
     pub(crate) fn gathers(&self, now: Instant) -> bool {
         now < self.gathers_until
