@@ -6,6 +6,7 @@
 
 use anyhow::{Context, Result, ensure};
 use nix::time::{ClockId, clock_gettime};
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
@@ -75,11 +76,20 @@ impl Cores {
 
 /// Pins the calling thread to these cores; threads and processes that it starts later inherit this.
 pub fn pin(cores: &[usize]) -> Result<()> {
+    pin_thread(None, cores)
+}
+
+/// [`pin`] for a thread of any process, by its number; `None` is the calling one.
+///
+/// # Errors
+/// There is no such thread or core.
+pub fn pin_thread(thread: Option<u32>, cores: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for &core in cores {
         set.set(core);
     }
-    sched_setaffinity(None, &set).with_context(|| format!("pinning a thread to CPU {cores:?}"))
+    let id = thread.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    sched_setaffinity(id, &set).with_context(|| format!("pinning a thread to CPU {cores:?}"))
 }
 
 /// The CPU time that the calling thread has used so far, in seconds.

@@ -24,7 +24,7 @@ fn runs(b: &Bench, with_traffic: bool) -> Result<&Runs> {
             let recording = Recording::find(world)?;
             let count = if b.is_quick { 1 } else { 5 };
             let runs = (0..count).map(|_| {
-                let run = run::run(world, &recording, with_traffic)?;
+                let run = run::run(world, &recording, with_traffic.then_some(&b.cores))?;
                 eprintln!("    {run}");
                 Ok(run)
             });
@@ -72,7 +72,7 @@ pub(super) fn pause(b: &Bench) -> Result<Figure> {
     let note = format!(
         "{what}; the longest CPU time of the thread with the routes from the moment at which the \
          forwarding thread may have wanted the stack until it could have it; {:.0} packets a \
-         second forwarded meanwhile",
+         second forwarded meanwhile, by another core: CPU time includes interrupts",
         median(&packets)
     );
     Ok(figure(runs, |run| run.pause_us, note))

@@ -15,6 +15,7 @@ use super::super::router::{Metrics, Router};
 use super::super::scene::{Control, Ground};
 use super::super::space::{Space, until};
 use super::record::{ROUTES_V4, ROUTES_V6, Recording};
+use crate::measure::{Cores, pin, pin_thread};
 
 /// How long a router may take for a million routes.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -28,19 +29,40 @@ const PAGE: usize = 4096;
 ///
 /// # Errors
 /// It does not take it.
-pub(super) fn run(world: &World, recording: &Recording, with_traffic: bool) -> Result<Run> {
+pub(super) fn run(world: &World, recording: &Recording, traffic: Option<&Cores>) -> Result<Run> {
     let (control, ground) = (Control::new()?, Ground::new()?);
     let config = ground.config(&control.space);
     let router = Router::start(world, &ground.space, "streamed", &config)?;
+    if let Some(cores) = traffic {
+        apart(router.worker()?, cores)?;
+    }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let traffic = with_traffic.then(|| scope.spawn(|| send_packets(&ground.lan, &stop)));
+        let traffic = traffic.map(|cores| {
+            let stop = &stop;
+            let lan = &ground.lan;
+            scope.spawn(move || {
+                pin(&[cores.first])?;
+                send_packets(lan, stop)
+            })
+        });
         let done = measured(&router, &control.space, recording);
         stop.store(true, Ordering::Relaxed);
         let sent = traffic.map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked")));
         sent.transpose()?.transpose()?;
         done
     })
+}
+
+/// Give the thread that takes the routes a core of its own, and the packets another one: the CPU time
+/// of a thread includes interrupts, and veths forward packets in those.
+fn apart(worker: u32, cores: &Cores) -> Result<()> {
+    let second = cores.second.context("a second core is needed")?;
+    for thread in std::fs::read_dir(format!("/proc/{worker}/task")).context("it has ended")? {
+        let id: u32 = thread?.file_name().to_string_lossy().parse()?;
+        pin_thread(Some(id), &[if id == worker { second } else { cores.first }])?;
+    }
+    Ok(())
 }
 
 /// Datagrams of 18 bytes, so frames of 60, through the router until it is told to stop.
