@@ -32,6 +32,12 @@ impl Stack {
         }
     }
 
+    /// Is what comes by a port for programs punted? A port that is removed loses it, also for a
+    /// later one of the same number.
+    pub fn punts(&self, port: PortId) -> bool {
+        self.punt.as_ref().is_some_and(|punt| punt.is_of(port.0))
+    }
+
     /// Set what is punted besides, and how much.
     pub fn set_punt_config(&mut self, config: PuntConfig) {
         self.punt.get_or_insert_default().config = config;

@@ -343,12 +343,14 @@ impl Mirrors {
 impl Mirror {
     /// Have the stacks punt packets of this port, and of no other one for this mirror.
     fn punt_for(&mut self, port: Option<PortId>, stacks: &mut [&mut Stack]) {
-        if self.port == port {
-            return;
-        }
         for stack in stacks.iter_mut() {
-            self.port.into_iter().for_each(|old| stack.set_punt(old, false));
-            port.into_iter().for_each(|new| stack.set_punt(new, true));
+            if let Some(old) = self.port.filter(|_| self.port != port) {
+                stack.set_punt(old, false);
+            }
+            // A port that was removed and added again may have its number again.
+            if let Some(new) = port.filter(|new| !stack.punts(*new)) {
+                stack.set_punt(new, true);
+            }
         }
         self.port = port;
     }
@@ -428,6 +430,9 @@ impl Mirror {
 mod tests {
     use core::time::Duration as Span;
 
+    use stack::PortConfig;
+    use stack::pair::{PairConfig, pair};
+
     use super::*;
 
     #[test]
@@ -441,6 +446,22 @@ mod tests {
         frames.for_each(|of, bytes| seen.push((of, bytes.to_vec())));
         assert_eq!(seen, [("a", vec![1, 2]), ("b", vec![3]), ("a", vec![])]);
         frames.for_each(|_, _| panic!("they are gone"));
+    }
+
+    /// As a reload does it with a port that has another device now.
+    #[test]
+    fn a_port_that_was_removed_and_added_again_is_punted_for_again() {
+        let mut end = pair(&PairConfig::new([1, 2])).0;
+        let (mut mirror, id) = (Mirror::default(), end.port);
+        mirror.punt_for(Some(id), &mut [&mut end.stack]);
+        assert!(end.stack.punts(id));
+        let device = end.stack.remove_port(id).expect("it is there");
+        let again = end.stack.add_port(device, PortConfig::default());
+        assert!(again == id && !end.stack.punts(id));
+        mirror.punt_for(Some(id), &mut [&mut end.stack]);
+        assert!(end.stack.punts(id));
+        mirror.punt_for(None, &mut [&mut end.stack]);
+        assert!(!end.stack.punts(id));
     }
 
     #[test]
