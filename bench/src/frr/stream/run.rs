@@ -54,8 +54,8 @@ pub(super) fn run(world: &World, recording: &Recording, traffic: Option<&Cores>)
     })
 }
 
-/// Give the thread that takes the routes a core of its own, and the packets another one: the CPU time
-/// of a thread includes interrupts, and veths forward packets in those.
+/// Give the thread that takes the routes a core of its own, and the packets another one: the CPU
+/// time of a thread includes interrupts, and veths forward packets in those.
 fn apart(worker: u32, cores: &Cores) -> Result<()> {
     let second = cores.second.context("a second core is needed")?;
     for thread in std::fs::read_dir(format!("/proc/{worker}/task")).context("it has ended")? {

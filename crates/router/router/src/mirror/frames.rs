@@ -35,9 +35,9 @@ const RATE: u32 = 50_000;
 const AT_ONCE: u32 = 1_024;
 /// The time after which a mirror whose frames wait for [`RATE`] is read again.
 const REST: Duration = Duration::from_millis(5);
-/// While more packets come for programs than may be punted, a turn of few frames costs more than the
-/// frames, and the time is that of forwarding: after it frames wait for others, unless one was of a
-/// routing protocol.
+/// While more packets come for programs than may be punted, a turn of few frames costs more than
+/// the frames, and the time is that of forwarding: after it frames wait for others, unless one was
+/// of a routing protocol.
 const FEW: usize = 16;
 const GATHER: Duration = Duration::from_millis(5);
 /// The longest frame of a TAP: its largest MTU, an Ethernet header, two tags, and our header.
