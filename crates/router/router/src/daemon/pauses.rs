@@ -74,7 +74,7 @@ mod tests {
     fn what_was_before_forwarding_waited_does_not_count() {
         let [short, long] = [1, 2].map(Duration::from_millis);
         assert_eq!(pause(long, Some(short)), short);
-        // The thread did not run all the time, for which forwarding is not to blame it.
+        // Other programs had the processor meanwhile.
         assert_eq!(pause(short, Some(long)), short);
         assert_eq!(pause(long, None), long);
     }
