@@ -2,8 +2,8 @@
 //! run.
 //!
 //! The modules `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `filter`, `gateway`,
-//! `frr`, `rpc`, `lab`, `build` and `strangers` (bench `peers`) contain the rows of these benches.
-//! `ours` measures our side of the rows of `core`, and `peers` the other sides. `harness` measures
+//! `frr`, `rpc`, `lab`, `programs`, `build` and `strangers` (bench `peers`) contain the rows of these
+//! benches. `ours` measures our side of the rows of `core`, and `peers` the other sides. `harness` measures
 //! a row and `report` prints it. The stack does not depend on this crate. `cargo xtask bench NAME`
 //! runs it.
 
@@ -28,6 +28,7 @@ pub mod ours;
 pub mod outside;
 pub mod outstanding;
 pub mod peers;
+pub mod programs;
 pub mod proof;
 pub mod readme;
 pub mod recorded;

@@ -1,6 +1,6 @@
 //! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
-//! `ip`, `router`, `filter`, `gateway`, `frr`, `rpc`, `lab`, `build`, and `peer` for one side
-//! alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
+//! `ip`, `router`, `filter`, `gateway`, `frr`, `rpc`, `lab`, `programs`, `build`, and `peer` for one
+//! side alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
 //! error. Exit status: 0 if rows were measured; 1 if nothing could be measured, or with `--check`
 //! if a row missed its `must`; 2 for a usage error; 130 after Ctrl-C in `build`, `gateway` and
 //! `frr`.
@@ -28,6 +28,7 @@ use wirespeed_bench::outside;
 use wirespeed_bench::peers::kernel::{self, Placement, Settings as Kernel};
 use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
+use wirespeed_bench::programs;
 use wirespeed_bench::proof;
 use wirespeed_bench::readme;
 use wirespeed_bench::recorded::{self, Kind};
@@ -72,6 +73,8 @@ enum Command {
     Rpc(Options),
     /// The lab: the cost of sampling a stack, and whether the samples add up.
     Lab(Options),
+    /// Programs in C and Python, programs written for smoltcp, and hyper in virtual time.
+    Programs(Options),
     /// The build: seconds from nothing, size, and speed compared with fat LTO.
     Build(Options),
     /// Foreign peers: Linux's traffic on the fast path, bottlenecks shared with Linux, byte passes.
@@ -187,6 +190,7 @@ fn main() -> ExitCode {
         Command::Load => gateway::load::run().map(|()| ExitCode::SUCCESS),
         Command::Rpc(options) => bench("rpc", rpc::ROWS, &options),
         Command::Lab(options) => bench("lab", lab::ROWS, &options),
+        Command::Programs(options) => bench("programs", programs::ROWS, &options),
         Command::Build(options) => {
             interruptible("build", build::ROWS, &options, Programs::default())
         }

@@ -16,6 +16,7 @@ mod ip;
 mod iperf;
 mod needs;
 mod outside;
+mod programs;
 mod router;
 mod rpc;
 mod soak;
@@ -174,6 +175,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "frr", cases: frr::CASES, apart: false },
     Suite { name: "filter", cases: filter::CASES, apart: false },
     Suite { name: "gateway", cases: gateway::CASES, apart: false },
+    Suite { name: "programs", cases: programs::CASES, apart: false },
     Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },
     Suite { name: "gateway-fence", cases: gateway::FENCE, apart: true },
     Suite { name: "gateway-containers", cases: gateway::CONTAINERS, apart: true },
