@@ -156,7 +156,11 @@ impl<'a> Pair<'a> {
         command.args(["--dont-fork", "--log-console", "--log-detail", "--vrrp", "--use-file"]);
         command.arg(file);
         for (option, end) in [("--pid", "pid"), ("--vrrp_pid", "vrrp.pid")] {
-            command.arg(option).arg(world.path(name(end)));
+            let file = world.path(name(end));
+            // As after a start of the machine. The processes of the file were killed, and the
+            // number of one that nobody has waited for yet is still taken.
+            let _ = std::fs::remove_file(&file);
+            command.arg(option).arg(file);
         }
         let keepalived = Running::start(&mut command, &world.path(name("log")), End::Asked)?;
         self.members[number] = Some(Member { keepalived, router });
