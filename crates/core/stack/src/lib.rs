@@ -16,6 +16,7 @@ mod arp;
 mod autoconf;
 mod bare;
 mod change;
+mod clock;
 mod config;
 mod connections;
 mod extension;
@@ -67,6 +68,7 @@ mod vrf;
 
 pub use addresses::{AddressError, check_address, is_destination};
 pub use autoconf::{AutoConfig, AutoconfError, AutoconfStatus, Progress};
+pub use clock::VirtualClock;
 pub use config::{Foreign, IpSettings, MtuDiscovery, PortConfig, StackConfig};
 pub use foreign::{ForeignDatagram, ForeignError, ForeignFlow, ForeignKind, RouterSolicitation};
 pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};

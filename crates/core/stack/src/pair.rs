@@ -24,13 +24,12 @@
 //! ```
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
-use std::sync::Arc;
 
 use base::{Cidr, Instant, IpVersion, LinkKind, MacAddr};
-use device::{mem, nic};
+use device::mem;
 
+pub use crate::clock::VirtualClock;
 use crate::config::{PortConfig, StackConfig};
 use crate::handles::PortId;
 use crate::port::Armed;
@@ -111,29 +110,7 @@ pub fn end(config: &PairConfig, device: impl device::Device + 'static, number: u
     End { stack, port, addr }
 }
 
-/// The time of two ends and of the link between them (`device::nic`). The caller advances it.
-/// Copies show the same time.
-#[derive(Clone, Debug)]
-pub struct VirtualClock(Arc<AtomicU64>);
-
-impl Default for VirtualClock {
-    fn default() -> VirtualClock {
-        VirtualClock(Arc::new(AtomicU64::new(1)))
-    }
-}
-
 impl VirtualClock {
-    /// The time; one nanosecond at the beginning.
-    pub fn now(&self) -> Instant {
-        Instant::from_nanos(self.0.load(Ordering::Relaxed))
-    }
-
-    /// The clock as devices read it.
-    pub fn of_devices(&self) -> nic::Clock {
-        let clock = self.clone();
-        Arc::new(move || clock.now())
-    }
-
     /// Let both ends send what they have, drop their events, and advance the time to the next
     /// deadline of either end. `false` if nothing will happen any more; the time then stays.
     pub fn advance(&self, ends: [&mut End; 2]) -> bool {
@@ -151,7 +128,7 @@ impl VirtualClock {
         if next == Instant::NEVER {
             return false;
         }
-        self.0.fetch_max(next.as_nanos(), Ordering::Relaxed);
+        self.advance_to(next);
         true
     }
 }

@@ -277,7 +277,16 @@ impl Driver {
         }
     }
 
-    fn turn(&self, waker: &Waker) -> Turn {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// End the stack: all sockets fail from then on.
+    pub(crate) fn end(&self) {
+        self.shared.driver_ended();
+    }
+
+    pub(crate) fn turn(&self, waker: &Waker) -> Turn {
         let Ok(mut call) = self.shared.call_of_driver() else { return Turn::Done };
         let now = call.stack.now();
         call.turn(now, waker)
@@ -286,7 +295,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shared.driver_ended();
+        self.end();
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct DriverState {
     pub(crate) watcher: Option<Waker>,
     /// A thread in a blocking call drives the stack, and the devices have its waker.
     pub(crate) caller_drives: bool,
+    /// The owner of a [`crate::Stepped`] polls the stack, and nobody else does.
+    pub(crate) stepped: bool,
     /// The sleeping driver also waits on the devices' descriptors.
     pub(crate) at_descriptors: bool,
     #[cfg(target_os = "linux")]

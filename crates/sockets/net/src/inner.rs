@@ -20,6 +20,7 @@ use stack::shard::Turns;
 use stack::{Event, ListenerHandle, Stack, TcpHandle, UdpHandle};
 use tcp::Events;
 
+use crate::clock::Clock;
 use crate::driver_state::DriverState;
 use crate::error;
 use crate::waiting::{Readiness, Socket, WaitQueue};
@@ -33,7 +34,7 @@ pub(crate) struct Shared {
     inner: Mutex<Inner>,
     /// The driver wants the lock and does not have it.
     driver_waits: AtomicBool,
-    epoch: std::time::Instant,
+    clock: Clock,
 }
 
 /// The state that the lock guards.
@@ -67,12 +68,8 @@ pub(crate) struct Inner {
 }
 
 impl Shared {
-    /// Shares a stack, whose clock begins at `epoch`.
-    pub(crate) fn new(
-        stack: Stack,
-        turns: Option<Box<Turns>>,
-        epoch: std::time::Instant,
-    ) -> Shared {
+    /// Shares a stack, whose time is that of `clock`.
+    pub(crate) fn new(stack: Stack, turns: Option<Box<Turns>>, clock: Clock) -> Shared {
         let secret = stack.derived_secret(RESOLVER);
         let inner = Inner {
             resolver: Resolver::new(Config::default(), Hosts::default(), secret),
@@ -92,21 +89,18 @@ impl Shared {
             owner: Owner::program(),
             forwarded: 0,
         };
-        Shared { inner: Mutex::new(inner), driver_waits: AtomicBool::new(false), epoch }
+        Shared { inner: Mutex::new(inner), driver_waits: AtomicBool::new(false), clock }
     }
 
-    /// The current time on the stack's clock, which began when the stack was shared.
+    /// The current time on the stack's clock.
     pub(crate) fn now(&self) -> Instant {
-        let since = self.epoch.elapsed();
-        Instant::from_nanos(since.as_nanos() as u64 + 1)
+        self.clock.now()
     }
 
-    /// The time `at` on the system's clock; `None` for `Instant::NEVER`.
+    /// The time `at` on the system's clock; `None` for `Instant::NEVER`, and if the stack's clock
+    /// is virtual.
     pub(crate) fn system_time(&self, at: Instant) -> Option<std::time::Instant> {
-        if at == Instant::NEVER {
-            return None;
-        }
-        self.epoch.checked_add(core::time::Duration::from_nanos(at.as_nanos()))
+        self.clock.system_time(at)
     }
 
     /// Begin a call.

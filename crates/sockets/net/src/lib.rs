@@ -12,6 +12,9 @@
 //! sends the data before it returns. A thread that waits in a blocking call drives the stack itself
 //! while no other thread does, so that a frame wakes only that thread.
 //!
+//! A program with an event loop of its own, or with a clock of its own, polls the stack by steps
+//! instead ([`Net::stepped`]).
+//!
 //! [`Shards`] is a host of several stacks, one for each core, with sockets over all of them.
 //!
 //! Errors have the kinds that `std` returns on Linux.
@@ -28,6 +31,7 @@
 mod bell;
 pub mod blocking;
 mod calls;
+mod clock;
 #[cfg(target_os = "linux")]
 mod descriptors;
 pub mod dhcp;
@@ -50,6 +54,7 @@ mod net;
 mod options;
 mod shards;
 mod split;
+mod stepped;
 mod stream;
 mod timer;
 #[cfg(feature = "tokio")]
@@ -71,6 +76,7 @@ pub use shards::{Shards, ShardsListener, ShardsUdpSocket};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 /// The types of UDP socket options, and of the results of calls with options.
 pub use stack::{MtuDiscovery, UdpErrorReport, UdpOptions, UdpReceived, dplpmtud};
+pub use stepped::{Next, StepClock, Stepped};
 pub use stream::TcpStream;
 #[cfg(feature = "tokio")]
 pub use timer::TokioTimer;

@@ -5,7 +5,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -18,6 +17,7 @@ use stack::{
     PortId, Stack, TcpHandle,
 };
 
+use crate::clock::Clock;
 use crate::driver::{Driver, DriverThread};
 use crate::error;
 use crate::inner::{Inner, Shared};
@@ -59,9 +59,8 @@ impl Net {
     /// Share a stack. Nothing happens until the driver runs. If the stack was polled before, its
     /// clock goes on from there.
     pub fn new(stack: Stack) -> (Net, Driver) {
-        let (now, since) = (Instant::now(), stack.now().as_nanos());
-        let epoch = now.checked_sub(Duration::from_nanos(since)).unwrap_or(now);
-        Net::of(Shared::new(stack, None, epoch), None)
+        let clock = Clock::from_now(stack.now());
+        Net::of(Shared::new(stack, None, clock), None)
     }
 
     /// A stack; if it is a shard but not the first one of its group, with the first one.

@@ -13,13 +13,13 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
-use base::{Counters, Drops};
+use base::{Counters, Drops, Instant};
 use device::Device;
 use stack::shard::{self, Shard, Steering};
 use stack::{PortConfig, PortId, Stack};
 
+use crate::clock::Clock;
 use crate::driver::{Driver, DriverThread};
 use crate::inner::{Call, Shared};
 use crate::{Net, TcpSocket, TcpStream, error};
@@ -75,12 +75,12 @@ impl Shards {
     pub fn new(shards: Vec<Shard>) -> (Shards, Vec<Driver>) {
         let steering = shards.first().map(Shard::steering).expect("a host has at least one shard");
         assert_eq!(steering.count(), shards.len(), "all shards of a group are shared together");
-        let epoch = Instant::now();
+        let clock = Clock::from_now(Instant::ZERO);
         let (mut nets, mut drivers) = (Vec::<Net>::new(), Vec::new());
         for (index, shard) in shards.into_iter().enumerate() {
             assert_eq!(shard.index(), index, "the shards of a group are in their order");
             let (stack, turns) = shard.into_parts();
-            let shared = Shared::new(stack, Some(Box::new(turns)), epoch);
+            let shared = Shared::new(stack, Some(Box::new(turns)), clock.clone());
             let (net, driver) = Net::of(shared, nets.first().cloned());
             nets.push(net);
             drivers.push(driver);

@@ -20,6 +20,7 @@ mod same_errors;
 mod several_ports;
 mod shards;
 mod states;
+mod stepped;
 mod tasks;
 mod urgent;
 #[cfg(target_os = "linux")]

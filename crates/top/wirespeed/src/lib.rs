@@ -159,7 +159,7 @@ pub use stack::{
     MitigationError, MtuDiscovery, MtuError, MulticastOptions, NeighbourState, Origin,
     OtherBroadcaster, PingHandle, PortConfig, PortId, Progress, ReplaceError, RequestHandle, Route,
     RouteOrigin, Router, RouterSolicitation, SourceChange, SourceFilter, Stack, StackConfig, TapId,
-    TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable, Vrf,
-    check_address, dplpmtud, is_destination, route::MAIN_TABLE, route::PATHS_MAX,
-    route::SourceCheck,
+    TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable,
+    VirtualClock, Vrf, check_address, dplpmtud, is_destination, route::MAIN_TABLE,
+    route::PATHS_MAX, route::SourceCheck,
 };

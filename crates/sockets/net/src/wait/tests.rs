@@ -9,6 +9,7 @@ use stack::IpSettings;
 use stack::pair::{PairConfig, pair};
 
 use super::block_on;
+use crate::clock::Clock;
 use crate::inner::Shared;
 use crate::waiting::Readiness;
 
@@ -18,7 +19,7 @@ use crate::waiting::Readiness;
 #[test]
 fn what_the_end_of_a_waiting_call_reports_is_not_missed() {
     let (client, server) = pair(&PairConfig::new([7, 8]));
-    let shared = Shared::new(client.stack, None, Instant::now());
+    let shared = Shared::new(client.stack, None, Clock::from_now(base::Instant::ZERO));
     let remote = SocketAddr::new(server.addr, 9);
     let (owner, ip) = (Owner::program(), IpSettings::default());
     let mut call = shared.call().expect("a driver that is not gone");
