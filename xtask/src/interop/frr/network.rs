@@ -99,6 +99,8 @@ struct Router<'a> {
     frr: Frr,
     /// Where the daemons are.
     control: Host<'a>,
+    /// What zebra said to be installed before it was killed.
+    last_said: Option<Table>,
 }
 
 /// A network that runs.
@@ -187,7 +189,7 @@ impl<'a> Network<'a> {
         if self.kind == Kind::Kernel {
             kernel(self.bench, site, &control)?;
         }
-        self.routers.insert(site.name, Router { up: None, frr, control });
+        self.routers.insert(site.name, Router { up: None, frr, control, last_said: None });
         self.boot(site)
     }
 

@@ -40,6 +40,11 @@ impl Network<'_> {
 
     /// Kill a daemon.
     pub(in crate::interop::frr) fn kill(&mut self, name: &str, daemon: &str) -> Result<()> {
+        if daemon == "zebra"
+            && let Some(said) = self.decided(name)?
+        {
+            self.router_mut(name)?.last_said = Some(said);
+        }
         self.router_mut(name)?.frr.kill(daemon);
         Ok(())
     }
@@ -157,12 +162,16 @@ impl Network<'_> {
         Ok(Some(table))
     }
 
-    /// The routes of a kernel's router as zebra says it has installed them (`show ip fib`); what is
-    /// in the kernel while zebra does not run. When a carrier goes and comes back, zebra 8.4.4
-    /// does not notice that the kernel has removed a member of a nexthop group, and packets use
-    /// the other members alone until that group changes.
+    /// The routes of a kernel's router as zebra says it has installed them (`show ip fib`), or said
+    /// so before it was killed. When a carrier goes and comes back, zebra 8.4.4 does not notice
+    /// that the kernel has removed a member of a nexthop group, and packets use the other members
+    /// alone until that group changes: the kernel's own table has fewer next hops then.
     pub(in crate::interop::frr) fn fib(&self, name: &str) -> Result<Table> {
-        self.decided(name)?.map_or_else(|| self.table(name), Ok)
+        match (self.decided(name)?, &self.router(name)?.last_said) {
+            (Some(said), _) => Ok(said),
+            (None, Some(said)) => Ok(said.clone()),
+            (None, None) => self.table(name),
+        }
     }
 
     /// The two processes of a router of ours.
