@@ -1,6 +1,6 @@
 //! `cargo xtask packetdrill DIR`: every packetdrill script below a folder, against this stack.
 //!
-//! Called by: `main.rs`. packetdrill loads the shared object of crate capi and compares. Each
+//! Called by: `main.rs`. packetdrill loads the shared object of crate packetdrill and compares. Each
 //! script runs in a network namespace of its own, under a time limit, as many at once as there are
 //! processors. Scripts and packetdrill are GPL and not part of this project; docs/packetdrill.md
 //! says how to get both.
@@ -107,8 +107,8 @@ fn program(dir: &Path, named: Option<&Path>) -> Result<PathBuf> {
 /// Build the shared object and return its path.
 fn object(root: &Path) -> Result<PathBuf> {
     let metadata = cargo::Metadata::read(root)?;
-    process::pass_on(cargo::cargo(root).args(["build", "-p", "wirespeed-capi"]))?;
-    Ok(metadata.target_directory.join("debug/libcapi.so"))
+    process::pass_on(cargo::cargo(root).args(["build", "-p", "wirespeed-packetdrill"]))?;
+    Ok(metadata.target_directory.join("debug/libpacketdrill.so"))
 }
 
 /// Run every script, on all processors.

@@ -28,7 +28,7 @@ const PACKET_CRATES: &[&str] =
 /// Crates that may read a clock, sleep or draw random numbers by themselves.
 const CLOCKED: &[&str] = &[
     "device", "link", "virtio", "net", "control", "observe", "jail", "router", "capi", "live",
-    "profile", "lab", "cli", "bench", "examples", "xtask", "fuzz", "testbed",
+    "profile", "lab", "cli", "bench", "examples", "xtask", "fuzz", "testbed", "packetdrill",
 ];
 /// Crates that may be asynchronous.
 const ASYNC: &[&str] = &[

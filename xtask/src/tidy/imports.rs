@@ -112,12 +112,19 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("router", Only(ROUTER)),
         ],
     ),
-    ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
+    (
+        "proof",
+        &[
+            ("sim", Only(SIMULATED)),
+            ("packetdrill", Only(&["base", "mbuf", "tcp", "device", "stack"])),
+            ("testbed", Only(&[])),
+        ],
+    ),
     (
         "top",
         &[
             ("wirespeed", Everything),
-            ("capi", Only(&["base", "mbuf", "tcp", "device", "stack"])),
+            ("capi", Only(&["base", "mbuf", "tcp", "device", "stack", "host", "net"])),
             ("cli", Everything),
             ("lab", Everything),
         ],

@@ -72,6 +72,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("trace/", Some(Other)),
         ("explain/", Some(Other)),
         ("capi/", Some(Socket)),
+        ("packetdrill/", Some(Other)),
         ("host/", Some(Other)),
         ("gateway/", Some(Socket)),
         ("outside/", Some(Socket)),

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 
 use super::Data;
 use super::{answer, world};
-use crate::packetdrill::transfer::Found;
-use crate::packetdrill::world::{State, World};
-use crate::packetdrill::{Call, address, transfer};
+use crate::transfer::Found;
+use crate::world::{State, World};
+use crate::{Call, address, transfer};
 
 /// Maximum bytes that one call moves.
 const CALL_MAX: usize = 1 << 30;

@@ -11,6 +11,8 @@
 //! and others) calls the stack. `profile.rs` defines the initial settings of sockets: Linux's or
 //! FreeBSD's.
 
+#![cfg(target_os = "linux")]
+
 mod address;
 mod control;
 mod entry;

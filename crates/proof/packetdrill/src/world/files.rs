@@ -10,15 +10,15 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use super::{State, Wait};
-use crate::packetdrill::Call;
-use crate::packetdrill::file::{File, Socket};
+use crate::Call;
+use crate::file::{File, Socket};
 
 /// Maximum open files of a script.
 const FILES_MAX: usize = 4096;
 
 impl State {
     /// Add a file. Its number is that of a descriptor made for it.
-    pub(in crate::packetdrill) fn add(&mut self, file: File) -> Call<RawFd> {
+    pub(crate) fn add(&mut self, file: File) -> Call<RawFd> {
         if self.files.len() >= FILES_MAX {
             return Err(Errno::MFILE);
         }
@@ -31,7 +31,7 @@ impl State {
 
     /// Remove a file and close its descriptor.
     #[allow(unsafe_code)]
-    pub(in crate::packetdrill) fn remove(&mut self, fd: RawFd) -> Call<File> {
+    pub(crate) fn remove(&mut self, fd: RawFd) -> Call<File> {
         let file = self.files.remove(&fd).ok_or(Errno::BADF)?;
         // SAFETY: the table holds numbers of descriptors that `add` made and nobody else owns; the
         // number was taken out of the table, so it is closed once.
@@ -40,12 +40,12 @@ impl State {
     }
 
     /// Does a read or `accept` on this socket wait, and until when (`SO_RCVTIMEO`)?
-    pub(in crate::packetdrill) fn wait_to_read(&self, fd: RawFd, flags: i32) -> Wait {
+    pub(crate) fn wait_to_read(&self, fd: RawFd, flags: i32) -> Wait {
         self.wait_mode(fd, flags, |socket| socket.timeouts.0)
     }
 
     /// Does a write or `connect` on this socket wait, and until when (`SO_SNDTIMEO`)?
-    pub(in crate::packetdrill) fn wait_to_write(&self, fd: RawFd, flags: i32) -> Wait {
+    pub(crate) fn wait_to_write(&self, fd: RawFd, flags: i32) -> Wait {
         self.wait_mode(fd, flags, |socket| socket.timeouts.1)
     }
 
@@ -63,7 +63,7 @@ impl State {
     }
 
     /// The socket behind a descriptor.
-    pub(in crate::packetdrill) fn socket(&mut self, fd: RawFd) -> Call<&mut Socket> {
+    pub(crate) fn socket(&mut self, fd: RawFd) -> Call<&mut Socket> {
         match self.files.get_mut(&fd) {
             Some(File::Socket(socket)) => Ok(socket),
             Some(_) => Err(Errno::NOTSOCK),

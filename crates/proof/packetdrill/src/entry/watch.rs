@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use super::Data;
 use super::{answer, done, input, room, within, world};
-use crate::packetdrill::file::{Epoll, File};
-use crate::packetdrill::{epoll, ready};
+use crate::file::{Epoll, File};
+use crate::{epoll, ready};
 
 /// Maximum descriptors of one `poll`.
 const WATCHED_MAX: usize = 4096;
@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn poll(
 }
 
 /// Turns a timeout, which is not an error here, into a count of 0.
-fn none_in_time(outcome: crate::packetdrill::Call<usize>) -> crate::packetdrill::Call<usize> {
+fn none_in_time(outcome: crate::Call<usize>) -> crate::Call<usize> {
     match outcome {
         Err(Errno::AGAIN) => Ok(0),
         other => other,
