@@ -6,13 +6,13 @@
 //! refused, and the hit is counted.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use core::task::Poll;
+use core::task::{Context, Poll};
 use std::io;
 
 use stack::{FastOpenConfig, IpSettings, ListenConfig, ListenerHandle, RequestHandle};
 use tcp::Config;
 
-use crate::inner::Inner;
+use crate::inner::{Inner, poll_at};
 use crate::wait::wait;
 use crate::waiting::Readiness;
 use crate::{Net, TcpStream, error};
@@ -95,14 +95,22 @@ impl Forwarder {
     /// # Errors
     /// The driver is gone.
     pub async fn accept(&self) -> io::Result<Request> {
-        let handle = self.handle;
-        let look = move |inner: &mut Inner| match inner.stack.tcp_request(handle) {
-            Some(request) => Poll::Ready(Ok(request)),
+        wait(self.net.shared(), Readiness::Accept(self.handle), self.look()).await
+    }
+
+    /// [`Forwarder::accept`] as a poll function. Only the task that polled last is woken.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Request>> {
+        poll_at(self.net.shared(), Readiness::Accept(self.handle), cx, self.look())
+    }
+
+    fn look(&self) -> impl FnMut(&mut Inner) -> Poll<io::Result<Request>> + use<> {
+        let (net, handle) = (self.net.clone(), self.handle);
+        move |inner| match inner.stack.tcp_request(handle) {
+            Some((handle, dst, src)) => {
+                Poll::Ready(Ok(Request { net: net.clone(), handle: Some(handle), dst, src }))
+            }
             None => Poll::Pending,
-        };
-        let readiness = Readiness::Accept(handle);
-        let (handle, dst, src) = wait(self.net.shared(), readiness, look).await?;
-        Ok(Request { net: self.net.clone(), handle: Some(handle), dst, src })
+        }
     }
 }
 
@@ -132,7 +140,7 @@ impl Request {
     /// [`io::ErrorKind::QuotaExceeded`] at a limit. At the limit `forwarded` the peer is refused;
     /// at the other limits the peer gets no answer and may try again. Otherwise the error that
     /// ended the handshake.
-    pub async fn complete(mut self) -> io::Result<TcpStream> {
+    pub async fn complete(self) -> io::Result<TcpStream> {
         let stream = self.answer()?;
         stream.connected().await.map_err(|error| match error.kind() {
             // This side aborts a handshake only if a newer SYN evicts it.
@@ -142,7 +150,12 @@ impl Request {
         Ok(stream)
     }
 
-    fn answer(&mut self) -> io::Result<TcpStream> {
+    /// Answer the SYN and return the stream, which is not connected yet:
+    /// [`TcpStream::poll_connected`] says when it is.
+    ///
+    /// # Errors
+    /// As [`Request::complete`], if a limit is reached.
+    pub fn answer(mut self) -> io::Result<TcpStream> {
         let handle = {
             let mut call = self.net.shared().call()?;
             let request = self.handle.take().ok_or_else(error::aborted)?;

@@ -107,7 +107,12 @@ impl TcpStream {
         wait(self.net.shared(), self.write_readiness(), connected).await
     }
 
-    pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+    /// Has the handshake ended, of a stream that [`TcpSocket::start`] or
+    /// [`crate::Request::answer`] made? Only the task that polled last for writing is woken.
+    ///
+    /// # Errors
+    /// The error that ended the handshake.
+    pub fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let look = |inner: &mut Inner| inner.poll_connected(self.handle);
         poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }

@@ -278,6 +278,11 @@ impl UdpSocket {
         wait(self.net.shared(), self.readiness(), self.look_readable()).await
     }
 
+    /// [`UdpSocket::readable`] as a poll function. Only the task that polled last is woken.
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll_at(self.net.shared(), self.readiness(), cx, self.look_readable())
+    }
+
     pub(crate) fn look_readable(&self) -> impl FnMut(&mut Inner) -> Poll<io::Result<()>> + use<> {
         let handle = self.handle;
         move |inner| match inner.udp.contains_key(handle) {

@@ -178,8 +178,13 @@ impl TcpSocket {
         (self.local, &self.config, self.ip)
     }
 
-    /// Send a SYN and return the stream, which is not connected yet.
-    pub(crate) fn start(&self, remote: SocketAddr) -> io::Result<TcpStream> {
+    /// Send a SYN and return the stream, which is not connected yet:
+    /// [`TcpStream::poll_connected`] says when it is. Dropping the stream ends the attempt.
+    ///
+    /// # Errors
+    /// The connection cannot be tried: `remote` is unreachable, the local address is not available
+    /// or in use, or a limit is reached.
+    pub fn start(&self, remote: SocketAddr) -> io::Result<TcpStream> {
         let handle = {
             let mut call = self.net.shared().call()?;
             let owner = self.owner_of(&call);
