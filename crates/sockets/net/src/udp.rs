@@ -244,6 +244,14 @@ impl UdpSocket {
         self.attempt(self.look_receive(into))
     }
 
+    /// [`UdpSocket::try_recv_from`], but the datagram also stays in the queue.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if no datagram waits.
+    pub fn try_peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.attempt(self.look_peek(into))
+    }
+
     /// Send a datagram, in fragments if it is larger than the path's MTU. The call waits while the
     /// device is full.
     ///

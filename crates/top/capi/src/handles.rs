@@ -1,0 +1,148 @@
+//! Handles: integers with a generation, behind which are stacks and sockets.
+//!
+//! Called by: all calls. One table for the process, because a handle comes without its stack. A
+//! call takes a reference and lets the table go. Limit: 2^31 - 1 entries at once; the stacks' own
+//! limits come first.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::error::{Call, Error};
+use crate::socket::Socket;
+use crate::stack_of_program::Stack;
+
+/// What a handle stands for.
+#[derive(Clone)]
+pub(crate) enum Entry {
+    Stack(Arc<Stack>),
+    Socket(Arc<Socket>),
+}
+
+struct Slot {
+    /// The generation of the entry, or of the next one; from 1, so that no handle is 0.
+    generation: u32,
+    entry: Option<Entry>,
+}
+
+struct Table {
+    slots: Vec<Slot>,
+    /// Slots without an entry that may be used again.
+    free: Vec<u32>,
+}
+
+static TABLE: RwLock<Table> = RwLock::new(Table { slots: Vec::new(), free: Vec::new() });
+const GENERATION_MAX: u32 = i32::MAX as u32;
+
+// Nothing panics while it holds the lock, so poisoning can be ignored.
+fn read() -> RwLockReadGuard<'static, Table> {
+    TABLE.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write() -> RwLockWriteGuard<'static, Table> {
+    TABLE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn split(handle: i64) -> Option<(u32, u32)> {
+    let handle = u64::try_from(handle).ok()?;
+    Some(((handle >> 32) as u32, handle as u32))
+}
+
+impl Table {
+    fn get(&self, handle: i64) -> Option<&Entry> {
+        let (generation, index) = split(handle)?;
+        let slot = self.slots.get(index as usize)?;
+        slot.entry.as_ref().filter(|_| slot.generation == generation)
+    }
+
+    fn take(&mut self, index: u32) -> Option<Entry> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let entry = slot.entry.take()?;
+        // A slot whose generations are used up is not used again, so a handle never comes again.
+        if slot.generation < GENERATION_MAX {
+            slot.generation += 1;
+            self.free.push(index);
+        }
+        Some(entry)
+    }
+}
+
+/// Add an entry, which is made with its handle.
+pub(crate) fn add(make: impl FnOnce(i64) -> Entry) -> Call<i64> {
+    let mut table = write();
+    let index = match table.free.pop() {
+        Some(index) => index,
+        None => {
+            let index = u32::try_from(table.slots.len()).ok().filter(|&i| i < GENERATION_MAX);
+            let index = index.ok_or_else(|| {
+                Error::new(libc::ENFILE, "the process has too many handles: close some")
+            })?;
+            table.slots.push(Slot { generation: 1, entry: None });
+            index
+        }
+    };
+    let slot = &mut table.slots[index as usize];
+    let handle = i64::from(slot.generation) << 32 | i64::from(index);
+    slot.entry = Some(make(handle));
+    Ok(handle)
+}
+
+/// The stack of a handle.
+pub(crate) fn stack(handle: i64) -> Call<Arc<Stack>> {
+    match read().get(handle) {
+        Some(Entry::Stack(stack)) => Ok(stack.clone()),
+        Some(Entry::Socket(_)) => {
+            Err(Error::invalid("the handle is a socket's, and a stack's is needed"))
+        }
+        None => Err(Error::stale()),
+    }
+}
+
+/// The socket of a handle.
+#[inline]
+pub(crate) fn socket(handle: i64) -> Call<Arc<Socket>> {
+    match read().get(handle) {
+        Some(Entry::Socket(socket)) => Ok(socket.clone()),
+        Some(Entry::Stack(_)) => {
+            Err(Error::new(libc::ENOTSOCK, "the handle is a stack's, and a socket's is needed"))
+        }
+        None => Err(Error::stale()),
+    }
+}
+
+/// Remove a socket.
+pub(crate) fn remove_socket(handle: i64) -> Call<Arc<Socket>> {
+    socket(handle)?;
+    let (_, index) = split(handle).ok_or_else(Error::stale)?;
+    let mut table = write();
+    // Another thread may have been quicker.
+    match table.get(handle) {
+        Some(Entry::Socket(_)) => {}
+        _ => return Err(Error::stale()),
+    }
+    match table.take(index) {
+        Some(Entry::Socket(socket)) => Ok(socket),
+        _ => Err(Error::stale()),
+    }
+}
+
+/// Remove a stack and all its sockets.
+pub(crate) fn remove_stack(handle: i64) -> Call<(Arc<Stack>, Vec<Arc<Socket>>)> {
+    stack(handle)?;
+    let (_, index) = split(handle).ok_or_else(Error::stale)?;
+    let mut table = write();
+    if !matches!(table.get(handle), Some(Entry::Stack(_))) {
+        return Err(Error::stale());
+    }
+    let Some(Entry::Stack(stack)) = table.take(index) else { return Err(Error::stale()) };
+    let is_its = |slot: &Slot| match &slot.entry {
+        Some(Entry::Socket(socket)) => Arc::ptr_eq(socket.stack(), &stack),
+        _ => false,
+    };
+    let indices = (0..table.slots.len() as u32).filter(|&i| is_its(&table.slots[i as usize]));
+    let indices: Vec<u32> = indices.collect();
+    let sockets = indices.into_iter().filter_map(|index| match table.take(index) {
+        Some(Entry::Socket(socket)) => Some(socket),
+        _ => None,
+    });
+    let sockets = sockets.collect();
+    Ok((stack, sockets))
+}

@@ -1,0 +1,64 @@
+//! `libwirespeed`: the stack for programs in C, and in any language that calls C. The calls have
+//! the shape of BSD's sockets; docs/c.md is the page for their users.
+//!
+//! Called by: programs, through symbols with C linkage. `include/wirespeed.h` is made of the
+//! comments here by cbindgen, so these comments are written for readers of C.
+//!
+//! # How it works
+//! A handle is an integer with a generation (`handles.rs`), so a stale one is an error. Each call
+//! goes through `entry::call`, which turns errors into negative error numbers, keeps their text,
+//! stops panics at the edge, and refuses calls from callbacks. Beneath is `net`: a stack with a
+//! driver thread, or one that the program polls (`Net::stepped`).
+//!
+//! A call that waits for something other than a byte stream waits in `news.rs`, where `ws_close`
+//! wakes it too. Descriptors for event loops are in `events.rs`.
+
+#![cfg(target_os = "linux")]
+// The interface to C is `unsafe` at every edge: pointers of the caller.
+#![allow(unsafe_code)]
+// The C names, in the header and here.
+#![allow(non_camel_case_types, reason = "C's names")]
+
+mod address;
+mod calls;
+mod device_of_program;
+mod entry;
+mod error;
+mod events;
+mod forwarder;
+mod handles;
+mod hooks;
+mod memory;
+mod news;
+mod open;
+mod options;
+mod ports;
+mod resolve;
+mod routes;
+mod socket;
+mod stack_of_program;
+mod transfer;
+mod types;
+
+pub use entry::{ws_last_error, ws_strerror, ws_version};
+pub use events::{ws_events, ws_poll, ws_stack_fd, ws_watch};
+pub use forwarder::{ws_admit, ws_forwarder};
+pub use ports::{
+    ws_pair, ws_port_descriptor, ws_port_device, ws_port_remove, ws_port_tap, ws_port_tun,
+    ws_port_wake,
+};
+pub use resolve::{ws_resolve, ws_set_resolver};
+pub use routes::{
+    ws_address_add, ws_address_remove, ws_counter, ws_limit_of, ws_neighbour_add, ws_route_add,
+    ws_route_remove,
+};
+pub use calls::{
+    ws_accept, ws_bind, ws_close, ws_connect, ws_getpeername, ws_getsockname, ws_listen,
+    ws_set_nonblocking, ws_shutdown, ws_socket,
+};
+pub use stack_of_program::{
+    ws_next_deadline, ws_stack_free, ws_stack_new, ws_stack_poll, ws_stack_start,
+};
+pub use options::{ws_getsockopt, ws_setsockopt};
+pub use transfer::{ws_recv, ws_recvfrom, ws_send, ws_sendto};
+pub use types::*;
