@@ -1,7 +1,17 @@
 //! The rows of bench `programs`: the stack as programs in other languages and of other libraries use
 //! it. Called by `main.rs`. Each row has a file.
 
-use crate::harness::Spec;
+mod c;
+
+use crate::harness::Better::Higher;
+use crate::harness::{Spec, spec};
 
 /// The table.
-pub const ROWS: &[Spec] = &[];
+pub const ROWS: &[Spec] = &[spec(
+    "bulk over memory from C through the library / from Rust, Gb per CPU-second",
+    Higher,
+    0.9,
+    0.98,
+    "x",
+    c::bulk,
+)];

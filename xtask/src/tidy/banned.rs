@@ -27,8 +27,25 @@ const PACKET_CRATES: &[&str] =
     &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack"];
 /// Crates that may read a clock, sleep or draw random numbers by themselves.
 const CLOCKED: &[&str] = &[
-    "device", "link", "virtio", "net", "control", "observe", "jail", "router", "capi", "live",
-    "profile", "lab", "cli", "bench", "examples", "xtask", "fuzz", "testbed", "packetdrill",
+    "device",
+    "link",
+    "virtio",
+    "net",
+    "control",
+    "observe",
+    "jail",
+    "router",
+    "capi",
+    "live",
+    "profile",
+    "lab",
+    "cli",
+    "bench",
+    "examples",
+    "xtask",
+    "fuzz",
+    "testbed",
+    "packetdrill",
 ];
 /// Crates that may be asynchronous.
 const ASYNC: &[&str] = &[

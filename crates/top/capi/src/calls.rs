@@ -59,7 +59,11 @@ pub extern "C" fn ws_socket(
 /// Returns 0; -EADDRNOTAVAIL, -EADDRINUSE, -EINVAL if it is bound already or length is too short,
 /// -EAFNOSUPPORT, -ENOBUFS at a limit; -EFAULT if addr is NULL; -EBADF.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ws_bind(socket: ws_sock, addr: *const sockaddr, length: socklen_t) -> c_int {
+pub unsafe extern "C" fn ws_bind(
+    socket: ws_sock,
+    addr: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
     entry::status(|| {
         let socket = handles::socket(socket)?;
         // SAFETY: the caller's address.

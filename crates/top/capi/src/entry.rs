@@ -72,12 +72,11 @@ pub(crate) fn callback<T>(body: impl FnOnce() -> T) -> Option<T> {
 /// The version of the library, for example "0.1.0". The text is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn ws_version() -> *const c_char {
-    const VERSION: &CStr = match CStr::from_bytes_with_nul(
-        concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes(),
-    ) {
-        Ok(version) => version,
-        Err(_) => c"",
-    };
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => c"",
+        };
     VERSION.as_ptr()
 }
 

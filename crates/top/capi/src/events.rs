@@ -205,11 +205,7 @@ pub unsafe extern "C" fn ws_watch(socket: ws_sock, events: c_short, user: *mut c
 /// Returns how many were stored; -EFAULT if events is NULL and count is not 0; -EINVAL if count is
 /// beyond the address space; -EBADF.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ws_events(
-    stack: ws_stack,
-    events: *mut ws_event,
-    count: usize,
-) -> i64 {
+pub unsafe extern "C" fn ws_events(stack: ws_stack, events: *mut ws_event, count: usize) -> i64 {
     entry::call(|| {
         let stack = handles::stack(stack)?;
         // SAFETY: the caller's array.

@@ -16,9 +16,7 @@ use mbuf::Pool;
 use stack::VirtualClock;
 
 use crate::entry;
-use crate::types::{
-    WS_LOG_INFO, WS_LOG_WARNING, ws_frame, ws_log_callback, ws_trace_callback,
-};
+use crate::types::{WS_LOG_INFO, WS_LOG_WARNING, ws_frame, ws_log_callback, ws_trace_callback};
 
 /// The callbacks of a stack.
 pub(crate) struct Hooks {

@@ -40,9 +40,14 @@ mod stack_of_program;
 mod transfer;
 mod types;
 
+pub use calls::{
+    ws_accept, ws_bind, ws_close, ws_connect, ws_getpeername, ws_getsockname, ws_listen,
+    ws_set_nonblocking, ws_shutdown, ws_socket,
+};
 pub use entry::{ws_last_error, ws_strerror, ws_version};
 pub use events::{ws_events, ws_poll, ws_stack_fd, ws_watch};
 pub use forwarder::{ws_admit, ws_forwarder};
+pub use options::{ws_getsockopt, ws_setsockopt};
 pub use ports::{
     ws_pair, ws_port_descriptor, ws_port_device, ws_port_remove, ws_port_tap, ws_port_tun,
     ws_port_wake,
@@ -52,13 +57,8 @@ pub use routes::{
     ws_address_add, ws_address_remove, ws_counter, ws_limit_of, ws_neighbour_add, ws_route_add,
     ws_route_remove,
 };
-pub use calls::{
-    ws_accept, ws_bind, ws_close, ws_connect, ws_getpeername, ws_getsockname, ws_listen,
-    ws_set_nonblocking, ws_shutdown, ws_socket,
-};
 pub use stack_of_program::{
     ws_next_deadline, ws_stack_free, ws_stack_new, ws_stack_poll, ws_stack_start,
 };
-pub use options::{ws_getsockopt, ws_setsockopt};
 pub use transfer::{ws_recv, ws_recvfrom, ws_send, ws_sendto};
 pub use types::*;

@@ -104,9 +104,7 @@ impl Open {
             Open::Listener(listener) => (asks_in && listener.is_ready(cx), false),
             Open::Forwarder(forwarder) => (asks_in && forwarder.is_ready(cx), false),
             // A datagram is sent at once, or waits for room in a device for a moment.
-            Open::Datagrams(socket) => {
-                (asks_in && socket.poll_recv_ready(cx).is_ready(), asks_out)
-            }
+            Open::Datagrams(socket) => (asks_in && socket.poll_recv_ready(cx).is_ready(), asks_out),
         };
         let bit = |is: bool, event: c_short| if is { event } else { 0 };
         bit(is_in, WS_IN) | bit(is_out, WS_OUT)

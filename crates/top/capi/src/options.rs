@@ -203,8 +203,7 @@ fn set_number(socket: &Socket, (level, name): (c_int, c_int), number: c_int) -> 
                 _ => {}
             }
         }
-        (libc::IPPROTO_IP, libc::IP_TRANSPARENT)
-        | (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT) => {
+        (libc::IPPROTO_IP, libc::IP_TRANSPARENT) | (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT) => {
             settings.is_transparent = number != 0;
             settings.tcp.set_transparent(number != 0);
         }

@@ -57,7 +57,10 @@ pub(crate) fn number(port: c_int) -> Call<PortId> {
 }
 
 pub(crate) fn no_port(port: c_int) -> Error {
-    Error::new(libc::ENODEV, format!("the stack has no port {port}: it was removed, or never added"))
+    Error::new(
+        libc::ENODEV,
+        format!("the stack has no port {port}: it was removed, or never added"),
+    )
 }
 
 fn kernel(
@@ -68,12 +71,8 @@ fn kernel(
 ) -> Call<c_int> {
     let stack = handles::stack(stack)?;
     let addresses = kernel_address.map(address::cidr).transpose()?;
-    let mut tap = Tap::open(&Config {
-        name: name.map(str::to_owned),
-        link,
-        ..Config::default()
-    })
-    .map_err(tap_error)?;
+    let mut tap = Tap::open(&Config { name: name.map(str::to_owned), link, ..Config::default() })
+        .map_err(tap_error)?;
     if let Some(address) = addresses {
         let setup = Setup { addresses: vec![address], up: true, ..Setup::default() };
         tap.configure(&setup).map_err(tap_error)?;
@@ -157,9 +156,8 @@ pub unsafe extern "C" fn ws_port_tun(
 ) -> c_int {
     entry::number(|| {
         // SAFETY: the caller's texts.
-        let (name, address) = unsafe {
-            (memory::optional_text(name)?, memory::optional_text(kernel_address)?)
-        };
+        let (name, address) =
+            unsafe { (memory::optional_text(name)?, memory::optional_text(kernel_address)?) };
         kernel(stack, name, address, LinkKind::Ip)
     })
 }
@@ -175,9 +173,8 @@ pub unsafe extern "C" fn ws_port_tap(
 ) -> c_int {
     entry::number(|| {
         // SAFETY: the caller's texts.
-        let (name, address) = unsafe {
-            (memory::optional_text(name)?, memory::optional_text(kernel_address)?)
-        };
+        let (name, address) =
+            unsafe { (memory::optional_text(name)?, memory::optional_text(kernel_address)?) };
         kernel(stack, name, address, LinkKind::Ethernet)
     })
 }
@@ -235,9 +232,7 @@ pub unsafe extern "C" fn ws_pair(
     entry::status(|| {
         let stacks = [handles::stack(a)?, handles::stack(b)?];
         let (left, right) = mem::pair(&mem::Config::default());
-        for ((stack, device), place) in
-            stacks.iter().zip([left, right]).zip([port_a, port_b])
-        {
+        for ((stack, device), place) in stacks.iter().zip([left, right]).zip([port_a, port_b]) {
             let port = add(stack, Box::new(device), "a wire in memory")?;
             if !place.is_null() {
                 // SAFETY: the caller's pointer.

@@ -46,7 +46,8 @@ impl Lookups {
             lookups.insert(host.to_owned(), lookup);
         }
         let waker = Waker::noop();
-        let polled = lookups.get_mut(host).map(|l| l.as_mut().poll(&mut Context::from_waker(waker)));
+        let polled =
+            lookups.get_mut(host).map(|l| l.as_mut().poll(&mut Context::from_waker(waker)));
         match polled {
             Some(Poll::Ready(found)) => {
                 lookups.remove(host);
@@ -117,9 +118,8 @@ pub unsafe extern "C" fn ws_set_resolver(
     entry::status(|| {
         let stack = handles::stack(stack)?;
         // SAFETY: the caller's texts.
-        let (conf, hosts) = unsafe {
-            (memory::optional_text(resolv_conf)?, memory::optional_text(hosts)?)
-        };
+        let (conf, hosts) =
+            unsafe { (memory::optional_text(resolv_conf)?, memory::optional_text(hosts)?) };
         let (config, notes) = conf.map(dns::Config::from_resolv_conf).unwrap_or_default();
         let (hosts, more) = hosts.map(dns::Hosts::from_text).unwrap_or_default();
         for (file, notes) in [("resolv.conf", notes), ("hosts", more)] {

@@ -87,9 +87,8 @@ pub unsafe extern "C" fn ws_route_add(
         let stack = handles::stack(stack)?;
         let id = ports::number(port)?;
         // SAFETY: the caller's texts.
-        let (to, via) = unsafe {
-            (memory::text(destination, "the destination")?, memory::optional_text(via)?)
-        };
+        let (to, via) =
+            unsafe { (memory::text(destination, "the destination")?, memory::optional_text(via)?) };
         let (to, via) = (address::cidr(to)?.network(), via.map(address::ip).transpose()?);
         let added = stack.net.with_stack(|core| {
             let is_there = core.device(id).is_some();
@@ -208,9 +207,9 @@ pub unsafe extern "C" fn ws_limit_of(
         let stack = handles::stack(stack)?;
         // SAFETY: the caller's text.
         let limit = limit_of(unsafe { memory::text(name, "the name") }?)?;
-        let found = stack.net.with_stack(|core| {
-            (core.budget().of(limit) as u64, core.budget().hits(limit))
-        })?;
+        let found = stack
+            .net
+            .with_stack(|core| (core.budget().of(limit) as u64, core.budget().hits(limit)))?;
         for (place, found) in [(value, found.0), (hits, found.1)] {
             if !place.is_null() {
                 // SAFETY: the caller's pointer.

@@ -110,7 +110,9 @@ impl Stack {
 
     fn poll(&self, now_ns: u64) -> Call<()> {
         let Some((clock, offset)) = &self.clock else {
-            return Err(Error::invalid("the stack has a thread: make it with WS_POLLED to poll it"));
+            return Err(Error::invalid(
+                "the stack has a thread: make it with WS_POLLED to poll it",
+            ));
         };
         let mut runs = self.runs();
         let Runs::Polls(stepped) = &mut *runs else { return Err(Error::ended()) };

@@ -47,7 +47,8 @@ pub const WS_OUT: c_short = 4;
 /// In results only: the handle is stale. Equal to the system's POLLNVAL.
 pub const WS_STALE: c_short = 32;
 
-const _: () = assert!(WS_IN == libc::POLLIN && WS_OUT == libc::POLLOUT && WS_STALE == libc::POLLNVAL);
+const _: () =
+    assert!(WS_IN == libc::POLLIN && WS_OUT == libc::POLLOUT && WS_STALE == libc::POLLNVAL);
 
 /// A limit of a stack, by its name.
 #[repr(C)]

@@ -31,9 +31,8 @@ fn header() -> String {
         .with_src(crate_dir().join("src/types.rs"));
     let sources = ["entry", "stack_of_program", "ports", "routes", "calls", "transfer", "options"];
     let sources = sources.into_iter().chain(["events", "forwarder", "resolve"]);
-    let made = sources.fold(made, |made, name| {
-        made.with_src(crate_dir().join(format!("src/{name}.rs")))
-    });
+    let made =
+        sources.fold(made, |made, name| made.with_src(crate_dir().join(format!("src/{name}.rs"))));
     let mut text = Vec::new();
     made.generate().expect("the source is understood").write(&mut text);
     let text = String::from_utf8(text).expect("a header is text");
