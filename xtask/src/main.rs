@@ -1,5 +1,5 @@
 //! All checks of the project: `cargo xtask test | tidy | bench | dump-corpus | fuzz | house |
-//! icount | interop | mutants | packetdrill | picture | rfc | sanitize | sim | situations`.
+//! icount | interop | mutants | package | packetdrill | picture | rfc | sanitize | sim | situations`.
 //!
 //! Called by: people, `.ci/run`. It imports no crate of the stack: it reads source text, `cargo
 //! metadata` and the output of programs. Exit status: 0 success, 1 a failure, 2 a wrong command
@@ -14,6 +14,7 @@ mod house;
 mod icount;
 mod interop;
 mod mutants;
+mod package;
 mod packetdrill;
 mod picture;
 mod process;
@@ -89,6 +90,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// What people install: a Debian package, an RPM, a tar archive, with checksums
+    Package(package::Options),
     /// packetdrill scripts against this stack in virtual time: `cargo xtask packetdrill DIR`
     Packetdrill(packetdrill::Options),
     /// `wirespeed dump` beside tcpdump over a folder of captures: `cargo xtask dump-corpus DIR`
@@ -171,6 +174,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Icount { json, bless, dist, case, untapped } => {
             icount::run(&root, &icount::Options { json, bless, dist, case, untapped })
         }
+        Command::Package(options) => package::run(&root, &options).map(|()| 0),
         Command::Packetdrill(options) => close(|tally| packetdrill::run(&root, options, tally)),
         Command::DumpCorpus(options) => close(|tally| dump_corpus::run(&root, options, tally)),
         Command::Sanitize { tool } => {

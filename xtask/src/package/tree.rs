@@ -1,0 +1,109 @@
+//! The files of a package, as they are installed: one table for all formats.
+//!
+//! Called by: `mod.rs`. Man pages and completions are made by the program itself.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process;
+
+const DOC: &str = "usr/share/doc/wirespeed";
+
+/// Files of the project, and the folder that each is installed into.
+const FILES: &[(&str, &str)] = &[
+    ("dist/router.toml", "etc/wirespeed"),
+    ("dist/wirespeed.service", "usr/lib/systemd/system"),
+    ("dist/wirespeed-gateway@.service", "usr/lib/systemd/system"),
+    ("LICENSE-APACHE", DOC),
+    ("LICENSE-MIT", DOC),
+    ("docs/counters.md", DOC),
+    ("docs/filter.md", DOC),
+    ("docs/frr.md", DOC),
+    ("docs/gateway.md", DOC),
+    ("docs/packages.md", DOC),
+    ("docs/router.md", DOC),
+    ("docs/tools.md", DOC),
+    ("examples/router.toml", "usr/share/doc/wirespeed/examples"),
+    ("dist/control/daemon.conf", "usr/share/doc/wirespeed/examples/control"),
+    ("dist/control/frr.conf", "usr/share/doc/wirespeed/examples/control"),
+    ("dist/control/wirespeed.conf", "usr/share/doc/wirespeed/examples/control"),
+];
+
+/// Files that get another name.
+const RENAMED: &[(&str, &str)] = &[
+    ("dist/needrestart.conf", "etc/needrestart/conf.d/wirespeed.conf"),
+    ("dist/wirespeed.sysusers", "usr/lib/sysusers.d/wirespeed.conf"),
+];
+
+/// The program's other names, for podman, Docker and libvirt (`wirespeed setup`).
+const LINKS: &[&str] = &["pasta", "passt", "pesto", "slirp4netns"];
+
+/// Shells, and where each looks for completions.
+const COMPLETIONS: &[(&str, &str)] = &[
+    ("bash", "usr/share/bash-completion/completions/wirespeed"),
+    ("fish", "usr/share/fish/vendor_completions.d/wirespeed.fish"),
+    ("zsh", "usr/share/zsh/vendor-completions/_wirespeed"),
+];
+
+/// Make the tree of a program.
+pub(super) fn stage(root: &Path, program: &Path, tree: &Path) -> Result<()> {
+    install(program, &tree.join("usr/bin/wirespeed"), 0o755)?;
+    for (from, folder) in FILES {
+        let name = Path::new(from).file_name().context("a file without a name")?;
+        install(&root.join(from), &tree.join(folder).join(name), 0o644)?;
+    }
+    for (from, to) in RENAMED {
+        install(&root.join(from), &tree.join(to), 0o644)?;
+    }
+    folder(&tree.join("etc/wirespeed/gateway"))?;
+    let links = tree.join("usr/libexec/wirespeed");
+    folder(&links)?;
+    for name in LINKS {
+        symlink("../../bin/wirespeed", links.join(name)).with_context(|| format!("link {name}"))?;
+    }
+    let pages = tree.join("usr/share/man/man1");
+    folder(&pages)?;
+    process::output(Command::new(program).arg("man").arg("--dir").arg(&pages))?;
+    for page in fs::read_dir(&pages)? {
+        let page = page?.path();
+        process::pass_on(Command::new("gzip").arg("-9n").arg(&page))?;
+        let packed = page.with_extension("1.gz");
+        fs::set_permissions(&packed, fs::Permissions::from_mode(0o644))?;
+    }
+    for (shell, to) in COMPLETIONS {
+        let text = process::output(Command::new(program).args(["completions", shell]))?;
+        let to = tree.join(to);
+        folder(to.parent().context("a completion at the root")?)?;
+        fs::write(&to, text).with_context(|| format!("cannot write {}", to.display()))?;
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o644))?;
+    }
+    Ok(())
+}
+
+/// Let the C library install itself into a tree.
+pub(super) fn stage_library(root: &Path, tree: &Path) -> Result<PathBuf> {
+    let folder = root.join("crates/top/capi");
+    ensure!(folder.join("Makefile").exists(), "crates/top/capi has no Makefile: leave out --library");
+    let asked = process::output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
+    let lib = format!("LIBDIR=/usr/lib/{}", asked.trim());
+    let mut make = Command::new("make");
+    make.arg("-C").arg(folder).args(["install", "PREFIX=/usr", &lib]);
+    process::pass_on(make.arg(format!("DESTDIR={}", tree.display())))?;
+    Ok(tree.to_owned())
+}
+
+fn install(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    folder(to.parent().context("a file at the root")?)?;
+    fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
+    Ok(fs::set_permissions(to, fs::Permissions::from_mode(mode))?)
+}
+
+/// Make a folder and those above it, readable for all, whatever the umask is.
+fn folder(path: &Path) -> Result<()> {
+    let mut make = Command::new("install");
+    process::pass_on(make.args(["-d", "-m", "755"]).arg(path))
+}
