@@ -174,7 +174,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Icount { json, bless, dist, case, untapped } => {
             icount::run(&root, &icount::Options { json, bless, dist, case, untapped })
         }
-        Command::Package(options) => package::run(&root, &options).map(|()| 0),
+        Command::Package(options) => package::run_and_print(&root, &options),
         Command::Packetdrill(options) => close(|tally| packetdrill::run(&root, options, tally)),
         Command::DumpCorpus(options) => close(|tally| dump_corpus::run(&root, options, tally)),
         Command::Sanitize { tool } => {

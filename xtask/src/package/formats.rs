@@ -90,7 +90,11 @@ fn changelog(release: &Release) -> Result<String> {
     date.env("LC_ALL", "C").args(["-u", "-R", "-d", &format!("@{}", release.epoch)]);
     let (date, mut text) = (process::output(&mut date)?, String::new());
     let who = "wirespeed maintainers <maintainers@users.noreply.a-seed-f2714386.example>";
-    writeln!(text, "wirespeed ({}-{}) unstable; urgency=medium", release.version, release.revision)?;
+    writeln!(
+        text,
+        "wirespeed ({}-{}) unstable; urgency=medium",
+        release.version, release.revision
+    )?;
     writeln!(text, "\n  * Made from commit {}.", release.commit)?;
     writeln!(text, "\n -- {who}  {}", date.trim())?;
     Ok(text)

@@ -117,8 +117,8 @@ impl Release {
     }
 }
 
-/// Make the packages and say where they are.
-pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+/// Make the packages; returns where they are.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<Vec<PathBuf>> {
     let release = Release::new(root, options)?;
     let metadata = cargo::Metadata::read(root)?;
     let out = options.out.clone().unwrap_or_else(|| metadata.target_directory.join("package"));
@@ -134,10 +134,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         };
         make(root, options, &release, &program, &out)?
     };
-    for file in made {
-        println!("{}", out.join(file).display());
+    Ok(made.iter().map(|file| out.join(file)).collect())
+}
+
+/// The same, for people.
+pub(crate) fn run_and_print(root: &Path, options: &Options) -> Result<u8> {
+    for file in run(root, options)? {
+        println!("{}", file.display());
     }
-    Ok(())
+    Ok(0)
 }
 
 /// Make the packages of one program, with `SHA256SUMS` beside them; returns the names of the files.

@@ -87,7 +87,10 @@ pub(super) fn stage(root: &Path, program: &Path, tree: &Path) -> Result<()> {
 /// Let the C library install itself into a tree.
 pub(super) fn stage_library(root: &Path, tree: &Path) -> Result<PathBuf> {
     let folder = root.join("crates/top/capi");
-    ensure!(folder.join("Makefile").exists(), "crates/top/capi has no Makefile: leave out --library");
+    ensure!(
+        folder.join("Makefile").exists(),
+        "crates/top/capi has no Makefile: leave out --library"
+    );
     let asked = process::output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
     let lib = format!("LIBDIR=/usr/lib/{}", asked.trim());
     let mut make = Command::new("make");

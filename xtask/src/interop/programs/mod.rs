@@ -1,7 +1,12 @@
-//! Suite `programs`: the stack in programs that are not ours, or not in Rust.
+//! Suites `programs-*`: the stack in programs that are not ours, or not in Rust, and in packages.
+//!
+//! `programs-packages` installs packages in machines with and without systemd.
 
 mod c;
+mod packages;
 
 use super::Case;
 
-pub(super) const CASES: &[Case] = &[c::ECHO, c::SOCKS, c::BULK, c::GAME, c::CLANG_TOO];
+pub(super) const C: &[Case] = &[c::ECHO, c::SOCKS, c::BULK, c::GAME, c::CLANG_TOO];
+pub(super) const DEB: &[Case] = packages::CASES;
+pub(super) const PACKAGES: &[Case] = packages::INSTALLED;
