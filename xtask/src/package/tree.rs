@@ -3,7 +3,7 @@
 //! Called by: `mod.rs`. Man pages and completions are made by the program itself.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -51,13 +51,13 @@ const COMPLETIONS: &[(&str, &str)] = &[
 
 /// Make the tree of a program.
 pub(super) fn stage(root: &Path, program: &Path, tree: &Path) -> Result<()> {
-    install(program, &tree.join("usr/bin/wirespeed"), 0o755)?;
+    install(program, &tree.join("usr/bin/wirespeed"))?;
     for (from, folder) in FILES {
         let name = Path::new(from).file_name().context("a file without a name")?;
-        install(&root.join(from), &tree.join(folder).join(name), 0o644)?;
+        install(&root.join(from), &tree.join(folder).join(name))?;
     }
     for (from, to) in RENAMED {
-        install(&root.join(from), &tree.join(to), 0o644)?;
+        install(&root.join(from), &tree.join(to))?;
     }
     folder(&tree.join("etc/wirespeed/gateway"))?;
     let links = tree.join("usr/libexec/wirespeed");
@@ -71,17 +71,15 @@ pub(super) fn stage(root: &Path, program: &Path, tree: &Path) -> Result<()> {
     for page in fs::read_dir(&pages)? {
         let page = page?.path();
         process::pass_on(Command::new("gzip").arg("-9n").arg(&page))?;
-        let packed = page.with_extension("1.gz");
-        fs::set_permissions(&packed, fs::Permissions::from_mode(0o644))?;
     }
     for (shell, to) in COMPLETIONS {
         let text = process::output(Command::new(program).args(["completions", shell]))?;
         let to = tree.join(to);
         folder(to.parent().context("a completion at the root")?)?;
         fs::write(&to, text).with_context(|| format!("cannot write {}", to.display()))?;
-        fs::set_permissions(&to, fs::Permissions::from_mode(0o644))?;
     }
-    Ok(())
+    // Readable for all, whatever the umask is.
+    process::pass_on(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(tree))
 }
 
 /// Let the C library install itself into a tree.
@@ -99,14 +97,12 @@ pub(super) fn stage_library(root: &Path, tree: &Path) -> Result<PathBuf> {
     Ok(tree.to_owned())
 }
 
-fn install(from: &Path, to: &Path, mode: u32) -> Result<()> {
+fn install(from: &Path, to: &Path) -> Result<()> {
     folder(to.parent().context("a file at the root")?)?;
     fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
-    Ok(fs::set_permissions(to, fs::Permissions::from_mode(mode))?)
+    Ok(())
 }
 
-/// Make a folder and those above it, readable for all, whatever the umask is.
 fn folder(path: &Path) -> Result<()> {
-    let mut make = Command::new("install");
-    process::pass_on(make.args(["-d", "-m", "755"]).arg(path))
+    fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))
 }

@@ -1,5 +1,5 @@
-//! `--reproducible`: the whole of it twice, from the same commit, in folders, time zones and with
-//! masks of file modes that differ. Equal checksums show that anybody can make the same packages.
+//! `--reproducible`: the whole of it twice, from the last commit, in different folders. Equal
+//! checksums show that anybody can make the same packages.
 //!
 //! Called by: `mod.rs`. It takes what is committed, not what lies in the working tree.
 
@@ -23,6 +23,8 @@ pub(super) fn run(
     if top.exists() {
         fs::remove_dir_all(&top).with_context(|| format!("cannot remove {}", top.display()))?;
     }
+    let mut head = Command::new("git");
+    let head = process::output(head.current_dir(root).args(["rev-parse", "HEAD"]))?;
     let mut sums = Vec::new();
     let mut made = Vec::new();
     for name in ["a", "in/another/folder"] {
@@ -30,7 +32,7 @@ pub(super) fn run(
         let (source, packages) = (folder.join("source"), folder.join("packages"));
         fs::create_dir_all(&source)?;
         fs::create_dir_all(&packages)?;
-        check_out(root, &source)?;
+        check_out(root, head.trim(), &source)?;
         let target = folder.join("build");
         let program = compile::program(&source, &target, &options.profile, release)?;
         made = make(&source, options, release, &program, &packages)?;
@@ -52,11 +54,11 @@ pub(super) fn run(
     Ok(made)
 }
 
-/// Write the files of the last commit into a folder.
-fn check_out(root: &Path, folder: &Path) -> Result<()> {
+/// Write the files of a commit into a folder.
+fn check_out(root: &Path, commit: &str, folder: &Path) -> Result<()> {
     let file = folder.with_extension("tar");
     let mut archive = Command::new("git");
-    archive.current_dir(root).args(["archive", "HEAD", "-o"]).arg(&file);
+    archive.current_dir(root).args(["archive", commit, "-o"]).arg(&file);
     process::pass_on(&mut archive)?;
     process::pass_on(Command::new("tar").arg("-xf").arg(&file).arg("-C").arg(folder))?;
     Ok(fs::remove_file(file)?)

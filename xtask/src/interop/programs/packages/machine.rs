@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{packages, page, with_ending};
+use super::{LONG, packages, page, with_ending};
 use crate::interop::Workbench;
 use crate::interop::outside::shown;
 use crate::package::Format;
@@ -63,10 +63,10 @@ fn run(bench: &Workbench, script: &str) -> Result<()> {
     for name in ["steps.sh", script] {
         fs::copy(scripts.join(name), case.join(name))?;
     }
+    let enter = scripts.join("enter.sh");
+    let words = [shown(&enter)?, shown(&tree)?, shown(&case)?, script];
     let mut enter = Command::new("unshare");
-    enter.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh"]);
-    enter.args([shown(&scripts.join("enter.sh"))?, shown(&tree)?, shown(&case)?, script]);
-    let outcome = bench.run(&mut enter, Duration::from_secs(300));
+    let outcome = bench.run(isolated(&mut enter, &words), LONG);
     let said = fs::read_to_string(case.join("log")).unwrap_or_default();
     if outcome.is_err() || !said.ends_with("done\n") {
         let before = said.lines().count().saturating_sub(60);
@@ -80,8 +80,13 @@ fn run(bench: &Workbench, script: &str) -> Result<()> {
     Ok(())
 }
 
+/// A shell's script in namespaces of its own, which end with it.
+pub(super) fn isolated<'a>(unshare: &'a mut Command, script: &[&str]) -> &'a mut Command {
+    unshare.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh"]).args(script)
+}
+
 /// The Debian tree; debootstrap takes two minutes to make it.
-fn tree(bench: &Workbench) -> Result<PathBuf> {
+pub(super) fn tree(bench: &Workbench) -> Result<PathBuf> {
     let target = cargo::Metadata::read(bench.root())?.target_directory;
     let tree = target.join("machines/bookworm");
     if tree.exists() {

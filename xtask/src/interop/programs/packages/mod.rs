@@ -4,6 +4,7 @@
 //! Called by: `programs/mod.rs`. The packages have the program that tests run.
 
 mod contents;
+mod image;
 mod machine;
 mod page;
 
@@ -23,6 +24,7 @@ const ANALYZE: Need = Need::Program { program: "systemd-analyze", package: "syst
 const LINTIAN: Need = Need::Program { program: "lintian", package: "lintian" };
 const DEBOOTSTRAP: Need = Need::Program { program: "debootstrap", package: "debootstrap" };
 const NSPAWN: Need = Need::Program { program: "systemd-nspawn", package: "systemd-container" };
+const BUILDAH: Need = Need::Program { program: "buildah", package: "buildah" };
 const TUN: Need = Need::File("/dev/net/tun");
 
 const LONG: Duration = Duration::from_secs(300);
@@ -43,6 +45,11 @@ pub(super) const INSTALLED: &[Case] = &[
         name: "without systemd: installed by the page, run, upgraded, purged",
         needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, TUN],
         run: machine::without_systemd,
+    },
+    Case {
+        name: "an image by the recipe: made, and a router in it forwards",
+        needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, BUILDAH],
+        run: image::forwards,
     },
     Case {
         name: "lintian finds nothing in the .deb",
