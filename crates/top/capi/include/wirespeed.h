@@ -48,11 +48,15 @@
 // Level of a log message: what the stack does.
 #define WS_LOG_INFO 6
 
+// Data, a connection to accept, the end of the stream, or an error: the next call to receive or
+// accept does not wait. Equal to the system's POLLIN.
+#define WS_IN 1
 
+// Room to send, the end of a connect, or an error. Equal to the system's POLLOUT.
+#define WS_OUT 4
 
-
-
-
+// In results only: the handle is stale. Equal to the system's POLLNVAL.
+#define WS_STALE 32
 
 // A stack: a host of its own on the network, inside of this process. Never 0 and never negative.
 typedef int64_t ws_stack;

@@ -12,7 +12,7 @@ use libc::{sockaddr, socklen_t};
 
 use crate::error::{Call, Error};
 use crate::open::Open;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Arrival, Kind, Socket};
 use crate::types::{ws_sock, ws_stack};
 use crate::{address, entry, handles};
 
@@ -49,7 +49,7 @@ pub extern "C" fn ws_socket(
         let prepare = |socket: &Socket| {
             socket.nonblocking.store(kind & libc::SOCK_NONBLOCK != 0, Ordering::Relaxed);
         };
-        Socket::add(&stack, of_kind, is_v6, prepare)
+        handles::add_socket(&stack, of_kind, is_v6, prepare)
     })
 }
 
@@ -81,6 +81,23 @@ pub extern "C" fn ws_listen(socket: ws_sock, backlog: c_int) -> c_int {
     entry::status(|| handles::socket(socket)?.listen(backlog))
 }
 
+/// Make a socket of what was accepted.
+fn adopt(listener: &Socket, arrival: Arrival, remote: SocketAddr) -> Call<i64> {
+    let (stack, is_v6) = (listener.stack(), remote.is_ipv6());
+    match arrival {
+        Arrival::Stream(stream) => {
+            let handle = handles::add_socket(stack, Kind::Stream, is_v6, |_| {})?;
+            // If the stack was freed in the meantime, the stream is dropped here.
+            handles::socket(handle)?.set_open(Open::Stream(stream.into()))?;
+            Ok(handle)
+        }
+        Arrival::Request(request) => {
+            let keep = |socket: &Socket| socket.ask(request);
+            handles::add_socket(stack, Kind::Stream, is_v6, keep)
+        }
+    }
+}
+
 /// Take a connection from a listener; from a forwarder, a connection that ws_admit() has not
 /// answered yet. The peer's address is stored in addr, as accept(2) does, unless addr is NULL. The
 /// new socket blocks, whatever the listener does.
@@ -99,7 +116,8 @@ pub unsafe extern "C" fn ws_accept(
         if !addr.is_null() && length.is_null() {
             return Err(Error::null("the length of the address"));
         }
-        let (accepted, remote) = socket.accept()?;
+        let (arrival, remote) = socket.accept()?;
+        let accepted = adopt(&socket, arrival, remote)?;
         // SAFETY: the caller's pointers.
         unsafe { address::write(remote, addr, length) }?;
         Ok(accepted)

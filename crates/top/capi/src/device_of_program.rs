@@ -3,9 +3,10 @@
 //! Called by: the stack, under its lock, by one thread at a time. Each frame is copied once, between
 //! the program's buffer and the stack's. Counters: [`Device::drops`].
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::fmt;
 use core::task::Waker;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,6 +40,9 @@ impl Bell {
         }
     }
 }
+
+/// The bells of a stack's own devices, by port.
+pub(crate) type Bells = HashMap<c_int, Arc<Bell>>;
 
 /// The stack's end.
 pub(crate) struct OfProgram {
@@ -235,7 +239,8 @@ impl Device for OfProgram {
             place.replace(waker.clone())
         };
         drop(old);
-        !self.rx_ready() && !(self.pushed_back && self.tx_ready())
+        let is_ready = self.rx_ready() || (self.pushed_back && self.tx_ready());
+        !is_ready
     }
 
     fn drops(&self) -> Option<&Drops> {

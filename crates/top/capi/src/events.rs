@@ -1,23 +1,15 @@
 //! Waiting for many sockets: `ws_poll`, as poll(2), and a descriptor with a queue of news, as
 //! epoll(7).
 //!
-//! Called by: programs. The queue has each watched socket at most once. A socket with news stays in
-//! it until `ws_events` finds none (level-triggered, as epoll's default).
+//! Called by: programs. A socket with news stays in the queue (`queue.rs`) until `ws_events` finds none (level-triggered, as epoll's default).
 
 use core::ffi::{c_int, c_short, c_void};
-use core::task::Waker;
-use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Wake;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use device::Alarm;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-
 use crate::error::{Call, Error};
-use crate::news::{Watch, wait};
+use crate::news::{News, Watch, wait};
+use crate::queue::Queue;
 use crate::socket::Socket;
 use crate::types::{WS_IN, WS_OUT, WS_STALE, ws_event, ws_pollfd, ws_sock, ws_stack};
 use crate::{entry, handles, memory};
@@ -25,147 +17,27 @@ use crate::{entry, handles, memory};
 /// The most sockets of one `ws_poll`.
 const POLL_MAX: usize = 1 << 20;
 
-/// The queue of a stack, and its descriptor.
-pub(crate) struct Events {
-    alarm: Alarm,
-    queue: Mutex<VecDeque<i64>>,
-    /// Of a polled stack alone.
-    polled: Option<Polled>,
-}
-
-/// What a polled stack's descriptor waits for, beside the queue.
-struct Polled {
-    driver: Arc<DriverBell>,
-    waker: Waker,
-    all: OwnedFd,
-    /// The descriptor of the devices that `all` contains.
-    devices: Mutex<Option<Arc<OwnedFd>>>,
-}
-
-/// Rung when the stack wants to be polled.
-struct DriverBell {
-    alarm: Alarm,
-    is_rung: AtomicBool,
-}
-
-impl Wake for DriverBell {
-    fn wake(self: Arc<DriverBell>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<DriverBell>) {
-        if !self.is_rung.swap(true, Ordering::AcqRel) {
-            self.alarm.waker().wake_by_ref();
+/// Take news out of the queue. Sockets with news go back into it, behind the others.
+fn take(queue: &Queue, into: &mut [ws_event]) -> usize {
+    let (waiting, mut found) = (queue.begin(), 0);
+    for _ in 0..waiting {
+        if found == into.len() {
+            break;
+        }
+        let Some(handle) = queue.pop() else { break };
+        // A socket that was closed since then is not reported.
+        let Ok(socket) = handles::socket(handle) else { continue };
+        socket.news.leaves_queue();
+        let Some(Watch { events: wanted, user }) = socket.news.watch() else { continue };
+        let events = socket.ready(wanted);
+        if events != 0 {
+            into[found] = ws_event { socket: handle, user, events };
+            found += 1;
+            socket.news.wake_all();
         }
     }
-}
-
-impl Events {
-    pub(crate) fn new(is_polled: bool) -> Call<Events> {
-        let alarm = Alarm::new()?;
-        let polled = if is_polled { Some(Polled::new(&alarm)?) } else { None };
-        Ok(Events { alarm, queue: Mutex::default(), polled })
-    }
-
-    fn queue(&self) -> MutexGuard<'_, VecDeque<i64>> {
-        // Nothing panics while it holds this lock, so poisoning can be ignored.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Put a socket into the queue.
-    pub(crate) fn push(&self, socket: i64) {
-        let mut queue = self.queue();
-        queue.push_back(socket);
-        if queue.len() == 1 {
-            self.alarm.waker().wake_by_ref();
-        }
-    }
-
-    fn descriptor(&self) -> c_int {
-        match &self.polled {
-            Some(polled) => polled.all.as_raw_fd(),
-            None => self.alarm.as_fd().as_raw_fd(),
-        }
-    }
-
-    /// The waker that a polled stack is stepped with.
-    pub(crate) fn waker_of_driver(&self) -> &Waker {
-        self.polled.as_ref().map_or(Waker::noop(), |polled| &polled.waker)
-    }
-
-    pub(crate) fn silence_driver(&self) {
-        if let Some(polled) = &self.polled {
-            polled.driver.alarm.silence();
-            polled.driver.is_rung.store(false, Ordering::Release);
-        }
-    }
-
-    pub(crate) fn driver_is_woken(&self) -> bool {
-        self.polled.as_ref().is_some_and(|polled| polled.driver.is_rung.load(Ordering::Acquire))
-    }
-
-    /// Wait for this descriptor of devices from now on, and for no other.
-    pub(crate) fn follow(&self, descriptor: Option<&Arc<OwnedFd>>) {
-        let Some(polled) = &self.polled else { return };
-        let mut devices = polled.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = match (&*devices, descriptor) {
-            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
-            (None, None) => true,
-            _ => false,
-        };
-        if is_same {
-            return;
-        }
-        // An error here means that the system has no memory: the program then polls by its
-        // deadlines alone.
-        if let Some(old) = devices.take() {
-            let _ = epoll::delete(&polled.all, &*old);
-        }
-        if let Some(new) = descriptor {
-            let _ = epoll::add(&polled.all, &**new, EventData::new_u64(0), EventFlags::IN);
-        }
-        *devices = descriptor.cloned();
-    }
-
-    /// Take news out of the queue. Sockets with news go back into it, behind the others.
-    fn take(&self, into: &mut [ws_event]) -> usize {
-        self.alarm.silence();
-        let (waiting, mut found) = (self.queue().len(), 0);
-        for _ in 0..waiting {
-            if found == into.len() {
-                break;
-            }
-            let Some(handle) = self.queue().pop_front() else { break };
-            // A socket that was closed since then is not reported.
-            let Ok(socket) = handles::socket(handle) else { continue };
-            socket.news.is_queued.store(false, Ordering::Release);
-            let Some(Watch { events: wanted, user }) = socket.news.watch() else { continue };
-            let events = socket.ready(wanted);
-            if events != 0 {
-                into[found] = ws_event { socket: handle, user, events };
-                found += 1;
-                socket.news.wake_all();
-            }
-        }
-        if !self.queue().is_empty() {
-            self.alarm.waker().wake_by_ref();
-        }
-        found
-    }
-}
-
-impl Polled {
-    fn new(alarm: &Alarm) -> Call<Polled> {
-        let driver = DriverBell { alarm: Alarm::new()?, is_rung: AtomicBool::new(false) };
-        let driver = Arc::new(driver);
-        let system = std::io::Error::from;
-        let all = epoll::create(CreateFlags::CLOEXEC).map_err(system)?;
-        for fd in [alarm.as_fd(), driver.alarm.as_fd()] {
-            epoll::add(&all, fd, EventData::new_u64(0), EventFlags::IN).map_err(system)?;
-        }
-        let waker = Waker::from(driver.clone());
-        Ok(Polled { driver, waker, all, devices: Mutex::new(None) })
-    }
+    queue.end();
+    found
 }
 
 /// A descriptor of the system for epoll(7), poll(2) and event loops; it belongs to the stack, and
@@ -177,7 +49,7 @@ impl Polled {
 /// Returns the descriptor; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn ws_stack_fd(stack: ws_stack) -> c_int {
-    entry::number(|| Ok(handles::stack(stack)?.events.descriptor()))
+    entry::number(|| Ok(handles::stack(stack)?.queue.descriptor()))
 }
 
 /// Watch a socket: ws_events() reports it while it has what events asks for, WS_IN, WS_OUT or both;
@@ -210,7 +82,7 @@ pub unsafe extern "C" fn ws_events(stack: ws_stack, events: *mut ws_event, count
         let stack = handles::stack(stack)?;
         // SAFETY: the caller's array.
         let into = unsafe { memory::entries(events, count, "the events") }?;
-        Ok(stack.events.take(into) as i64)
+        Ok(take(&stack.queue, into) as i64)
     })
 }
 
@@ -239,8 +111,8 @@ pub unsafe extern "C" fn ws_poll(
 fn poll(asked: &mut [ws_pollfd], timeout_ms: c_int) -> Call<c_int> {
     let found: Vec<Option<Arc<Socket>>> =
         asked.iter().map(|entry| handles::socket(entry.socket).ok()).collect();
-    let present: Vec<&Socket> = found.iter().flatten().map(|socket| &**socket).collect();
-    let may_wait = present.iter().all(|socket| socket.stack().may_wait());
+    let may_wait = found.iter().flatten().all(|socket| socket.stack().may_wait());
+    let present: Vec<&News> = found.iter().flatten().map(|socket| &*socket.news).collect();
     let mut look = || {
         let mut count = 0;
         for (entry, socket) in asked.iter_mut().zip(&found) {

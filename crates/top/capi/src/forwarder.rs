@@ -3,8 +3,6 @@
 //! Called by: programs that are proxies, sandboxes or VPN clients.
 
 use core::ffi::c_int;
-use std::sync::PoisonError;
-
 use net::Forwarder;
 
 use crate::error::{Call, Error};
@@ -17,14 +15,13 @@ fn forwarder(stack: ws_stack, half_open_max: u32) -> Call<i64> {
     let stack = handles::stack(stack)?;
     let half_open_max = half_open_max.max(1) as usize;
     let forwarder = Forwarder::new(&stack.net, tcp::Config::default(), half_open_max)?;
-    let handle = Socket::add(&stack, Kind::Stream, false, |_| {})?;
+    let handle = handles::add_socket(&stack, Kind::Stream, false, |_| {})?;
     handles::socket(handle)?.set_open(Open::Forwarder(Doorway::new(forwarder)))?;
     Ok(handle)
 }
 
 fn admit(socket: &Socket) -> Call<()> {
-    let asked = socket.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let request = asked.ok_or_else(|| {
+    let request = socket.take_asked().ok_or_else(|| {
         Error::invalid("the socket is no connection of a forwarder, or was admitted already")
     })?;
     socket.await_open(request.answer()?.into())

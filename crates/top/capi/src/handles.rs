@@ -7,12 +7,11 @@
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::{Call, Error};
-use crate::socket::Socket;
+use crate::socket::{Kind, Socket};
 use crate::stack_of_program::Stack;
 
 /// What a handle stands for.
-#[derive(Clone)]
-pub(crate) enum Entry {
+enum Entry {
     Stack(Arc<Stack>),
     Socket(Arc<Socket>),
 }
@@ -65,8 +64,27 @@ impl Table {
     }
 }
 
+/// Add a stack.
+pub(crate) fn add_stack(stack: Arc<Stack>) -> Call<i64> {
+    add(|_| Entry::Stack(stack))
+}
+
+/// Add a socket of a stack; `prepare` is called before others can use it.
+pub(crate) fn add_socket(
+    stack: &Arc<Stack>,
+    kind: Kind,
+    is_v6: bool,
+    prepare: impl FnOnce(&Socket),
+) -> Call<i64> {
+    add(|handle| {
+        let socket = Socket::new(handle, stack.clone(), kind, is_v6);
+        prepare(&socket);
+        Entry::Socket(Arc::new(socket))
+    })
+}
+
 /// Add an entry, which is made with its handle.
-pub(crate) fn add(make: impl FnOnce(i64) -> Entry) -> Call<i64> {
+fn add(make: impl FnOnce(i64) -> Entry) -> Call<i64> {
     let mut table = write();
     let index = match table.free.pop() {
         Some(index) => index,

@@ -15,6 +15,7 @@ use device::{Burst, Device, pass_through};
 use mbuf::Pool;
 use stack::VirtualClock;
 
+use crate::clock::Offset;
 use crate::entry;
 use crate::types::{WS_LOG_INFO, WS_LOG_WARNING, ws_frame, ws_log_callback, ws_trace_callback};
 
@@ -34,7 +35,7 @@ unsafe impl Sync for Hooks {}
 /// The time that frames are shown with.
 pub(crate) enum FrameClock {
     System(Instant),
-    Virtual(VirtualClock, Arc<crate::stack_of_program::Offset>),
+    Virtual(VirtualClock, Arc<Offset>),
 }
 
 impl FrameClock {

@@ -16,11 +16,16 @@
 #![cfg(target_os = "linux")]
 // The interface to C is `unsafe` at every edge: pointers of the caller.
 #![allow(unsafe_code)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the comments are for C, whose pointers are promises"
+)]
 // The C names, in the header and here.
 #![allow(non_camel_case_types, reason = "C's names")]
 
 mod address;
 mod calls;
+mod clock;
 mod device_of_program;
 mod entry;
 mod error;
@@ -28,14 +33,18 @@ mod events;
 mod forwarder;
 mod handles;
 mod hooks;
+mod lookups;
 mod memory;
 mod news;
 mod open;
 mod options;
 mod ports;
+mod queue;
 mod resolve;
 mod routes;
+mod settings;
 mod socket;
+mod stack_calls;
 mod stack_of_program;
 mod transfer;
 mod types;
@@ -57,7 +66,7 @@ pub use routes::{
     ws_address_add, ws_address_remove, ws_counter, ws_limit_of, ws_neighbour_add, ws_route_add,
     ws_route_remove,
 };
-pub use stack_of_program::{
+pub use stack_calls::{
     ws_next_deadline, ws_stack_free, ws_stack_new, ws_stack_poll, ws_stack_start,
 };
 pub use transfer::{ws_recv, ws_recvfrom, ws_send, ws_sendto};

@@ -57,7 +57,7 @@ pub(crate) unsafe fn room<'a>(data: *mut u8, length: usize, what: &str) -> Call<
 /// # Safety
 /// `data` is null, or `count` aligned, valid entries are there, for the call alone.
 pub(crate) unsafe fn entries<'a, T>(data: *mut T, count: usize, what: &str) -> Call<&'a mut [T]> {
-    let bytes = count.checked_mul(size_of::<T>()).unwrap_or(usize::MAX);
+    let bytes = count.saturating_mul(size_of::<T>());
     checked(data.is_null(), bytes, what)?;
     if count == 0 {
         return Ok(&mut []);

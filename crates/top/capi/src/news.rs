@@ -6,21 +6,21 @@
 
 use core::ffi::{c_short, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Call, Error};
-use crate::socket::Socket;
-use crate::stack_of_program::Stack;
+use crate::queue::Queue;
 
 /// Who wants to hear of a socket.
 pub(crate) struct News {
     socket: i64,
-    stack: Weak<Stack>,
-    /// The socket is in the queue of `ws_events`.
-    pub(crate) is_queued: AtomicBool,
+    queue: Arc<Queue>,
+    /// The socket is in the queue.
+    is_queued: AtomicBool,
+    is_closed: AtomicBool,
     ears: Mutex<Ears>,
 }
 
@@ -43,10 +43,14 @@ pub(crate) struct Watch {
 unsafe impl Send for Watch {}
 
 impl News {
-    pub(crate) fn new(socket: i64, stack: &Arc<Stack>) -> Arc<News> {
-        let stack = Arc::downgrade(stack);
-        let (is_queued, ears) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(News { socket, stack, is_queued, ears })
+    pub(crate) fn new(socket: i64, queue: &Arc<Queue>) -> Arc<News> {
+        Arc::new(News {
+            socket,
+            queue: queue.clone(),
+            is_queued: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            ears: Mutex::default(),
+        })
     }
 
     fn ears(&self) -> MutexGuard<'_, Ears> {
@@ -69,12 +73,25 @@ impl News {
             ears.threads.iter().for_each(|(_, thread)| thread.unpark());
             ears.watch.is_some()
         };
-        if is_watched
-            && !self.is_queued.swap(true, Ordering::AcqRel)
-            && let Some(stack) = self.stack.upgrade()
-        {
-            stack.events.push(self.socket);
+        if is_watched && !self.is_queued.swap(true, Ordering::AcqRel) {
+            self.queue.push(self.socket);
         }
+    }
+
+    /// The socket was taken out of the queue; news from here on put it back.
+    pub(crate) fn leaves_queue(&self) {
+        self.is_queued.store(false, Ordering::Release);
+    }
+
+    /// The socket's handle is gone: nobody watches it, and calls that wait return.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.set_watch(None);
+        self.wake_all();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     fn enter(&self) -> u64 {
@@ -101,18 +118,18 @@ impl Wake for News {
 }
 
 /// A thread that listens to sockets; dropping it ends that.
-struct Listening<'a>(Vec<(&'a Socket, u64)>);
+struct Listening<'a>(Vec<(&'a News, u64)>);
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        self.0.iter().for_each(|(socket, wait)| socket.news.leave(*wait));
+        self.0.iter().for_each(|(news, wait)| news.leave(*wait));
     }
 }
 
 /// Wait until `look` returns something, which it is asked for after each news of one of the
 /// sockets; `None` at the time `until`. The stacks of the sockets must have threads.
 pub(crate) fn wait<T>(
-    sockets: &[&Socket],
+    sockets: &[&News],
     until: Option<Instant>,
     mut look: impl FnMut() -> Option<T>,
 ) -> Option<T> {
@@ -122,8 +139,7 @@ pub(crate) fn wait<T>(
     if until.is_some_and(|until| until <= Instant::now()) {
         return None;
     }
-    let enter = |socket: &&Socket| -> u64 { socket.news.enter() };
-    let _listening = Listening(sockets.iter().map(|s| (*s, enter(s))).collect());
+    let _listening = Listening(sockets.iter().map(|news| (*news, news.enter())).collect());
     loop {
         // The thread listens already, so news that come from here on end the sleep.
         if let Some(found) = look() {
@@ -140,13 +156,14 @@ pub(crate) fn wait<T>(
 /// [`wait`] for one socket: until `attempt` does not fail with "try again". A socket that cannot
 /// wait, or must not, returns that error.
 pub(crate) fn wait_for<T>(
-    socket: &Socket,
+    news: &Arc<News>,
     may_wait: bool,
     timeout: Option<Duration>,
     mut attempt: impl FnMut(&Waker) -> Call<T>,
 ) -> Call<T> {
-    let mut look = || match attempt(socket.waker()) {
-        Err(error) if error.number == libc::EAGAIN => match socket.is_closed() {
+    let waker = Waker::from(news.clone());
+    let mut look = || match attempt(&waker) {
+        Err(error) if error.number == libc::EAGAIN => match news.is_closed() {
             true => Some(Err(Error::stale())),
             false => None,
         },
@@ -156,5 +173,5 @@ pub(crate) fn wait_for<T>(
         return look().unwrap_or_else(|| Err(Error::again()));
     }
     let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    wait(&[socket], until, look).unwrap_or_else(|| Err(Error::again()))
+    wait(&[news], until, look).unwrap_or_else(|| Err(Error::again()))
 }

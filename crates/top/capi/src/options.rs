@@ -9,64 +9,13 @@ use core::ptr;
 use core::time::Duration;
 
 use libc::{linger, socklen_t, timeval};
-use net::{Net, TcpKeepalive, TcpSocket, blocking};
 
 use crate::error::{Call, Error};
 use crate::open::Open;
+use crate::settings::Settings;
 use crate::socket::{Kind, Socket};
 use crate::types::ws_sock;
 use crate::{entry, handles, memory};
-
-/// What a socket is opened with.
-pub(crate) struct Settings {
-    pub(crate) tcp: TcpSocket,
-    pub(crate) local: Option<core::net::SocketAddr>,
-    pub(crate) receive_timeout: Option<Duration>,
-    pub(crate) send_timeout: Option<Duration>,
-    pub(crate) is_transparent: bool,
-    keepalive: TcpKeepalive,
-    has_keepalive: bool,
-    linger: Option<Duration>,
-    broadcast: bool,
-    ttl: u32,
-    tos: u32,
-}
-
-impl Settings {
-    pub(crate) fn new(net: &Net) -> Settings {
-        Settings {
-            tcp: TcpSocket::new(net),
-            local: None,
-            receive_timeout: None,
-            send_timeout: None,
-            is_transparent: false,
-            keepalive: TcpKeepalive::default(),
-            has_keepalive: false,
-            linger: None,
-            broadcast: false,
-            ttl: 64,
-            tos: 0,
-        }
-    }
-
-    /// Set the options of a datagram socket that was just opened.
-    pub(crate) fn apply(&self, socket: &blocking::UdpSocket) -> Call<()> {
-        socket.set_broadcast(self.broadcast)?;
-        socket.set_ttl(self.ttl)?;
-        socket.set_tos(self.tos)?;
-        Ok(socket.set_write_timeout(self.send_timeout)?)
-    }
-
-    /// Set the options of a stream that was just opened. A stream over before is no error here.
-    pub(crate) fn apply_to_stream(&self, stream: &blocking::TcpStream) -> Call<()> {
-        stream.set_read_timeout(self.receive_timeout)?;
-        stream.set_write_timeout(self.send_timeout)?;
-        if self.linger.is_some() {
-            stream.set_linger(self.linger)?;
-        }
-        Ok(())
-    }
-}
 
 /// A value of the caller.
 ///

@@ -6,7 +6,6 @@
 use core::ffi::{c_char, c_int};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::sync::Arc;
 
 use base::{LinkKind, MacAddr};
 use device::tap::{Config, Declared, Setup, Tap, TapError};
@@ -14,7 +13,7 @@ use device::vm::{Dgram, Stream, VmError};
 use device::{Device, mem};
 use stack::{PortConfig, PortId};
 
-use crate::device_of_program::{Bell, OfProgram, mtu};
+use crate::device_of_program::{OfProgram, mtu};
 use crate::error::{Call, Error};
 use crate::hooks::{Hooks, PortNumber};
 use crate::stack_of_program::Stack;
@@ -260,6 +259,3 @@ pub extern "C" fn ws_port_remove(stack: ws_stack, port: c_int) -> c_int {
         Ok(())
     })
 }
-
-/// The bells of a stack's own devices, by port.
-pub(crate) type Bells = std::collections::HashMap<c_int, Arc<Bell>>;

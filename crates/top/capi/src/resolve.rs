@@ -1,68 +1,24 @@
 //! Names: the resolver of the stack, which asks name servers over the stack's own sockets.
 //!
 //! Called by: programs. In a stack that must not wait, a lookup goes on between calls, and the
-//! program asks again. Limit: [`LOOKUPS_MAX`] of these at once.
+//! program asks again (`lookups.rs`).
 
 use core::ffi::{c_char, c_int};
 use core::net::{IpAddr, SocketAddr};
-use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
-use std::collections::HashMap;
-use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use libc::sockaddr_storage;
 use net::{blocking, dns};
 
-use crate::error::{Call, Error};
+use crate::error::Call;
 use crate::stack_of_program::Stack;
 use crate::types::{WS_LOG_WARNING, ws_stack};
 use crate::{address, entry, handles, memory};
-
-/// The most lookups of a polled stack that are under way.
-const LOOKUPS_MAX: usize = 256;
-
-type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-
-/// The lookups of a polled stack that are under way, by name.
-#[derive(Default)]
-pub(crate) struct Lookups(Mutex<HashMap<String, Lookup>>);
-
-impl Lookups {
-    pub(crate) fn clear(&self) {
-        let all = core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(all);
-    }
-
-    fn poll(&self, stack: &Stack, host: &str) -> Call<Vec<IpAddr>> {
-        let mut lookups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !lookups.contains_key(host) {
-            if lookups.len() >= LOOKUPS_MAX {
-                let text = "256 names are looked up already: ask for those again first";
-                return Err(Error::new(libc::ENOBUFS, text));
-            }
-            let (net, name) = (stack.net.clone(), host.to_owned());
-            let lookup = Box::pin(async move { net.lookup_host(&name).await });
-            lookups.insert(host.to_owned(), lookup);
-        }
-        let waker = Waker::noop();
-        let polled =
-            lookups.get_mut(host).map(|l| l.as_mut().poll(&mut Context::from_waker(waker)));
-        match polled {
-            Some(Poll::Ready(found)) => {
-                lookups.remove(host);
-                Ok(found?)
-            }
-            _ => Err(Error::again()),
-        }
-    }
-}
 
 fn resolve(stack: &Stack, host: &str) -> Call<Vec<IpAddr>> {
     if stack.may_wait() {
         return Ok(blocking::lookup_host(&stack.net, host)?);
     }
-    stack.lookups.poll(stack, host)
+    stack.lookups.poll(&stack.net, host)
 }
 
 /// Look up the addresses of host, which is a name or an address as text. At most count of them are

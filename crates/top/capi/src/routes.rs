@@ -8,7 +8,7 @@ use base::{Counter, DropReason, MacAddr};
 use stack::{Address, Route};
 
 use crate::error::{Call, Error};
-use crate::stack_of_program::limit_of;
+use crate::stack_calls::limit_of;
 use crate::types::ws_stack;
 use crate::{address, entry, handles, memory, ports};
 

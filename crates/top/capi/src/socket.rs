@@ -12,10 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use net::{Request, TcpStream, blocking};
 
 use crate::error::{Call, Error};
-use crate::handles::{self, Entry};
 use crate::news::{News, wait_for};
 use crate::open::{Doorway, Open};
-use crate::options::Settings;
+use crate::settings::Settings;
 use crate::stack_of_program::Stack;
 use crate::types::WS_OUT;
 
@@ -26,31 +25,36 @@ pub(crate) enum Kind {
     Datagrams,
 }
 
+/// What [`Socket::accept`] takes.
+pub(crate) enum Arrival {
+    Stream(TcpStream),
+    /// A SYN that was not answered yet.
+    Request(Request),
+}
+
 /// A socket of the program.
 pub(crate) struct Socket {
     stack: Arc<Stack>,
     pub(crate) kind: Kind,
     pub(crate) is_v6: bool,
     pub(crate) nonblocking: AtomicBool,
-    closed: AtomicBool,
     pub(crate) news: Arc<News>,
     waker: Waker,
     settings: Mutex<Settings>,
     /// A SYN that a forwarder took and that was not answered yet.
-    pub(crate) asked: Mutex<Option<Request>>,
+    asked: Mutex<Option<Request>>,
     open: OnceLock<Open>,
 }
 
 impl Socket {
-    fn new(handle: i64, stack: Arc<Stack>, kind: Kind, is_v6: bool) -> Socket {
-        let news = News::new(handle, &stack);
+    pub(crate) fn new(handle: i64, stack: Arc<Stack>, kind: Kind, is_v6: bool) -> Socket {
+        let news = News::new(handle, &stack.queue);
         let settings = Mutex::new(Settings::new(&stack.net));
         Socket {
             stack,
             kind,
             is_v6,
             nonblocking: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
             waker: Waker::from(news.clone()),
             news,
             settings,
@@ -59,30 +63,12 @@ impl Socket {
         }
     }
 
-    /// Add a socket to the table of handles.
-    pub(crate) fn add(
-        stack: &Arc<Stack>,
-        kind: Kind,
-        is_v6: bool,
-        prepare: impl FnOnce(&Socket),
-    ) -> Call<i64> {
-        handles::add(|handle| {
-            let socket = Socket::new(handle, stack.clone(), kind, is_v6);
-            prepare(&socket);
-            Entry::Socket(Arc::new(socket))
-        })
-    }
-
     pub(crate) fn stack(&self) -> &Arc<Stack> {
         &self.stack
     }
 
-    pub(crate) fn waker(&self) -> &Waker {
-        &self.waker
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.news.is_closed()
     }
 
     pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
@@ -136,13 +122,24 @@ impl Socket {
         }
     }
 
+    fn asked(&self) -> MutexGuard<'_, Option<Request>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The socket is a SYN that was not answered yet.
+    pub(crate) fn ask(&self, request: Request) {
+        *self.asked() = Some(request);
+    }
+
+    /// Take that SYN.
+    pub(crate) fn take_asked(&self) -> Option<Request> {
+        self.asked().take()
+    }
+
     /// The socket's handle is gone: calls in other threads return.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        self.news.set_watch(None);
-        self.news.wake_all();
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(request) = asked {
+        self.news.close();
+        if let Some(request) = self.take_asked() {
             // An error means that the stack has ended, and the peer learns it from there.
             let _ = request.reset();
         }
@@ -259,12 +256,14 @@ impl Socket {
         };
         let timeout = self.settings().send_timeout;
         let attempt = |waker: &Waker| self.poll_connected(stream, waker);
-        wait_for(self, self.may_wait(0), timeout, attempt).map_err(|error| match error.number {
-            libc::EAGAIN => Error::new(
-                libc::EINPROGRESS,
-                "the socket connects: wait for WS_OUT, and ask for SO_ERROR then",
-            ),
-            _ => error,
+        wait_for(&self.news, self.may_wait(0), timeout, attempt).map_err(|error| {
+            match error.number {
+                libc::EAGAIN => Error::new(
+                    libc::EINPROGRESS,
+                    "the socket connects: wait for WS_OUT, and ask for SO_ERROR then",
+                ),
+                _ => error,
+            }
         })
     }
 
@@ -275,35 +274,28 @@ impl Socket {
         }
     }
 
-    pub(crate) fn accept(&self) -> Call<(i64, SocketAddr)> {
+    /// Take a connection, and its peer's address.
+    pub(crate) fn accept(&self) -> Call<(Arrival, SocketAddr)> {
         let timeout = self.settings().receive_timeout;
         let may_wait = self.may_wait(0);
         match self.open() {
             Some(Open::Listener(listener)) => {
                 let attempt = |waker: &Waker| listener.take(waker);
-                let (stream, remote) = wait_for(self, may_wait, timeout, attempt)?;
-                let handle = Socket::add(&self.stack, Kind::Stream, self.is_v6, |_| {})?;
-                // If the stack was freed in the meantime, the stream is dropped here.
-                handles::socket(handle)?.set_open(Open::Stream(stream.into()))?;
-                Ok((handle, remote))
+                let (stream, remote) = wait_for(&self.news, may_wait, timeout, attempt)?;
+                Ok((Arrival::Stream(stream), remote))
             }
             Some(Open::Forwarder(forwarder)) => {
                 let attempt = |waker: &Waker| forwarder.take(waker);
-                let request = wait_for(self, may_wait, timeout, attempt)?;
+                let request = wait_for(&self.news, may_wait, timeout, attempt)?;
                 let remote = request.src();
-                let mut request = Some(request);
-                let keep = |socket: &Socket| {
-                    *socket.asked.lock().unwrap_or_else(PoisonError::into_inner) = request.take();
-                };
-                let handle = Socket::add(&self.stack, Kind::Stream, remote.is_ipv6(), keep)?;
-                Ok((handle, remote))
+                Ok((Arrival::Request(request), remote))
             }
             _ => Err(Error::invalid("the socket does not listen: call ws_listen() first")),
         }
     }
 
     pub(crate) fn local_addr(&self) -> Call<SocketAddr> {
-        if let Some(request) = &*self.asked.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(request) = &*self.asked() {
             return Ok(request.dst());
         }
         match self.open() {
@@ -316,7 +308,7 @@ impl Socket {
     }
 
     pub(crate) fn peer_addr(&self) -> Call<SocketAddr> {
-        if let Some(request) = &*self.asked.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(request) = &*self.asked() {
             return Ok(request.src());
         }
         match self.open() {

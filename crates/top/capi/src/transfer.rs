@@ -81,7 +81,7 @@ fn receive(socket: &Socket, into: &mut [u8], flags: c_int) -> Call<usize> {
 
 fn peek(socket: &Socket, stream: &TcpStream, into: &mut [u8], flags: c_int) -> Call<usize> {
     let timeout = socket.settings().receive_timeout;
-    wait_for(socket, socket.may_wait(flags), timeout, |waker| {
+    wait_for(&socket.news, socket.may_wait(flags), timeout, |waker| {
         match stream.poll_peek(&mut Context::from_waker(waker), into) {
             core::task::Poll::Ready(count) => Ok(count?),
             core::task::Poll::Pending => Err(Error::again()),
@@ -92,7 +92,7 @@ fn peek(socket: &Socket, stream: &TcpStream, into: &mut [u8], flags: c_int) -> C
 fn receive_from(socket: &Socket, into: &mut [u8], flags: c_int) -> Call<(usize, SocketAddr)> {
     let datagrams: &UdpSocket = socket.datagrams(None)?;
     let timeout = socket.settings().receive_timeout;
-    wait_for(socket, socket.may_wait(flags), timeout, |waker: &Waker| {
+    wait_for(&socket.news, socket.may_wait(flags), timeout, |waker: &Waker| {
         let received = match flags & libc::MSG_PEEK {
             0 => datagrams.try_recv_from(into),
             _ => datagrams.try_peek_from(into),

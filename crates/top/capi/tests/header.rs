@@ -29,7 +29,7 @@ fn header() -> String {
     let made = cbindgen::Builder::new()
         .with_config(config.expect("cbindgen.toml is valid"))
         .with_src(crate_dir().join("src/types.rs"));
-    let sources = ["entry", "stack_of_program", "ports", "routes", "calls", "transfer", "options"];
+    let sources = ["entry", "stack_calls", "ports", "routes", "calls", "transfer", "options"];
     let sources = sources.into_iter().chain(["events", "forwarder", "resolve"]);
     let made =
         sources.fold(made, |made, name| made.with_src(crate_dir().join(format!("src/{name}.rs"))));
