@@ -53,11 +53,12 @@ pub(crate) fn run(root: &Path, tools: &[Tool], tally: &mut Tally) -> Result<()> 
     Ok(())
 }
 
-/// Everything that holds mbufs, with the nightly toolchain that AddressSanitizer needs.
+/// Everything that holds mbufs, and the tests in C, with the nightly toolchain that
+/// AddressSanitizer needs.
 fn asan(root: &Path, tally: &mut Tally) -> Result<()> {
     let target = Metadata::read(root)?.target_directory.join("asan");
     let missing = asan_missing();
-    for package in ["wirespeed-mbuf", "wirespeed-device", "wirespeed-stack"] {
+    for package in ["wirespeed-mbuf", "wirespeed-device", "wirespeed-stack", "wirespeed-capi"] {
         let name = format!("asan {package}");
         if let Some(missing) = missing {
             tally.skip(&name, missing);
@@ -73,6 +74,8 @@ fn asan(root: &Path, tally: &mut Tally) -> Result<()> {
                 .env("RUSTFLAGS", format!("-Zsanitizer=address {UNPOOLED}"))
                 .env("PROPTEST_CASES", "32")
                 .env("WIRESPEED_TRAFFICS", "60")
+                // The programs in C are looked at too, and bring the library of the sanitizer.
+                .env("WIRESPEED_C_FLAGS", "-fsanitize=address,undefined -fno-sanitize-recover=all")
                 .env("ASAN_OPTIONS", "detect_leaks=1")
                 .env_remove("CARGO")
                 .env_remove("RUSTC");

@@ -1,6 +1,7 @@
 //! Bulk over memory from C, through the library, beside the same in Rust: `bench/c/bulk.c` and
-//! [`rust`]. Called by `mod.rs`. Both have two stacks with a driver thread each, a thread that sends
-//! and one that receives by blocking calls of 128 KiB, and count the CPU time of the whole process.
+//! [`rust`]. Called by `mod.rs`. Both have two stacks with a driver thread each, a thread that
+//! sends and one that receives by blocking calls of 128 KiB, and count the CPU time of the whole
+//! process.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! The rows of bench `programs`: the stack as programs in other languages and of other libraries use
-//! it. Called by `main.rs`. Each row has a file.
+//! The rows of bench `programs`: the stack as programs in other languages and of other libraries
+//! use it. Called by `main.rs`. Each row has a file.
 
 mod c;
 

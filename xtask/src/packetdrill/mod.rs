@@ -1,9 +1,9 @@
 //! `cargo xtask packetdrill DIR`: every packetdrill script below a folder, against this stack.
 //!
-//! Called by: `main.rs`. packetdrill loads the shared object of crate packetdrill and compares. Each
-//! script runs in a network namespace of its own, under a time limit, as many at once as there are
-//! processors. Scripts and packetdrill are GPL and not part of this project; docs/packetdrill.md
-//! says how to get both.
+//! Called by: `main.rs`. packetdrill loads the shared object of crate packetdrill and compares.
+//! Each script runs in a network namespace of its own, under a time limit, as many at once as there
+//! are processors. Scripts and packetdrill are GPL and not part of this project;
+//! docs/packetdrill.md says how to get both.
 
 mod run;
 mod tools;

@@ -53,8 +53,8 @@ pub extern "C" fn ws_socket(
     })
 }
 
-/// Bind a socket to an address of its stack, or to 0.0.0.0 or [::] for all; port 0 stands for a free
-/// one, which ws_getsockname() tells (of a stream socket once it listens or connects).
+/// Bind a socket to an address of its stack, or to 0.0.0.0 or [::] for all; port 0 stands for a
+/// free one, which ws_getsockname() tells (of a stream socket once it listens or connects).
 ///
 /// Returns 0; -EADDRNOTAVAIL, -EADDRINUSE, -EINVAL if it is bound already or length is too short,
 /// -EAFNOSUPPORT, -ENOBUFS at a limit; -EFAULT if addr is NULL; -EBADF.
@@ -124,11 +124,11 @@ pub unsafe extern "C" fn ws_accept(
     })
 }
 
-/// Connect a stream socket; set the peer of a datagram socket, once. After an error close the socket
-/// and make another one.
+/// Connect a stream socket; set the peer of a datagram socket, once. After an error close the
+/// socket and make another one.
 ///
-/// Returns 0; -EINPROGRESS if the call must not wait, or SO_SNDTIMEO is over: WS_OUT says when it is
-/// done, and SO_ERROR how; -EALREADY, -EISCONN; -ECONNREFUSED, -ETIMEDOUT, -ENETUNREACH,
+/// Returns 0; -EINPROGRESS if the call must not wait, or SO_SNDTIMEO is over: WS_OUT says when it
+/// is done, and SO_ERROR how; -EALREADY, -EISCONN; -ECONNREFUSED, -ETIMEDOUT, -ENETUNREACH,
 /// -EHOSTUNREACH, -EADDRINUSE, -EADDRNOTAVAIL, -ENOBUFS at a limit; -EINVAL, -EAFNOSUPPORT, -EFAULT
 /// for the address; -EBADF, also when another thread closes the socket.
 #[unsafe(no_mangle)]

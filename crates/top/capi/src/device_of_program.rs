@@ -1,7 +1,7 @@
 //! A device of the program's own, by callbacks.
 //!
-//! Called by: the stack, under its lock, by one thread at a time. Each frame is copied once, between
-//! the program's buffer and the stack's. Counters: [`Device::drops`].
+//! Called by: the stack, under its lock, by one thread at a time. Each frame is copied once,
+//! between the program's buffer and the stack's. Counters: [`Device::drops`].
 
 use core::ffi::{c_int, c_void};
 use core::fmt;

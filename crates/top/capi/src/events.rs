@@ -1,7 +1,8 @@
 //! Waiting for many sockets: `ws_poll`, as poll(2), and a descriptor with a queue of news, as
 //! epoll(7).
 //!
-//! Called by: programs. A socket with news stays in the queue (`queue.rs`) until `ws_events` finds none (level-triggered, as epoll's default).
+//! Called by: programs. A socket with news stays in the queue (`queue.rs`) until `ws_events` finds
+//! none (level-triggered, as epoll's default).
 
 use core::ffi::{c_int, c_short, c_void};
 use std::sync::Arc;
@@ -86,9 +87,9 @@ pub unsafe extern "C" fn ws_events(stack: ws_stack, events: *mut ws_event, count
     })
 }
 
-/// Wait until one of count sockets has what its events ask for, for at most timeout_ms milliseconds;
-/// 0 does not wait, a negative time waits without end. The sockets may be of several stacks. Sockets
-/// of a stack without a thread are looked at, and not waited for.
+/// Wait until one of count sockets has what its events ask for, for at most timeout_ms
+/// milliseconds; 0 does not wait, a negative time waits without end. The sockets may be of several
+/// stacks. Sockets of a stack without a thread are looked at, and not waited for.
 ///
 /// Returns how many entries have revents that are not 0; 0 after the time; -EFAULT if sockets is
 /// NULL and count is not 0; -EINVAL if count is beyond 1,048,576.

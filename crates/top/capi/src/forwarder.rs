@@ -30,8 +30,8 @@ fn admit(socket: &Socket) -> Call<()> {
 /// Take every connection that no listener of the stack takes, to any address and port: a proxy's
 /// ingress. The packets have to reach the stack: their senders have a route to it, and the stack
 /// one back. ws_accept() takes a connection before it is answered; ws_getsockname() of that socket
-/// is the destination that the peer asked for. Then ws_admit() answers it, or ws_close() refuses it.
-/// At most half_open_max handshakes are under way at once. A stack has one forwarder at most.
+/// is the destination that the peer asked for. Then ws_admit() answers it, or ws_close() refuses
+/// it. At most half_open_max handshakes are under way at once. A stack has one forwarder at most.
 ///
 /// Returns the forwarder, a socket to accept from; -EADDRINUSE if the stack has one, -ENOBUFS at a
 /// limit; -EBADF.

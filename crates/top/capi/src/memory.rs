@@ -34,7 +34,8 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, length: usize, what: &str) -> Ca
     if length == 0 {
         return Ok(&[]);
     }
-    // SAFETY: it is not null and not longer than an object can be; the rest is the caller's promise.
+    // SAFETY: it is not null and not longer than an object can be; the rest is the caller's
+    // promise.
     Ok(unsafe { slice::from_raw_parts(data, length) })
 }
 
@@ -65,7 +66,8 @@ pub(crate) unsafe fn entries<'a, T>(data: *mut T, count: usize, what: &str) -> C
     if !data.is_aligned() {
         return Err(Error::invalid(format!("the array of {what} is not aligned")));
     }
-    // SAFETY: not null, aligned, not longer than an object can be; the rest is the caller's promise.
+    // SAFETY: not null, aligned, not longer than an object can be; the rest is the caller's
+    // promise.
     Ok(unsafe { slice::from_raw_parts_mut(data, count) })
 }
 

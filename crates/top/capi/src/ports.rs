@@ -189,8 +189,8 @@ pub extern "C" fn ws_port_descriptor(stack: ws_stack, fd: c_int, kind: c_int, mt
     entry::number(|| descriptor(stack, fd, kind, mtu))
 }
 
-/// Add a port over a device of the program's own, which is copied. Its release is called in the end,
-/// not if this call fails.
+/// Add a port over a device of the program's own, which is copied. Its release is called in the
+/// end, not if this call fails.
 ///
 /// Returns the port's number; -EFAULT if device, its receive or its transmit is NULL; -EINVAL for
 /// size, link and mtu; -E2BIG; -EBADF.

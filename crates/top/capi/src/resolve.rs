@@ -60,9 +60,9 @@ pub unsafe extern "C" fn ws_resolve(
     })
 }
 
-/// Set the name servers to ask, in the text of resolv.conf(5), and names that need no server, in the
-/// text of hosts(5); either may be NULL. Answers that were remembered are forgotten. Lines that are
-/// not understood are skipped, and the log says which.
+/// Set the name servers to ask, in the text of resolv.conf(5), and names that need no server, in
+/// the text of hosts(5); either may be NULL. Answers that were remembered are forgotten. Lines that
+/// are not understood are skipped, and the log says which.
 ///
 /// Returns 0; -EINVAL if a text is not UTF-8; -EBADF.
 #[unsafe(no_mangle)]

@@ -74,8 +74,8 @@ pub unsafe extern "C" fn ws_address_remove(
 /// via, for example "192.0.2.254"; with NULL they go to their destinations directly. Of several
 /// routes the one with the longest prefix counts.
 ///
-/// Returns 0; -EINVAL if a text is not understood, -ENODEV if there is no such port, -ENOBUFS at the
-/// limit of routes or if the route is there already; -EFAULT, -EBADF.
+/// Returns 0; -EINVAL if a text is not understood, -ENODEV if there is no such port, -ENOBUFS at
+/// the limit of routes or if the route is there already; -EFAULT, -EBADF.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ws_route_add(
     stack: ws_stack,

@@ -1,7 +1,7 @@
 //! The sockets behind the handles.
 //!
-//! Called by: `calls.rs`, for programs. A socket keeps its settings until it is opened by connect, listen, bind or
-//! the first datagram; then it is an [`Open`] for good.
+//! Called by: `calls.rs`, for programs. A socket keeps its settings until it is opened by connect,
+//! listen, bind or the first datagram; then it is an [`Open`] for good.
 
 use core::ffi::{c_int, c_short};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,7 +1,7 @@
 //! A stack of the program.
 //!
-//! Called by: `stack_calls.rs` for programs; sockets. A stack has a driver thread (`ws_stack_start`) or is polled by the program
-//! (`WS_POLLED`), in the program's time.
+//! Called by: `stack_calls.rs` for programs; sockets. A stack has a driver thread
+//! (`ws_stack_start`) or is polled by the program (`WS_POLLED`), in the program's time.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -114,9 +114,9 @@ fn receive_from(socket: &Socket, into: &mut [u8], flags: c_int) -> Call<(usize, 
     })
 }
 
-/// Send on a connected socket: bytes of a stream, or one datagram. A call that may wait returns when
-/// the stack has taken all bytes (or SO_SNDTIMEO is over); one that must not may take fewer. flags:
-/// MSG_DONTWAIT, MSG_NOSIGNAL (which changes nothing: there is no SIGPIPE).
+/// Send on a connected socket: bytes of a stream, or one datagram. A call that may wait returns
+/// when the stack has taken all bytes (or SO_SNDTIMEO is over); one that must not may take fewer.
+/// flags: MSG_DONTWAIT, MSG_NOSIGNAL (which changes nothing: there is no SIGPIPE).
 ///
 /// Returns how many bytes were taken; -EAGAIN if none, and the call must not wait; -EPIPE,
 /// -ECONNRESET, -ETIMEDOUT and others of the connection; -ENOTCONN, -EDESTADDRREQ; -EMSGSIZE;
@@ -178,9 +178,9 @@ pub unsafe extern "C" fn ws_sendto(
 /// MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL (of a stream: wait until the buffer is full).
 ///
 /// Returns how many bytes were stored; 0 at the end of a stream (or for an empty datagram); -EAGAIN
-/// if there is nothing and the call must not wait, or after SO_RCVTIMEO; -ECONNRESET, -ETIMEDOUT and
-/// others of the connection; -ENOTCONN; -EFAULT if buffer is NULL and length is not 0; -EINVAL if
-/// length is beyond the address space; -EOPNOTSUPP for other flags; -EBADF.
+/// if there is nothing and the call must not wait, or after SO_RCVTIMEO; -ECONNRESET, -ETIMEDOUT
+/// and others of the connection; -ENOTCONN; -EFAULT if buffer is NULL and length is not 0; -EINVAL
+/// if length is beyond the address space; -EOPNOTSUPP for other flags; -EBADF.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ws_recv(
     socket: ws_sock,

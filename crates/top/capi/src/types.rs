@@ -25,8 +25,8 @@ pub const WS_LINK_IP: u32 = 1;
 /// A descriptor of a TAP or TUN, or a datagram or seqpacket socket that carries a bare IP packet in
 /// each message (a VPN service's).
 pub const WS_FD_PACKETS: c_int = 0;
-/// A connected stream socket of a virtual machine: each Ethernet frame behind its length in 32 bits,
-/// big-endian (QEMU's `-netdev stream`, passt).
+/// A connected stream socket of a virtual machine: each Ethernet frame behind its length in 32
+/// bits, big-endian (QEMU's `-netdev stream`, passt).
 pub const WS_FD_VM_STREAM: c_int = 1;
 /// A connected datagram socket of a virtual machine: an Ethernet frame in each message (QEMU's
 /// `-netdev dgram`, vfkit, libkrun).
@@ -126,8 +126,9 @@ pub struct ws_device {
     /// is); a negative error number: the device is gone for good.
     pub receive:
         Option<unsafe extern "C-unwind" fn(user: *mut c_void, frame: *mut u8, room: usize) -> i64>,
-    /// Takes a frame from the stack and returns 0; -EAGAIN: there is no room now, and the same frame
-    /// comes again later (after ws_port_wake()); another negative error number: the frame is lost.
+    /// Takes a frame from the stack and returns 0; -EAGAIN: there is no room now, and the same
+    /// frame comes again later (after ws_port_wake()); another negative error number: the frame is
+    /// lost.
     pub transmit: Option<
         unsafe extern "C-unwind" fn(user: *mut c_void, frame: *const u8, length: usize) -> c_int,
     >,

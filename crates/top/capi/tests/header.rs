@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSymbol};
 
+const UPDATE: &str = "WIRESPEED_UPDATE=1 cargo test -p wirespeed-capi --test header";
+
 fn crate_dir() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -17,11 +19,7 @@ fn check(file: &Path, wanted: &str) {
         std::fs::write(file, wanted).expect("the file can be written");
     }
     let there = std::fs::read_to_string(file).unwrap_or_default();
-    assert!(
-        there == wanted,
-        "{} is not current; update it: WIRESPEED_UPDATE=1 cargo test -p wirespeed-capi --test header",
-        file.display()
-    );
+    assert!(there == wanted, "{} is not current; update it: {UPDATE}", file.display());
 }
 
 fn header() -> String {
@@ -66,8 +64,8 @@ fn the_symbols_are_those_that_are_recorded() {
     check(&crate_dir().join("symbols.txt"), &list);
 }
 
-/// A function that is declared and does not exist would be an error of the linker, in the program of
-/// a user; one that exists and is not declared would be of no use.
+/// A function that is declared and does not exist would be an error of the linker, in the program
+/// of a user; one that exists and is not declared would be of no use.
 #[test]
 fn the_library_has_the_functions_of_the_header() {
     let program = std::env::current_exe().expect("a test has a path");

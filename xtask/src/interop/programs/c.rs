@@ -1,7 +1,8 @@
 //! The C library as its users have it: installed below a folder of its own, found by pkg-config,
 //! and the examples of examples/c against programs of the kernel.
 //!
-//! Called by: the suite `programs`. The library is built by `make` once; the compilers see only what
+//! Called by: the suite `programs`. The library is built by `make` once; the compilers see only
+//! what
 //! `make install` copied. Each case runs the example that each compiler here has made.
 
 use std::path::{Path, PathBuf};
@@ -165,8 +166,8 @@ print(len(results), all(results))
     Ok(())
 }
 
-/// Two hosts: the clients' kernel, and that of the proxy, tun2socks and the servers behind them. The
-/// TUN of tun2socks is moved to the clients, whose default route it is.
+/// Two hosts: the clients' kernel, and that of the proxy, tun2socks and the servers behind them.
+/// The TUN of tun2socks is moved to the clients, whose default route it is.
 struct Behind<'a> {
     near: Host<'a>,
     far: Host<'a>,
