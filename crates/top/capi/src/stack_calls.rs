@@ -107,7 +107,8 @@ pub extern "C" fn ws_stack_free(stack: ws_stack) -> c_int {
 }
 
 /// Poll a stack that was made with WS_POLLED: receive and send frames, run the timers that are due,
-/// at the time now_ns. The time is in nanoseconds, from any beginning, and never goes back; between
+/// at the time now_ns. The time is in nanoseconds, from any beginning. It does not go back: an
+/// earlier time, or one 2^63 ns later, counts as the last one. Between
 /// two polls it stands still. The stack sends what calls write at once, without waiting for a poll.
 ///
 /// Returns 0; -EINVAL if the stack was not made with WS_POLLED; -ESHUTDOWN if it has ended.

@@ -79,13 +79,13 @@ impl Stack {
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {
-        // Nothing panics while it holds this lock, so poisoning can be ignored.
+        // After a panic of a step `net` refuses all calls, so poisoning can be ignored.
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bells of the program's own devices, by port.
     pub(crate) fn bells(&self) -> MutexGuard<'_, Bells> {
-        // As above.
+        // Nothing panics while it holds this lock.
         self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -174,6 +174,13 @@ int main(void) {
     EQUAL(ws_port_device(stack, &device), 0);
     EQUAL(ws_stack_poll(stack, 1000), 0);
     EQUAL(ws_stack_poll(stack, 1001), 0);
+    // A time that goes back, or as far as that, counts as the last one.
+    uint64_t next;
+    EQUAL(ws_stack_poll(stack, 0), 0);
+    EQUAL(ws_stack_poll(stack, UINT64_MAX), 0);
+    EQUAL(ws_stack_poll(stack, 2000), 0);
+    EQUAL(ws_next_deadline(stack, &next), 0);
+    EQUAL(ws_next_deadline(stack, NULL), -EFAULT);
     EQUAL(ws_stack_free(stack), 0);
     printf("ok\n");
     return 0;
