@@ -31,8 +31,8 @@
 // each message (a VPN service's).
 #define WS_FD_PACKETS 0
 
-// A connected stream socket of a virtual machine: each Ethernet frame behind its length in 32 bits,
-// big-endian (QEMU's `-netdev stream`, passt).
+// A connected stream socket of a virtual machine: each Ethernet frame behind its length in 32
+// bits, big-endian (QEMU's `-netdev stream`, passt).
 #define WS_FD_VM_STREAM 1
 
 // A connected datagram socket of a virtual machine: an Ethernet frame in each message (QEMU's
@@ -127,8 +127,9 @@ typedef struct {
     // one, and returns its length in bytes; 0: there is none now (call ws_port_wake() when there
     // is); a negative error number: the device is gone for good.
     int64_t (*receive)(void *user, uint8_t *frame, size_t room);
-    // Takes a frame from the stack and returns 0; -EAGAIN: there is no room now, and the same frame
-    // comes again later (after ws_port_wake()); another negative error number: the frame is lost.
+    // Takes a frame from the stack and returns 0; -EAGAIN: there is no room now, and the same
+    // frame comes again later (after ws_port_wake()); another negative error number: the frame is
+    // lost.
     int (*transmit)(void *user, const uint8_t *frame, size_t length);
     // Called once, after the last call of the others: the port was removed or the stack freed. May
     // be NULL.
@@ -205,7 +206,8 @@ int ws_stack_start(ws_stack stack);
 int ws_stack_free(ws_stack stack);
 
 // Poll a stack that was made with WS_POLLED: receive and send frames, run the timers that are due,
-// at the time now_ns. The time is in nanoseconds, from any beginning, and never goes back; between
+// at the time now_ns. The time is in nanoseconds, from any beginning. It does not go back: an
+// earlier time, or one 2^63 ns later, counts as the last one. Between
 // two polls it stands still. The stack sends what calls write at once, without waiting for a poll.
 //
 // Returns 0; -EINVAL if the stack was not made with WS_POLLED; -ESHUTDOWN if it has ended.
@@ -240,8 +242,8 @@ int ws_port_tap(ws_stack stack, const char *name, const char *kernel_address);
 // mtu, and the system's number if the descriptor is of another sort.
 int ws_port_descriptor(ws_stack stack, int fd, int kind, uint32_t mtu);
 
-// Add a port over a device of the program's own, which is copied. Its release is called in the end,
-// not if this call fails.
+// Add a port over a device of the program's own, which is copied. Its release is called in the
+// end, not if this call fails.
 //
 // Returns the port's number; -EFAULT if device, its receive or its transmit is NULL; -EINVAL for
 // size, link and mtu; -E2BIG; -EBADF.
@@ -283,8 +285,8 @@ int ws_address_remove(ws_stack stack, int port, const char *address);
 // via, for example "192.0.2.254"; with NULL they go to their destinations directly. Of several
 // routes the one with the longest prefix counts.
 //
-// Returns 0; -EINVAL if a text is not understood, -ENODEV if there is no such port, -ENOBUFS at the
-// limit of routes or if the route is there already; -EFAULT, -EBADF.
+// Returns 0; -EINVAL if a text is not understood, -ENODEV if there is no such port, -ENOBUFS at
+// the limit of routes or if the route is there already; -EFAULT, -EBADF.
 int ws_route_add(ws_stack stack, const char *destination, const char *via, int port);
 
 // Remove the routes to destination that leave by the port.
@@ -316,8 +318,8 @@ int ws_limit_of(ws_stack stack, const char *name, uint64_t *value, uint64_t *hit
 // Returns the socket; -EAFNOSUPPORT, -EPROTONOSUPPORT; -EBADF.
 ws_sock ws_socket(ws_stack stack, int family, int kind, int protocol);
 
-// Bind a socket to an address of its stack, or to 0.0.0.0 or [::] for all; port 0 stands for a free
-// one, which ws_getsockname() tells (of a stream socket once it listens or connects).
+// Bind a socket to an address of its stack, or to 0.0.0.0 or [::] for all; port 0 stands for a
+// free one, which ws_getsockname() tells (of a stream socket once it listens or connects).
 //
 // Returns 0; -EADDRNOTAVAIL, -EADDRINUSE, -EINVAL if it is bound already or length is too short,
 // -EAFNOSUPPORT, -ENOBUFS at a limit; -EFAULT if addr is NULL; -EBADF.
@@ -339,11 +341,11 @@ int ws_listen(ws_sock socket, int backlog);
 // the listener.
 ws_sock ws_accept(ws_sock socket, struct sockaddr *addr, socklen_t *length);
 
-// Connect a stream socket; set the peer of a datagram socket, once. After an error close the socket
-// and make another one.
+// Connect a stream socket; set the peer of a datagram socket, once. After an error close the
+// socket and make another one.
 //
-// Returns 0; -EINPROGRESS if the call must not wait, or SO_SNDTIMEO is over: WS_OUT says when it is
-// done, and SO_ERROR how; -EALREADY, -EISCONN; -ECONNREFUSED, -ETIMEDOUT, -ENETUNREACH,
+// Returns 0; -EINPROGRESS if the call must not wait, or SO_SNDTIMEO is over: WS_OUT says when it
+// is done, and SO_ERROR how; -EALREADY, -EISCONN; -ECONNREFUSED, -ETIMEDOUT, -ENETUNREACH,
 // -EHOSTUNREACH, -EADDRINUSE, -EADDRNOTAVAIL, -ENOBUFS at a limit; -EINVAL, -EAFNOSUPPORT, -EFAULT
 // for the address; -EBADF, also when another thread closes the socket.
 int ws_connect(ws_sock socket, const struct sockaddr *addr, socklen_t length);
@@ -378,9 +380,9 @@ int ws_getpeername(ws_sock socket, struct sockaddr *addr, socklen_t *length);
 // Returns 0; -EBADF.
 int ws_set_nonblocking(ws_sock socket, int on);
 
-// Send on a connected socket: bytes of a stream, or one datagram. A call that may wait returns when
-// the stack has taken all bytes (or SO_SNDTIMEO is over); one that must not may take fewer. flags:
-// MSG_DONTWAIT, MSG_NOSIGNAL (which changes nothing: there is no SIGPIPE).
+// Send on a connected socket: bytes of a stream, or one datagram. A call that may wait returns
+// when the stack has taken all bytes (or SO_SNDTIMEO is over); one that must not may take fewer.
+// flags: MSG_DONTWAIT, MSG_NOSIGNAL (which changes nothing: there is no SIGPIPE).
 //
 // Returns how many bytes were taken; -EAGAIN if none, and the call must not wait; -EPIPE,
 // -ECONNRESET, -ETIMEDOUT and others of the connection; -ENOTCONN, -EDESTADDRREQ; -EMSGSIZE;
@@ -405,9 +407,9 @@ int64_t ws_sendto(ws_sock socket,
 // MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL (of a stream: wait until the buffer is full).
 //
 // Returns how many bytes were stored; 0 at the end of a stream (or for an empty datagram); -EAGAIN
-// if there is nothing and the call must not wait, or after SO_RCVTIMEO; -ECONNRESET, -ETIMEDOUT and
-// others of the connection; -ENOTCONN; -EFAULT if buffer is NULL and length is not 0; -EINVAL if
-// length is beyond the address space; -EOPNOTSUPP for other flags; -EBADF.
+// if there is nothing and the call must not wait, or after SO_RCVTIMEO; -ECONNRESET, -ETIMEDOUT
+// and others of the connection; -ENOTCONN; -EFAULT if buffer is NULL and length is not 0; -EINVAL
+// if length is beyond the address space; -EOPNOTSUPP for other flags; -EBADF.
 int64_t ws_recv(ws_sock socket, void *buffer, size_t length, int flags);
 
 // As ws_recv(), and the sender's address is stored in addr, as recvfrom(2) does, unless addr is
@@ -462,9 +464,9 @@ int ws_watch(ws_sock socket, short events, void *user);
 // beyond the address space; -EBADF.
 int64_t ws_events(ws_stack stack, ws_event *events, size_t count);
 
-// Wait until one of count sockets has what its events ask for, for at most timeout_ms milliseconds;
-// 0 does not wait, a negative time waits without end. The sockets may be of several stacks. Sockets
-// of a stack without a thread are looked at, and not waited for.
+// Wait until one of count sockets has what its events ask for, for at most timeout_ms
+// milliseconds; 0 does not wait, a negative time waits without end. The sockets may be of several
+// stacks. Sockets of a stack without a thread are looked at, and not waited for.
 //
 // Returns how many entries have revents that are not 0; 0 after the time; -EFAULT if sockets is
 // NULL and count is not 0; -EINVAL if count is beyond 1,048,576.
@@ -473,8 +475,8 @@ int ws_poll(ws_pollfd *sockets, size_t count, int timeout_ms);
 // Take every connection that no listener of the stack takes, to any address and port: a proxy's
 // ingress. The packets have to reach the stack: their senders have a route to it, and the stack
 // one back. ws_accept() takes a connection before it is answered; ws_getsockname() of that socket
-// is the destination that the peer asked for. Then ws_admit() answers it, or ws_close() refuses it.
-// At most half_open_max handshakes are under way at once. A stack has one forwarder at most.
+// is the destination that the peer asked for. Then ws_admit() answers it, or ws_close() refuses
+// it. At most half_open_max handshakes are under way at once. A stack has one forwarder at most.
 //
 // Returns the forwarder, a socket to accept from; -EADDRINUSE if the stack has one, -ENOBUFS at a
 // limit; -EBADF.
@@ -503,9 +505,9 @@ int ws_resolve(ws_stack stack,
                struct sockaddr_storage *addresses,
                size_t count);
 
-// Set the name servers to ask, in the text of resolv.conf(5), and names that need no server, in the
-// text of hosts(5); either may be NULL. Answers that were remembered are forgotten. Lines that are
-// not understood are skipped, and the log says which.
+// Set the name servers to ask, in the text of resolv.conf(5), and names that need no server, in
+// the text of hosts(5); either may be NULL. Answers that were remembered are forgotten. Lines that
+// are not understood are skipped, and the log says which.
 //
 // Returns 0; -EINVAL if a text is not UTF-8; -EBADF.
 int ws_set_resolver(ws_stack stack, const char *resolv_conf, const char *hosts);
