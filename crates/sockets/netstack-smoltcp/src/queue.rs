@@ -164,6 +164,16 @@ impl Drop for Outer {
 pub(crate) struct Ended;
 
 impl Shared {
+    /// The stack has ended: wake the outer tasks, which see it.
+    fn end(&self) {
+        for lane in [&self.inward, &self.outward] {
+            // The flag is set under the lock, so that no task checks it before and waits after.
+            let mut waiting = lane.lock();
+            self.device_gone.store(true, Ordering::Release);
+            wake(&mut waiting.waker);
+        }
+    }
+
     fn blocked(&self) -> MutexGuard<'_, Option<Waker>> {
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,6 +186,11 @@ impl Room {
         remember(&mut blocked, cx);
         // The other side makes room first and takes the waker then.
         if self.0.outward.has_room() || self.is_closed() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Nothing drives the stack any more.
+    pub(crate) fn end(&self) {
+        self.0.end();
     }
 
     /// Is the program's end gone?
@@ -271,13 +286,7 @@ impl Device for Queue {
 }
 
 impl Drop for Queue {
-    /// Wakes the outer tasks, which see that the stack has ended.
     fn drop(&mut self) {
-        for lane in [&self.shared.inward, &self.shared.outward] {
-            // The flag is set under the lock, so that no task checks it before and waits after.
-            let mut waiting = lane.lock();
-            self.shared.device_gone.store(true, Ordering::Release);
-            wake(&mut waiting.waker);
-        }
+        self.shared.end();
     }
 }

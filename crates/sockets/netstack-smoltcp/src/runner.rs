@@ -35,3 +35,10 @@ impl Future for Running {
         }
     }
 }
+
+impl Drop for Running {
+    /// Streams and sinks may outlive the runner: they end with it.
+    fn drop(&mut self) {
+        self.room.end();
+    }
+}
