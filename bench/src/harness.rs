@@ -192,6 +192,18 @@ impl Bench {
         self.ratio_of(5 * self.pairs, self.seconds / 5.0, figure, first, second)
     }
 
+    /// Like [`Bench::ratio`], for sides whose runs have a length of their own, of seconds, so that
+    /// there are few pairs.
+    pub fn long_ratio(
+        &self,
+        pairs: usize,
+        figure: fn(&Measurement) -> Result<f64>,
+        first: impl FnMut(f64) -> Result<Measurement>,
+        second: impl FnMut(f64) -> Result<Measurement>,
+    ) -> Result<Figure> {
+        self.ratio_of(pairs, self.seconds, figure, first, second)
+    }
+
     /// Like [`Bench::close_ratio`], for work within a cache. The speed of such work changes with
     /// other load on the machine from one second to the next. Each half of a pair takes 10 ms, so
     /// that the two halves mostly run at the same speed.

@@ -21,6 +21,8 @@ const SIMULATED: &[&str] = &[
     "gateway",
 ];
 
+const NETSTACK: &[&str] = &["base", "mbuf", "wire", "tcp", "device", "stack", "net"];
+
 const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
@@ -64,6 +66,8 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
         &[
             ("host", Only(&["base", "wire"])),
             ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
+            ("netstack-smoltcp", Only(NETSTACK)),
+            ("phy", Only(&["base", "mbuf", "wire", "device", "link"])),
         ],
     ),
     (

@@ -86,6 +86,7 @@
 //!   browser; `control` is only the socket that they ask over (Linux; on other systems they add
 //!   nothing).
 //! - `router`: the router of `wirespeed up`, in a program of yours (Linux).
+//! - `smoltcp`: a device of smoltcp as a port, and a device of ours for smoltcp (`docs/smoltcp.md`).
 //! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
 //!
 //! `cargo doc -p wirespeed --all-features --no-deps` makes the pages of all of them.
@@ -140,12 +141,20 @@ pub mod guide;
 #[cfg(feature = "net")]
 #[doc(inline)]
 pub use net;
+/// Devices of smoltcp as ports, and devices of ours for smoltcp.
+#[cfg(feature = "smoltcp")]
+#[doc(inline)]
+pub use phy as smoltcp;
 #[cfg(feature = "mem")]
 pub use stack::pair;
 /// README's program is compiled and run as a doctest.
 #[cfg(all(doctest, feature = "net"))]
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
+/// The page for those who come from smoltcp; its programs are compiled and run as doctests.
+#[cfg(all(doctest, feature = "net", feature = "smoltcp"))]
+#[doc = include_str!("../../../../docs/smoltcp.md")]
+struct FromSmoltcp;
 // The users who may use a route, and the rules that choose its table.
 pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};
 pub use stack::shard;
