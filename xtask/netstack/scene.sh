@@ -9,10 +9,13 @@ program=$1
 command=$2
 client=nsc-$$
 server=nss-$$
-pids=
+forwarder=
 end() {
-    for pid in $pids; do kill "$pid" 2>/dev/null || true; done
-    for pid in $pids; do wait "$pid" 2>/dev/null || true; done
+    # Only what was started here is in these namespaces.
+    for ns in "$client" "$server"; do
+        for pid in $(ip netns pids "$ns" 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
+    done
+    wait 2>/dev/null || true
     ip netns del "$client" 2>/dev/null || true
     ip netns del "$server" 2>/dev/null || true
 }
@@ -33,11 +36,9 @@ ip -n "$server" link set lo up
 ip -n "$client" link set v0 up
 ip -n "$server" link set v1 up
 (on "${PEER_CORE:-}" ip netns exec "$server" sh -c "${SERVERS:-exec sleep 600}") >&2 &
-pids="$pids $!"
 (on "${PROGRAM_CORE:-}" ip netns exec "$client" "$program" -i v0 -n utun8 --log-level error \
     --current-thread) >&2 &
 forwarder=$!
-pids="$forwarder $pids"
 tries=0
 until ip -n "$client" route add 172.19.0.3/32 dev utun8 2>/dev/null; do
     tries=$((tries + 1))

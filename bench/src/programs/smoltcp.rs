@@ -49,7 +49,7 @@ fn forwarded(bench: &Bench, root: &Path, program: &Path, bytes: u64) -> Result<M
         units: 0,
         p50_ns: None,
         settings: format!(
-            "{PROGRAM} of netstack-smoltcp 0.2.4 between kernel ends (iperf3, TUN, veth), as many \
+            "{PROGRAM} of netstack-smoltcp 0.2.4 between kernel ends (iperf3, CUBIC, TUN, veth), as many \
              bytes up as down; last run: up {:.2} Gb/CPU-s ({:.2} Gb/s), down {:.2} ({:.2})",
             rate(up, up_cpu),
             rate(up, up_s),
@@ -70,7 +70,7 @@ fn direction(
     let peer = bench.cores.second.unwrap_or(bench.cores.first);
     let output = Command::new(root.join("xtask/netstack/scene.sh"))
         .arg(program)
-        .arg(format!("timeout 60 iperf3 -c 172.19.0.3 -p 5201 -J -n {bytes} {option}"))
+        .arg(format!("timeout 60 iperf3 -c 172.19.0.3 -p 5201 -C cubic -J -n {bytes} {option}"))
         .env("SERVERS", "exec iperf3 -s -p 5201")
         .env("PROGRAM_CORE", bench.cores.first.to_string())
         .env("PEER_CORE", peer.to_string())
