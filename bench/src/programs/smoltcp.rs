@@ -33,7 +33,10 @@ fn build(root: &Path, who: &str) -> Result<PathBuf> {
         .args([who, "build", "--release", "--bin", PROGRAM])
         .status()
         .context("xtask/netstack/build.sh")?;
-    ensure!(status.success(), "the program does not build: run xtask/netstack/build.sh {who} build");
+    ensure!(
+        status.success(),
+        "the program does not build: run xtask/netstack/build.sh {who} build"
+    );
     Ok(root.join("target/netstack").join(who).join("release").join(PROGRAM))
 }
 
@@ -49,8 +52,8 @@ fn forwarded(bench: &Bench, root: &Path, program: &Path, bytes: u64) -> Result<M
         units: 0,
         p50_ns: None,
         settings: format!(
-            "{PROGRAM} of netstack-smoltcp 0.2.4 between kernel ends (iperf3, CUBIC, TUN, veth), as many \
-             bytes up as down; last run: up {:.2} Gb/CPU-s ({:.2} Gb/s), down {:.2} ({:.2})",
+            "{PROGRAM} of netstack-smoltcp 0.2.4 between kernel ends (iperf3, CUBIC, TUN, veth), \
+             as many bytes up as down; last run: up {:.2} Gb/CPU-s ({:.2} Gb/s), down {:.2} ({:.2})",
             rate(up, up_cpu),
             rate(up, up_s),
             rate(down, down_cpu),

@@ -31,6 +31,8 @@ const CLOCKED: &[&str] = &[
     "link",
     "virtio",
     "net",
+    "netstack-smoltcp",
+    "phy",
     "control",
     "observe",
     "jail",
@@ -50,6 +52,7 @@ const CLOCKED: &[&str] = &[
 /// Crates that may be asynchronous.
 const ASYNC: &[&str] = &[
     "net",
+    "netstack-smoltcp",
     "capi",
     "rpc",
     "nfs",

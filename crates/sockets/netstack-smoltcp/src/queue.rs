@@ -276,8 +276,7 @@ impl Device for Queue {
 
     fn arm(&mut self, waker: &Waker) -> bool {
         self.shared.bell.arm_waker(waker);
-        let ready =
-            self.rx_ready() || !self.link_up() || (self.pushed_back && self.tx_ready());
+        let ready = self.rx_ready() || !self.link_up() || (self.pushed_back && self.tx_ready());
         if ready {
             self.shared.bell.disarm();
         }

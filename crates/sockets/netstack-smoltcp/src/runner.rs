@@ -1,6 +1,6 @@
 //! The future that a program spawns, which drives the stack. Called by programs. After each turn of
-//! the driver it takes the datagrams for other hosts: it answers echo requests, and the rest goes to
-//! the `UdpSocket`. It ends when the program drops its `Stack`; then the streams fail.
+//! the driver it takes the datagrams for other hosts: it answers echo requests, and the rest goes
+//! to the `UdpSocket`. It ends when the program drops its `Stack`; then the streams fail.
 
 use core::future::Future;
 use core::pin::Pin;

@@ -13,13 +13,13 @@ use net::Net;
 use stack::{Foreign, PortConfig, Route, StackConfig};
 use wire::protocol;
 
+use crate::AnyIpPktFrame;
 use crate::filter::{IpFilter, IpFilters};
 use crate::packet::Packet;
 use crate::queue::{self, Outer};
 use crate::runner::{Runner, Running};
 use crate::tcp::TcpListener;
 use crate::udp::{Inbox, UdpSocket};
-use crate::AnyIpPktFrame;
 
 /// What [`StackBuilder::build`] returns.
 type Built = (Stack, Option<Runner>, Option<UdpSocket>, Option<TcpListener>);
@@ -123,7 +123,8 @@ impl StackBuilder {
         if self.enable_icmp && !self.enable_tcp {
             return Err(invalid("ICMP requires TCP: call enable_tcp(true) as well"));
         }
-        let mtu = Mtu::new(self.mtu).ok_or_else(|| invalid("the MTU must be 68 to 65,535 bytes"))?;
+        let mtu =
+            Mtu::new(self.mtu).ok_or_else(|| invalid("the MTU must be 68 to 65,535 bytes"))?;
         let inward = if self.enable_tcp { self.tcp_buffer_size } else { self.udp_buffer_size };
         let (queue, outer, room) = queue::pair(mtu, inward, self.stack_buffer_size);
         let (net, driver) = Net::new(self.stack(queue)?);

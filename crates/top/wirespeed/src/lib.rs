@@ -86,7 +86,7 @@
 //!   browser; `control` is only the socket that they ask over (Linux; on other systems they add
 //!   nothing).
 //! - `router`: the router of `wirespeed up`, in a program of yours (Linux).
-//! - `smoltcp`: a device of smoltcp as a port, and a device of ours for smoltcp (`docs/smoltcp.md`).
+//! - `smoltcp`: a device of smoltcp as a port, and one of ours for smoltcp (`docs/smoltcp.md`).
 //! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
 //!
 //! `cargo doc -p wirespeed --all-features --no-deps` makes the pages of all of them.

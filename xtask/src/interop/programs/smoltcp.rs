@@ -1,5 +1,5 @@
-//! Programs of smoltcp's world over our stack: the forwarder of the crate netstack-smoltcp, which is
-//! not changed, between a client and servers of the kernel. `xtask/netstack` builds and runs it.
+//! Programs of smoltcp's world over our stack: the forwarder of the crate netstack-smoltcp, which
+//! is not changed, between a client and servers of the kernel. `xtask/netstack` builds and runs it.
 //!
 //! Called by: suite `programs`.
 

@@ -6,12 +6,7 @@ use wirespeed_phy::FromPhy;
 use crate::wire::pair;
 use crate::world::World;
 
-fn caps(
-    ip: Checksum,
-    tcp: Checksum,
-    udp: Checksum,
-    icmp: Checksum,
-) -> ChecksumCapabilities {
+fn caps(ip: Checksum, tcp: Checksum, udp: Checksum, icmp: Checksum) -> ChecksumCapabilities {
     let mut caps = ChecksumCapabilities::default();
     (caps.ipv4, caps.tcp, caps.udp) = (ip, tcp, udp);
     (caps.icmpv4, caps.icmpv6) = (icmp, icmp);

@@ -1,4 +1,4 @@
-//! A wire of smoltcp's kind with two ends: queues of frames, with the capabilities that a test sets.
+//! A wire of smoltcp's kind with two ends: queues of frames, whose capabilities a test sets.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

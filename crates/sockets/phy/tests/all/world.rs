@@ -35,15 +35,10 @@ impl<D: phy::Device> World<D> {
             .map(|(addr, len)| format!("{addr}/{len}").parse().unwrap())
             .collect();
         let mac = MacAddr([2, 0, 0, 0, 0, 1]);
-        stack.add_port(
-            Box::new(ours),
-            PortConfig { mac, addresses, ..PortConfig::default() },
-        );
+        stack.add_port(Box::new(ours), PortConfig { mac, addresses, ..PortConfig::default() });
         let medium = theirs.capabilities().medium;
         let hardware = match medium {
-            phy::Medium::Ethernet => {
-                HardwareAddress::Ethernet(EthernetAddress([2, 0, 0, 0, 0, 2]))
-            }
+            phy::Medium::Ethernet => HardwareAddress::Ethernet(EthernetAddress([2, 0, 0, 0, 0, 2])),
             phy::Medium::Ip => HardwareAddress::Ip,
         };
         let mut config = Config::new(hardware);
@@ -75,9 +70,8 @@ impl<D: phy::Device> World<D> {
     }
 
     pub(crate) fn udp_socket(&mut self) -> SocketHandle {
-        let buffer = || {
-            udp::PacketBuffer::new(vec![udp::PacketMetadata::EMPTY; 16], vec![0; 64 << 10])
-        };
+        let buffer =
+            || udp::PacketBuffer::new(vec![udp::PacketMetadata::EMPTY; 16], vec![0; 64 << 10]);
         self.sockets.add(udp::Socket::new(buffer(), buffer()))
     }
 
