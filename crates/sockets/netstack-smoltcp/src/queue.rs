@@ -52,6 +52,8 @@ struct Shared {
     device_gone: AtomicBool,
     /// Tasks that wait for room in `outward` on the stack's side: datagrams that were pushed back.
     blocked: Mutex<Option<Waker>>,
+    /// The task that waits for the end of the outer side.
+    reader: Mutex<Option<Waker>>,
 }
 
 /// The stack's end.
@@ -84,6 +86,7 @@ pub(crate) fn pair(mtu: Mtu, inward: usize, outward: usize) -> (Queue, Outer, Ro
         outer_gone: AtomicBool::new(false),
         device_gone: AtomicBool::new(false),
         blocked: Mutex::default(),
+        reader: Mutex::default(),
     });
     let limits = Limits {
         link: LinkKind::Ip,
@@ -151,6 +154,7 @@ impl Outer {
         self.shared.outer_gone.store(true, Ordering::Release);
         self.shared.bell.ring();
         wake(&mut self.shared.blocked());
+        wake(&mut self.shared.reader());
     }
 }
 
@@ -177,6 +181,10 @@ impl Shared {
     fn blocked(&self) -> MutexGuard<'_, Option<Waker>> {
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn reader(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Room {
@@ -186,6 +194,12 @@ impl Room {
         remember(&mut blocked, cx);
         // The other side makes room first and takes the waker then.
         if self.0.outward.has_room() || self.is_closed() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// [`Room::is_closed`]; if it is not, the task is woken when it is.
+    pub(crate) fn poll_closed(&self, cx: &mut Context<'_>) -> bool {
+        remember(&mut self.0.reader(), cx);
+        self.is_closed()
     }
 
     /// Nothing drives the stack any more.

@@ -5,7 +5,7 @@
 
 use core::net::SocketAddr;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker, ready};
+use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,8 +102,8 @@ pub struct UdpSocket {
 pub struct ReadHalf {
     inbox: Inbox,
     net: Net,
-    /// Does this half take datagrams from the stack, because there is no runner that does?
-    takes: bool,
+    /// Set if this half takes datagrams from the stack, because there is no runner that does.
+    alone: Option<Room>,
 }
 
 /// The datagrams that leave, as a sink: the payload, the source in whose name it is sent, and the
@@ -117,7 +117,8 @@ pub struct WriteHalf {
 
 impl UdpSocket {
     pub(crate) fn new(net: &Net, inbox: Inbox, room: Room, takes: bool) -> UdpSocket {
-        let read = ReadHalf { inbox, net: net.clone(), takes };
+        let alone = takes.then(|| room.clone());
+        let read = ReadHalf { inbox, net: net.clone(), alone };
         UdpSocket { read, write: WriteHalf { net: net.clone(), room, pending: None } }
     }
 
@@ -138,7 +139,10 @@ impl Stream for ReadHalf {
             }
             waiting.waker = Some(cx.waker().clone());
         }
-        let looked = if self.takes {
+        let looked = if let Some(room) = &self.alone {
+            if room.poll_closed(cx) {
+                return Poll::Ready(None);
+            }
             self.net
                 .wake_for_polled(cx.waker().clone())
                 .and_then(|()| self.inbox.take_foreign(&self.net))
@@ -161,7 +165,13 @@ impl WriteHalf {
                 stack.udp_send_between(*from, *to, IpSettings::default(), payload, now)
             })?;
             match sent {
-                Err(UdpError::WouldBlock) => ready!(self.room.poll(cx)),
+                Err(UdpError::WouldBlock) => {
+                    if self.room.poll(cx).is_ready() {
+                        // The driver has not used the room yet: it runs first.
+                        cx.waker().wake_by_ref();
+                    }
+                    return Poll::Pending;
+                }
                 sent => {
                     self.pending = None;
                     sent.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;

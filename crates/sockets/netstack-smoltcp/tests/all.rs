@@ -261,6 +261,14 @@ async fn the_end_of_the_stack_ends_everything() {
     assert!(timeout(LONG, listener.next()).await.expect("the listener ends").is_none());
     assert!(timeout(LONG, reading).await.expect("the reader ends").unwrap().is_none());
 
+    let (stack, _runner, udp, _listener) =
+        StackBuilder::default().enable_udp(true).build().unwrap();
+    let (mut read, _write) = udp.unwrap().split();
+    let reading = tokio::spawn(async move { read.next().await });
+    tokio::task::yield_now().await;
+    drop(stack);
+    assert!(timeout(LONG, reading).await.expect("it ends without a runner").unwrap().is_none());
+
     let (mut stack, runner, _udp, _listener) = all().build().unwrap();
     drop(runner);
     let sent = timeout(LONG, stack.send(ping([10, 0, 0, 1], [198, 51, 100, 7]))).await.unwrap();
