@@ -1,0 +1,70 @@
+//! Errors as Python's own: an `OSError` with an error number, from which Python chooses the class
+//! (`ConnectionRefusedError`, `BlockingIOError`), and the text of the stack, which says what to do.
+//!
+//! Called by: everything that returns to Python.
+
+use std::io::{self, ErrorKind};
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTimeoutError};
+use pyo3::{PyErr, create_exception};
+
+create_exception!(
+    wirespeed,
+    Deadlock,
+    PyRuntimeError,
+    "Nothing will ever happen in a world of virtual time, and a call waits."
+);
+
+/// The number that the kernel returns in the same case.
+pub(crate) fn number(error: &io::Error) -> i32 {
+    if let Some(number) = error.raw_os_error() {
+        return number;
+    }
+    match error.kind() {
+        ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
+        ErrorKind::ConnectionReset => libc::ECONNRESET,
+        ErrorKind::ConnectionAborted => libc::ECONNABORTED,
+        ErrorKind::TimedOut => libc::ETIMEDOUT,
+        ErrorKind::NetworkUnreachable => libc::ENETUNREACH,
+        ErrorKind::HostUnreachable => libc::EHOSTUNREACH,
+        ErrorKind::NetworkDown => libc::ENETDOWN,
+        ErrorKind::BrokenPipe => libc::EPIPE,
+        ErrorKind::NotConnected => libc::ENOTCONN,
+        ErrorKind::WouldBlock => libc::EAGAIN,
+        ErrorKind::AddrInUse => libc::EADDRINUSE,
+        ErrorKind::AddrNotAvailable => libc::EADDRNOTAVAIL,
+        ErrorKind::InvalidInput => libc::EINVAL,
+        ErrorKind::PermissionDenied => libc::EACCES,
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::OutOfMemory => libc::ENOMEM,
+        ErrorKind::QuotaExceeded => libc::ENOBUFS,
+        _ => libc::EIO,
+    }
+}
+
+/// The exception for an error of the stack.
+pub(crate) fn raise(error: &io::Error) -> PyErr {
+    numbered(number(error), &text(error))
+}
+
+/// An `OSError` with a number and a text.
+pub(crate) fn numbered(number: i32, text: &str) -> PyErr {
+    PyOSError::new_err((number, text.to_owned()))
+}
+
+fn text(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::WouldBlock => "the call would have to wait".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// A call that took longer than the socket's timeout.
+pub(crate) fn timed_out() -> PyErr {
+    PyTimeoutError::new_err("timed out")
+}
+
+/// A call on a socket that this program has closed.
+pub(crate) fn closed() -> PyErr {
+    numbered(libc::EBADF, "the socket is closed: make a new one")
+}
