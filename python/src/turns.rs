@@ -71,13 +71,19 @@ impl Turns {
         self.idle = 0;
     }
 
-    /// The thread waits: the next one has its turn. `true` if all of them wait.
-    pub(crate) fn pass_on(&mut self, number: u64, deadline: Option<Instant>) -> bool {
+    /// The thread waits: the next one has its turn. `true` if all of them wait, and none of them
+    /// has a reason to try again.
+    pub(crate) fn pass_on(
+        &mut self,
+        number: u64,
+        deadline: Option<Instant>,
+        tries_again: bool,
+    ) -> bool {
         if let Some(seat) = self.seats.iter_mut().find(|seat| seat.number == number) {
             seat.deadline = deadline;
         }
         self.turn = (self.turn + 1) % self.seats.len().max(1);
-        self.idle += 1;
+        self.idle = if tries_again { 0 } else { self.idle + 1 };
         let all = self.idle >= self.seats.len();
         if all {
             self.idle = 0;

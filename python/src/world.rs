@@ -94,10 +94,15 @@ impl World {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settle(&self, inner: &mut Inner) {
+    /// Let the stacks do what is due; `false` if there was nothing.
+    fn settle(&self, inner: &mut Inner) -> bool {
         let now = self.clock.now();
+        let mut any = false;
         // Every stack is asked in each round: a frame of the second wakes the first.
-        while inner.nodes.iter_mut().fold(false, |any, node| node.settle(now) | any) {}
+        while inner.nodes.iter_mut().fold(false, |worked, node| node.settle(now) | worked) {
+            any = true;
+        }
+        any
     }
 
     /// Let the time pass to the next event of a stack, or to `limit` if that comes first; `false`
@@ -150,7 +155,9 @@ impl World {
                     Try::Wait => Err(PyRuntimeError::new_err("the world is closed")),
                 };
             }
-            self.settle(&mut inner);
+            if self.settle(&mut inner) {
+                inner.turns.progress();
+            }
             drop(inner);
             if let Try::Done(answer) = attempt() {
                 self.lock().turns.progress();
@@ -161,8 +168,9 @@ impl World {
                 inner.turns.progress();
                 return Ok(Round::TimedOut);
             }
-            self.settle(&mut inner);
-            if inner.turns.pass_on(me, deadline) {
+            // If what the attempt has sent was answered at once, this thread tries again.
+            let tries_again = self.settle(&mut inner);
+            if inner.turns.pass_on(me, deadline, tries_again) {
                 let limit = inner.turns.first_deadline();
                 if !self.pass(&mut inner, limit) {
                     inner.turns.progress();
@@ -227,6 +235,17 @@ impl World {
             };
             drop(nodes);
             self.turn.notify_all();
+        });
+    }
+
+    /// Let all stacks look at their devices now, also at those that cannot wake them.
+    fn settle_all(&self, py: Python<'_>) {
+        py.detach(|| {
+            let mut inner = self.lock();
+            for node in &inner.nodes {
+                node.flag.0.store(true, Ordering::Release);
+            }
+            self.settle(&mut inner);
         });
     }
 

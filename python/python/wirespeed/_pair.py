@@ -155,6 +155,9 @@ class Pair:
             raise ValueError("a direction is 'a-b', 'b-a' or 'both'")
         for number in numbers:
             self._path.set(number, _settings(**settings))
+        if self.world is not None:
+            # The path takes new settings when its stack looks at it.
+            self.world.settle_all()
 
     def link_counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """What happened to the packets from `a` to `b`, and from `b` to `a`."""

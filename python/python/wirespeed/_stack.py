@@ -110,11 +110,14 @@ class Stack:
     def create_connection(
         self,
         address: Address,
-        timeout: float | None = None,
+        timeout: Any = None,
         source_address: Address | None = None,
     ) -> Socket:
         """A TCP connection, as `socket.create_connection`; tries all addresses of the host."""
         host, port = address
+        if not isinstance(timeout, int | float):
+            # `None`, or what `socket.create_connection` takes for "none was given".
+            timeout = None
         failure: OSError | None = None
         for found in self.gethostbyname_all(host, timeout):
             family = kernel.AF_INET6 if ":" in found else kernel.AF_INET

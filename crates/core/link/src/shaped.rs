@@ -98,6 +98,9 @@ pub struct Shaped<D> {
     shape: Shape,
     /// Set by the last [`Device::arm`].
     wakes_at: Instant,
+    /// Who sleeps until `wakes_at`, and has to wake earlier if a packet sent meanwhile arrives
+    /// earlier.
+    sleeper: Option<Waker>,
 }
 
 impl<D: Device> Shaped<D> {
@@ -118,6 +121,7 @@ impl<D: Device> Shaped<D> {
             uncut: [0; 2],
             shape: shape.clone(),
             wakes_at: Instant::NEVER,
+            sleeper: None,
         };
         (shaped, shape)
     }
@@ -197,6 +201,11 @@ impl<D: Device> Device for Shaped<D> {
         }
         self.hand_out(pool, now);
         self.share(pool, now);
+        if self.next_event() < self.wakes_at
+            && let Some(sleeper) = self.sleeper.take()
+        {
+            sleeper.wake();
+        }
         count
     }
 
@@ -252,6 +261,9 @@ impl<D: Device> Device for Shaped<D> {
     fn arm(&mut self, waker: &Waker) -> bool {
         // Arm first, then look.
         let is_armed = self.device.arm(waker);
+        if !self.sleeper.as_ref().is_some_and(|sleeper| sleeper.will_wake(waker)) {
+            self.sleeper = Some(waker.clone());
+        }
         self.wakes_at = self.next_event().min(self.device.wakes_at());
         is_armed && self.wakes_at > (self.clock)()
     }

@@ -2,8 +2,10 @@
 //! stacks measure is what the model says.
 
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 use std::sync::Arc;
+use std::task::Wake;
 
 use base::{Duration, Instant, Owner};
 use device::{Burst, Device, mem};
@@ -241,4 +243,24 @@ fn a_full_device_loses_nothing() {
     assert_eq!(got, (0..50).collect::<Vec<u8>>());
     assert!(!device.is_unfinished());
     assert_eq!(shape.counts()[0].arrived, 50);
+}
+
+/// A packet that is sent between two polls wakes a sleeper that would wake after its arrival.
+#[test]
+fn a_packet_wakes_who_sleeps_longer() {
+    struct Woken(AtomicBool);
+    impl Wake for Woken {
+        fn wake(self: Arc<Woken>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let (left, _right) = mem::pair(&mem::Config::default());
+    let (mut pool, clock) = (Pool::new(1 << 20), Arc::new(|| Instant::from_nanos(5)));
+    let (mut device, _shape) = Shaped::new(left, [line(), line()], 7, clock);
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    assert!(device.arm(&Waker::from(woken.clone())) && device.wakes_at() == Instant::NEVER);
+    let mut burst = Burst::new();
+    burst.push(pool.copy_of(&[1; 60]).expect("room"));
+    device.tx_burst(&mut pool, &mut burst);
+    assert!(woken.0.load(Ordering::Relaxed));
 }

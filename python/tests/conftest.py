@@ -1,0 +1,41 @@
+"""What the tests share."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+import wirespeed
+
+Connected = tuple[wirespeed.Socket, wirespeed.Socket]
+
+
+@pytest.fixture(params=[False, True], ids=["real", "virtual"])
+def ends(request: pytest.FixtureRequest) -> Iterator[wirespeed.Pair]:
+    """A perfect pair, in real and in virtual time."""
+    pair = wirespeed.pair(virtual=request.param, seed=1)
+    yield pair
+    pair.close()
+
+
+@pytest.fixture
+def connected(ends: wirespeed.Pair) -> Iterator[Connected]:
+    """A connection from `a` to `b`."""
+    with ends.b.create_server(("", 7)) as listener:
+        client = ends.a.create_connection((ends.b.address, 7), timeout=20)
+        server, _ = listener.accept()
+    server.settimeout(20)
+    with client, server:
+        yield client, server
+
+
+@pytest.fixture
+def kernel() -> Iterator[Connected]:
+    """A connection of the kernel, to compare with."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname(), timeout=20)
+        server, _ = listener.accept()
+    server.settimeout(20)
+    with client, server:
+        yield client, server  # type: ignore[misc]
