@@ -17,7 +17,7 @@ use net::blocking::{TcpListener, TcpStream};
 use nix::time::{ClockId, clock_gettime};
 use stack::pair::{PairConfig, pair};
 
-use crate::harness::{Bench, Figure};
+use crate::harness::{Bench, Better, Figure, Spec, spec};
 use crate::measure::{Measurement, pin};
 
 /// Bytes of a call, in both programs.
@@ -25,8 +25,17 @@ const CALL: usize = 128 * 1024;
 /// What runs before the measurement begins, in both programs.
 const WARM: Duration = Duration::from_millis(50);
 
+pub(super) const ROW: Spec = spec(
+    "bulk over memory from C through the library / from Rust, Gb per CPU-second",
+    Better::Higher,
+    0.9,
+    0.98,
+    "x",
+    bulk,
+);
+
 /// The ratio of C to Rust.
-pub(super) fn bulk(b: &Bench) -> Result<Figure> {
+fn bulk(b: &Bench) -> Result<Figure> {
     let program = program()?;
     pin(&b.cores.both())?;
     let c = |seconds: f64| from_c(&program, seconds);

@@ -2,27 +2,10 @@
 //! use it. Called by `main.rs`. Each row has a file.
 
 mod c;
+mod python;
 mod smoltcp;
 
-use crate::harness::Better::Higher;
-use crate::harness::{Spec, spec};
+use crate::harness::Spec;
 
 /// The table.
-pub const ROWS: &[Spec] = &[
-    spec(
-        "bulk over memory from C through the library / from Rust, Gb per CPU-second",
-        Higher,
-        0.9,
-        0.98,
-        "x",
-        c::bulk,
-    ),
-    spec(
-        "the program built on smoltcp: ours / smoltcp, Gb per CPU-second",
-        Higher,
-        1.5,
-        2.2,
-        "x",
-        smoltcp::forwarder,
-    ),
-];
+pub const ROWS: &[Spec] = &[c::ROW, python::ROW, smoltcp::ROW];

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::harness::{Bench, Figure};
+use crate::harness::{Bench, Better, Figure, Spec, spec};
 use crate::measure::Measurement;
 
 /// Its forwarder with the offloads of Linux's TUN, the faster one of its two.
@@ -19,7 +19,16 @@ const QUICK_BYTES: u64 = 200_000_000;
 /// `USER_HZ` of Linux on every architecture that Rust's tier 1 has.
 const TICKS_PER_S: f64 = 100.0;
 
-pub(super) fn forwarder(bench: &Bench) -> Result<Figure> {
+pub(super) const ROW: Spec = spec(
+    "the program built on smoltcp: ours / smoltcp, Gb per CPU-second",
+    Better::Higher,
+    1.5,
+    2.2,
+    "x",
+    forwarder,
+);
+
+fn forwarder(bench: &Bench) -> Result<Figure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
     let (ours, theirs) = (build(root, "ours")?, build(root, "theirs")?);
     let bytes = if bench.is_quick { QUICK_BYTES } else { BYTES };

@@ -177,6 +177,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "gateway", cases: gateway::CASES, apart: false },
     Suite { name: "programs-c", cases: programs::C, apart: false },
     Suite { name: "programs-deb", cases: programs::DEB, apart: false },
+    Suite { name: "programs-python", cases: programs::PYTHON, apart: false },
     Suite { name: "programs-smoltcp", cases: programs::SMOLTCP, apart: false },
     Suite { name: "programs-packages", cases: programs::PACKAGES, apart: true },
     Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },

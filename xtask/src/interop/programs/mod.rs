@@ -4,11 +4,13 @@
 
 mod c;
 mod packages;
+mod python;
 mod smoltcp;
 
 use super::Case;
 
 pub(super) const C: &[Case] = &[c::ECHO, c::SOCKS, c::BULK, c::GAME, c::CLANG_TOO];
-pub(super) const DEB: &[Case] = packages::CASES;
+pub(super) const PYTHON: &[Case] = &[python::CASE];
 pub(super) const SMOLTCP: &[Case] = smoltcp::CASES;
+pub(super) const DEB: &[Case] = packages::CASES;
 pub(super) const PACKAGES: &[Case] = packages::INSTALLED;
