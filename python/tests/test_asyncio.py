@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,5 +164,34 @@ def test_a_protocol_that_fails_loses_its_connection(ends: wirespeed.Pair) -> Non
             assert await reader.read() == b""
             writer.close()
         assert isinstance(seen[0]["exception"], ZeroDivisionError)
+
+    ends.run(main())
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_tls(ends: wirespeed.Pair, tmp_path: Path) -> None:
+    """TLS over the streams, with a certificate of host `b`."""
+    pem = tmp_path / "tls.pem"
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=b -addext subjectAltName=DNS:b"
+    subprocess.run([*make.split(), "-keyout", pem, "-out", tmp_path / "cert"], check=True)
+    pem.write_text(pem.read_text() + (tmp_path / "cert").read_text())
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(pem)
+    client_side = ssl.create_default_context(cafile=str(pem))
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello ")
+        writer.write((await reader.readline()).upper())
+        writer.close()
+
+    async def main() -> None:
+        async with await ends.b.start_server(greet, port=443, ssl=server_side):
+            reader, writer = await ends.a.open_connection("b", 443, ssl=client_side)
+            assert await reader.readexactly(6) == b"hello "
+            writer.write(b"client\n")
+            assert await reader.read() == b"CLIENT\n"
+            writer.close()
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await ends.a.open_connection(ends.b.address, 443, ssl=client_side)
 
     ends.run(main())

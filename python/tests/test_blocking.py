@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -165,7 +166,7 @@ def test_options(connected: Connected, kernel: Connected) -> None:
 def test_the_same_errors_as_the_kernel(ends: wirespeed.Pair) -> None:
     def errors(make: Any, kind: int) -> list[tuple[type[BaseException], int | None]]:
         with make(socket.AF_INET, kind) as one:
-            calls = [
+            calls: list[Callable[[], object]] = [
                 lambda: one.bind("nonsense"),
                 lambda: one.bind(("127.0.0.1", "port")),
                 lambda: one.bind(("127.0.0.1", 65536)),
@@ -182,7 +183,7 @@ def test_the_same_errors_as_the_kernel(ends: wirespeed.Pair) -> None:
                 lambda: one.shutdown(99),
                 lambda: one.accept() if kind == socket.SOCK_STREAM else one.send(b"x"),
             ]
-            found = []
+            found: list[tuple[type[BaseException], int | None]] = []
             for call in calls:
                 with pytest.raises(Exception) as caught:
                     call()

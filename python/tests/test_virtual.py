@@ -174,9 +174,12 @@ def test_asyncio_deadlock() -> None:
 def test_executors_work_in_virtual_time() -> None:
     pair = wirespeed.pair(virtual=True)
 
+    def compute() -> int:
+        time.sleep(0.05)
+        return 5
+
     async def main() -> int:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, lambda: (time.sleep(0.05), 5)[1])
+        return await asyncio.get_running_loop().run_in_executor(None, compute)
 
     assert pair.run(main()) == 5
     pair.close()

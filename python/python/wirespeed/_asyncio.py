@@ -145,21 +145,41 @@ async def _with_tls(
     server_hostname: str | None,
 ) -> asyncio.Transport:
     """A TLS connection over the socket, as client or, without a name, as server."""
-    plain = StreamTransport(loop, Readiness.of(loop), connection, _Plain())
+    before = _Before()
+    plain = StreamTransport(loop, Readiness.of(loop), connection, before)
     try:
         transport = await loop.start_tls(
-            plain, protocol, ssl, server_side=server_hostname is None, server_hostname=server_hostname
+            plain, before, ssl, server_side=server_hostname is None, server_hostname=server_hostname
         )
     except BaseException:
         plain.abort()
         raise
     assert transport is not None
+    transport.set_protocol(protocol)
     protocol.connection_made(transport)
+    before.pass_on(protocol)
     return transport
 
 
-class _Plain(asyncio.Protocol):
-    """Takes the place of the protocol until TLS begins."""
+class _Before(asyncio.Protocol):
+    """Takes the place of the protocol until TLS has begun, and keeps what came with the handshake."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+
+    def pass_on(self, protocol: asyncio.BaseProtocol) -> None:
+        """Give what came to the protocol."""
+        if isinstance(protocol, asyncio.Protocol) and self._data:
+            protocol.data_received(bytes(self._data))
+        while isinstance(protocol, asyncio.BufferedProtocol) and self._data:
+            room = memoryview(protocol.get_buffer(len(self._data)))
+            count = min(len(room), len(self._data))
+            room[:count] = self._data[:count]
+            del self._data[:count]
+            protocol.buffer_updated(count)
 
 
 class Server:

@@ -237,6 +237,10 @@ class StreamTransport(asyncio.Transport):
         """Close the connection at once; what was not sent is lost."""
         self._end(None)
 
+    def _force_close(self, error: BaseException | None) -> None:
+        """End the connection with an error; TLS of asyncio calls this."""
+        self._end(error)
+
     def _fail(self, error: BaseException, message: str) -> None:
         self._loop.call_exception_handler(
             {

@@ -14,7 +14,9 @@ use crate::interop::{Case, Need, Workbench};
 const PYTHON: Need = Need::Program { program: "python3", package: "python3" };
 const VENV: Need = Need::Program { program: "python3", package: "python3-venv" };
 const UNSHARE: Need = Need::Program { program: "unshare", package: "util-linux" };
-const NEEDS: &[Need] = &[PYTHON, VENV, UNSHARE, Need::Root, Need::File("/dev/net/tun")];
+const OPENSSL: Need = Need::Program { program: "openssl", package: "openssl" };
+const TUN: Need = Need::File("/dev/net/tun");
+const NEEDS: &[Need] = &[PYTHON, VENV, UNSHARE, OPENSSL, Need::Root, TUN];
 
 pub(super) const CASE: Case = Case {
     name: "Python: the wheel, typed by mypy, its tests, and again in a fresh environment",
