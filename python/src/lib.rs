@@ -8,6 +8,7 @@
 mod address;
 mod buffer;
 mod error;
+mod open;
 mod options;
 mod pair;
 mod poller;

@@ -5,13 +5,14 @@
 
 use core::time::Duration as SystemDuration;
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use link::{Counts, Loss, Settings, Shape, Shaped};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use wirespeed::device::capture::Capture;
+use wirespeed::device::capture::{Capture, CaptureStatus};
 use wirespeed::device::{Device, Offloads, mem, nic};
 use wirespeed::net::Net;
 use wirespeed::pair::{PairConfig, VirtualClock, addresses, end};
@@ -66,14 +67,18 @@ impl Direction {
 
 /// The path between the stacks of a pair. Direction 0 is from `a` to `b`.
 #[pyclass(frozen, module = "wirespeed._native")]
-pub(crate) struct Path(Option<Shape>);
+pub(crate) struct Path {
+    /// `None`: the link is perfect.
+    shape: Option<Shape>,
+    capture: Option<CaptureStatus>,
+}
 
 #[pymethods]
 impl Path {
     /// Change a direction. Packets in flight are not affected.
     fn set(&self, direction: usize, settings: Direction) -> PyResult<()> {
         let settings = settings.settings()?;
-        match &self.0 {
+        match &self.shape {
             Some(shape) => {
                 shape.set(direction, settings);
                 Ok(())
@@ -84,10 +89,20 @@ impl Path {
         }
     }
 
+    /// End the capture: its file is complete when the stack next looks at its device.
+    fn finish(&self) -> PyResult<()> {
+        let Some(status) = &self.capture else { return Ok(()) };
+        status.stop();
+        match status.error() {
+            None => Ok(()),
+            Some(error) => Err(raise(&std::io::Error::other(error))),
+        }
+    }
+
     /// What happened to the packets of a direction, by name.
     fn counts<'py>(&self, py: Python<'py>, direction: usize) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(py);
-        let Some(shape) = &self.0 else { return Ok(found) };
+        let Some(shape) = &self.shape else { return Ok(found) };
         let Some(counts) = shape.counts().get(direction).copied() else {
             return Err(PyValueError::new_err("a path has the directions 0 and 1"));
         };
@@ -133,6 +148,21 @@ fn age(began: &OnceLock<std::time::Instant>) -> SystemDuration {
     began.get().map_or(SystemDuration::ZERO, std::time::Instant::elapsed)
 }
 
+/// The device, whose frames are written to a file if the program names one.
+fn captured(
+    device: mem::Mem,
+    path: Option<PathBuf>,
+    clock: &Clock,
+) -> PyResult<(Box<dyn Device>, Option<CaptureStatus>)> {
+    let Some(path) = path else { return Ok((Box::new(device), None)) };
+    let file = File::create(&path).map_err(|e| raise(&e))?;
+    let clock = clock.of_devices();
+    let since = move || SystemDuration::from_nanos(clock().as_nanos());
+    let (device, status) =
+        Capture::new(device, file, since).map_err(|e| raise(&std::io::Error::other(e)))?;
+    Ok((Box::new(device), Some(status)))
+}
+
 /// Make a pair: the two stacks, their path, and the world in virtual time.
 #[pyfunction]
 pub(crate) fn pair(
@@ -141,7 +171,7 @@ pub(crate) fn pair(
     mtu: usize,
     secret: u128,
     is_virtual: bool,
-    capture: Option<std::path::PathBuf>,
+    capture: Option<PathBuf>,
 ) -> PyResult<(Stack, Stack, Path, Option<Py<World>>)> {
     let mtu = Mtu::new(mtu)
         .ok_or_else(|| PyValueError::new_err("an MTU is a number from 68 to 65535"))?;
@@ -160,26 +190,17 @@ pub(crate) fn pair(
         ..Offloads::default()
     };
     let (left, right) = mem::pair(&config.wire);
-    let left: Box<dyn Device> = match capture {
-        None => Box::new(left),
-        Some(path) => {
-            let file = File::create(&path).map_err(|e| raise(&e))?;
-            let clock = clock.of_devices();
-            let since = move || SystemDuration::from_nanos(clock().as_nanos());
-            Box::new(
-                Capture::new(left, file, since).map_err(|e| raise(&std::io::Error::other(e)))?.0,
-            )
-        }
-    };
-    let (left, path): (Box<dyn Device>, _) = match directions {
-        None => (left, Path(None)),
+    let (left, capture) = captured(left, capture, &clock)?;
+    let (left, shape): (Box<dyn Device>, _) = match directions {
+        None => (left, None),
         Some([there, back]) => {
             let settings = [there.settings()?, back.settings()?];
             let [high, low] = seed(secret);
             let (shaped, shape) = Shaped::new(left, settings, high ^ low, clock.of_devices());
-            (Box::new(shaped), Path(Some(shape)))
+            (Box::new(shaped), Some(shape))
         }
     };
+    let path = Path { shape, capture };
     let (a, b) = (end(&config, left, 1), end(&config, right, 2));
     let (of_a, of_b) = (addresses(1).to_vec(), addresses(2).to_vec());
     match clock {

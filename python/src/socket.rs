@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Poll};
 use std::io::{self, ErrorKind};
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,14 +20,11 @@ use crate::error::{self, closed, raise};
 use crate::poller::Poller;
 use crate::shared::{Shared, Time};
 use crate::stack::Stack;
-use crate::state::{Accepted, Connecting, Datagrams, Fresh, Listener, State};
-use crate::wait::{Timeout, Try, wait, wait_polled};
+use crate::state::{Datagrams, Fresh, State};
+use crate::wait::{Timeout, Try, wait};
 
 /// `timeout_ns` of a socket whose calls wait without limit.
 const FOREVER: u64 = u64::MAX;
-
-/// The longest queue of connections that wait for `accept`.
-const BACKLOG_MAX: usize = 4096;
 
 /// A TCP or UDP socket of a stack.
 #[pyclass(frozen, subclass, module = "wirespeed._native")]
@@ -37,19 +34,19 @@ pub(crate) struct Socket {
     pub(crate) kind: i32,
     pub(crate) state: Mutex<State>,
     timeout_ns: AtomicU64,
-    closed: AtomicBool,
+    pub(crate) closed: AtomicBool,
 }
 
 /// A connection that was accepted and has no socket yet.
 #[pyclass(frozen, module = "wirespeed._native")]
-pub(crate) struct Connection(Mutex<Option<TcpStream>>);
+pub(crate) struct Connection(pub(crate) Mutex<Option<TcpStream>>);
 
 impl Socket {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn timeout(&self) -> Timeout {
+    pub(crate) fn timeout(&self) -> Timeout {
         match self.timeout_ns.load(Ordering::Relaxed) {
             FOREVER => Timeout::NONE,
             ns => Timeout::from_nanos(Some(ns)),
@@ -109,15 +106,6 @@ impl Socket {
         self.bind_datagrams(address::unspecified(self.v6))
     }
 
-    fn bind_datagrams(&self, local: SocketAddr) -> PyResult<Arc<Datagrams>> {
-        let broadcast = matches!(&*self.state(), State::Unbound(true));
-        let socket = blocking::UdpSocket::bind(&self.shared.net, local).map_err(|e| raise(&e))?;
-        socket.set_broadcast(broadcast).map_err(|e| raise(&e))?;
-        let datagrams = Arc::new(Datagrams::new(socket));
-        self.put(State::Datagrams(datagrams.clone()));
-        Ok(datagrams)
-    }
-
     /// Go on with the connection attempt, if there is one.
     pub(crate) fn poll_connect(&self, cx: &mut Context<'_>) -> Poll<PyResult<()>> {
         let mut state = self.state();
@@ -137,25 +125,6 @@ impl Socket {
                 *state = State::Fresh(Box::new(fresh));
                 Poll::Ready(Err(raise(&error)))
             }
-        }
-    }
-
-    fn start_connecting(&self, remote: SocketAddr) -> PyResult<()> {
-        let mut state = self.state();
-        match &*state {
-            State::Fresh(fresh) => {
-                let settings = fresh.settings.clone();
-                let attempt = Box::pin(async move { settings.connect(remote).await });
-                let fresh = Fresh { error: 0, ..(**fresh).clone() };
-                *state = State::Connecting(Box::new(Connecting { fresh, attempt }));
-                Ok(())
-            }
-            State::Connecting(_) => Ok(()),
-            State::Stream(_) => {
-                Err(error::numbered(libc::EISCONN, "the socket is connected already"))
-            }
-            State::Closed => Err(closed()),
-            _ => Err(error::numbered(libc::EOPNOTSUPP, "a listener cannot connect")),
         }
     }
 
@@ -246,105 +215,6 @@ impl Socket {
 
     fn _timeout_ns(&self) -> Option<u64> {
         self.timeout().0.map(|time| u64::try_from(time.as_nanos()).unwrap_or(FOREVER))
-    }
-
-    /// Set the local address.
-    fn bind(&self, address: &Bound<'_, PyAny>) -> PyResult<()> {
-        let local = address::parse(address, self.v6)?;
-        {
-            let mut state = self.state();
-            match &mut *state {
-                State::Fresh(fresh) if fresh.bound.is_none() => {
-                    let ip = local.ip();
-                    let free = |stack: &mut wirespeed::Stack| {
-                        ip.is_unspecified() || ip.is_loopback() || stack.has_address(ip)
-                    };
-                    if !self.shared.net.with_stack(free).map_err(|e| raise(&e))? {
-                        let text = "none of the stack's ports has such an address";
-                        return Err(error::numbered(libc::EADDRNOTAVAIL, text));
-                    }
-                    fresh.settings.bind(local);
-                    fresh.bound = Some(local);
-                    return Ok(());
-                }
-                State::Unbound(_) => {}
-                State::Closed => return Err(closed()),
-                _ => {
-                    let text = "the socket has an address already: make a new one";
-                    return Err(error::numbered(libc::EINVAL, text));
-                }
-            }
-        }
-        self.bind_datagrams(local).map(drop)
-    }
-
-    /// Listen; the backlog is the number of connections that may wait for `accept`.
-    #[pyo3(signature = (backlog = 128))]
-    fn listen(&self, backlog: i64) -> PyResult<()> {
-        let backlog = usize::try_from(backlog).unwrap_or(0).clamp(1, BACKLOG_MAX);
-        let mut state = self.state();
-        match &*state {
-            State::Fresh(fresh) => {
-                let mut settings = fresh.settings.clone();
-                settings.bind(fresh.bound.unwrap_or(address::unspecified(self.v6)));
-                let listener = settings.listen(backlog).map_err(|e| raise(&e))?;
-                *state = State::Listener(Arc::new(Listener::new(listener)));
-                Ok(())
-            }
-            State::Listener(_) => Ok(()),
-            State::Closed => Err(closed()),
-            State::Unbound(_) | State::Datagrams(_) => {
-                Err(error::numbered(libc::EOPNOTSUPP, "a UDP socket does not listen"))
-            }
-            _ => Err(error::numbered(libc::EINVAL, "the socket is connected: make a new one")),
-        }
-    }
-
-    /// Wait for a connection. Returns what becomes a socket, and the peer's address.
-    fn _accept<'py>(&self, py: Python<'py>) -> PyResult<(Connection, Bound<'py, PyTuple>)> {
-        let listener = match &*self.state() {
-            State::Listener(listener) => listener.clone(),
-            State::Closed => return Err(closed()),
-            _ => return Err(error::numbered(libc::EINVAL, "the socket does not listen")),
-        };
-        let timeout = self.timeout();
-        let (stream, remote): Accepted = if self.waits(timeout) {
-            let mut accepting = listener.accepting();
-            wait_polled(py, &self.shared, timeout, |cx| {
-                if self.closed.load(Ordering::Relaxed) {
-                    return Poll::Ready(Err(closed()));
-                }
-                accepting.as_mut().poll(cx).map(|done| done.map_err(|error| raise(&error)))
-            })?
-        } else {
-            self.wait(py, timeout, || listener.try_accept())?
-        };
-        Ok((Connection(Mutex::new(Some(stream))), address::tuple(py, remote)?))
-    }
-
-    /// Connect to the peer. A UDP socket then sends to it, and receives from it alone.
-    fn _connect(&self, py: Python<'_>, address: &Bound<'_, PyAny>) -> PyResult<()> {
-        let remote = address::parse(address, self.v6)?;
-        if self.kind == libc::SOCK_DGRAM {
-            return self.datagrams()?.socket.connect(remote).map_err(|e| raise(&e));
-        }
-        self.start_connecting(remote)?;
-        if self.timeout().is_nonblocking() {
-            let mut context = Context::from_waker(core::task::Waker::noop());
-            return match self.poll_connect(&mut context) {
-                Poll::Ready(done) => done,
-                Poll::Pending => Err(error::numbered(
-                    libc::EINPROGRESS,
-                    "the connection is being made: wait until the socket is writable",
-                )),
-            };
-        }
-        wait_polled(py, &self.shared, self.timeout(), |cx| {
-            match self.closed.load(Ordering::Relaxed) {
-                true => Poll::Ready(Err(closed())),
-                false => self.poll_connect(cx),
-            }
-        })
     }
 
     /// Shut down one direction, or both: `SHUT_RD`, `SHUT_WR`, `SHUT_RDWR`.

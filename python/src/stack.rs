@@ -189,6 +189,12 @@ impl Stack {
     fn close(&self, py: Python<'_>) {
         let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| {
+            // What waits to be sent is sent, and a capture that has ended completes its file. A
+            // stack that has ended already has nothing to do.
+            let _ = self.shared.net.with_stack(|stack| {
+                let now = stack.now();
+                stack.poll(now);
+            });
             self.shared.net.shut_down();
             if let Some(driver) = driver {
                 // A driver that panicked has ended too.

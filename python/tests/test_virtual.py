@@ -147,7 +147,6 @@ def _run(seed: int, file: Path) -> str:
     assert pair.run(_day(pair)) >= 1400
     assert pair.link_counts()[0]["lost"] > 10
     pair.close()
-    del pair
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 

@@ -127,11 +127,14 @@ class Pair:
         return iter((self.a, self.b))
 
     def close(self) -> None:
-        """End both stacks; their sockets fail from then on."""
-        if self.world is not None:
-            self.world.close()
-        self.a.close()
-        self.b.close()
+        """End both stacks; their sockets fail from then on. A capture's file is complete."""
+        try:
+            self._path.finish()
+        finally:
+            self.a.close()
+            self.b.close()
+            if self.world is not None:
+                self.world.close()
 
     def time(self) -> float:
         """The time in seconds: of the world in virtual time, or of `time.monotonic`."""

@@ -139,6 +139,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("bench", Everything),
             ("examples", Everything),
             ("fuzz", Everything),
+            ("python", Only(&["link", "wirespeed"])),
             ("xtask", Only(&[])),
         ],
     ),
