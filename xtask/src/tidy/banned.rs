@@ -36,6 +36,7 @@ const CLOCKED: &[&str] = &[
     "control",
     "observe",
     "jail",
+    "machine",
     "router",
     "capi",
     "live",

@@ -26,6 +26,11 @@ const NETSTACK: &[&str] = &["base", "mbuf", "wire", "tcp", "device", "stack", "n
 const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
+const MACHINE: &[&str] = &[
+    "base", "device", "stack", "link", "virtio", "host", "control", "live", "observe", "gateway",
+    "outside", "policy", "jail",
+];
+
 const ROUTER: &[&str] = &[
     "base",
     "filter",
@@ -71,15 +76,6 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
         ],
     ),
     (
-        "gateway",
-        &[
-            ("gateway", Only(&["base", "mbuf", "tcp", "stack", "host"])),
-            ("outside", Only(&["base", "tcp", "device", "stack", "host", "gateway"])),
-            ("policy", Only(&["base", "wire", "filter", "stack", "host", "gateway"])),
-            ("jail", Only(&["base", "device"])),
-        ],
-    ),
-    (
         "services",
         &[
             ("rpc", Only(&["base", "net"])),
@@ -105,6 +101,16 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("live", Only(&["base", "net", "stack", "page", "profile", "control", "explain"])),
             ("observe", Only(OBSERVE)),
             ("ipfix", Only(&["base", "wire", "filter"])),
+        ],
+    ),
+    (
+        "gateway",
+        &[
+            ("gateway", Only(&["base", "mbuf", "tcp", "stack", "host"])),
+            ("outside", Only(&["base", "tcp", "device", "stack", "host", "gateway"])),
+            ("policy", Only(&["base", "wire", "filter", "stack", "host", "gateway"])),
+            ("jail", Only(&["base", "device"])),
+            ("machine", Only(MACHINE)),
         ],
     ),
     (

@@ -29,6 +29,7 @@ mod shaped;
 mod stations;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod switch;
+pub mod units;
 
 pub use bridge::{Bridge, BridgeDirection, Carried, Mismatch};
 pub use cut::cut;

@@ -22,6 +22,7 @@
 //! bounds the connections of one user in a second.
 #![cfg(target_os = "linux")]
 
+pub mod advice;
 mod client;
 mod error;
 pub mod frame;

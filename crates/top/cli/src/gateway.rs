@@ -3,22 +3,22 @@
 //!
 //! Called by: `lib.rs`; the drop-in `passt`, which makes its options itself. `spec.rs` says how
 //! machines are named and opens their links. This is the user's process: the gateway runs in
-//! another one (crate `jail`), as `machine.rs` says. docs/gateway.md is the user's guide.
+//! another one (crate `jail`), as crate `machine` says. docs/gateway.md is the user's guide.
 
 mod args;
 mod spec;
 
 use anyhow::Result;
+use machine::tools::{
+    Given as What, Learns, Network, Tool, open,
+    serve::{self, How},
+};
 use rustix::fs::Mode;
 use rustix::process::umask;
 
 pub(crate) use args::Args;
 pub(crate) use spec::{Held, Opened, listen};
 
-use crate::machine::learning::Learns;
-use crate::machine::networks::Network;
-use crate::machine::serve::{self, How};
-use crate::machine::{Tool, What, open};
 use crate::{Outcome, Usage, output};
 
 /// Run it until Ctrl-C.
@@ -35,7 +35,14 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let mut settings = open::settings(Tool::Gateway, options, Vec::new(), links)?;
     settings.is_switched = is_switched;
     let learns = options.learn.as_deref().map(Learns::begin).transpose()?;
-    let how = How { options, settings, learns: learns.as_ref(), more: Vec::new(), leaves: None };
+    let how = How {
+        options,
+        settings,
+        learns: learns.as_ref(),
+        more: Vec::new(),
+        leaves: None,
+        say: output::err,
+    };
     let running = begin(how, || args.vm.iter().map(|vm| vm.open()).collect())?;
     for (number, vm) in args.vm.iter().enumerate() {
         let link = if is_switched { 0 } else { number };

@@ -24,8 +24,6 @@ mod http;
 mod ip;
 mod lab;
 #[cfg(target_os = "linux")]
-mod machine;
-#[cfg(target_os = "linux")]
 mod names;
 mod nc;
 #[cfg(target_os = "linux")]
@@ -82,6 +80,11 @@ use args::{Cli, Tool};
 use clap::{CommandFactory, Parser};
 pub(crate) use output::{Outcome, Usage};
 
+/// This program, for the process of a gateway.
+#[cfg(target_os = "linux")]
+const PROGRAM: machine::tools::Program =
+    machine::tools::Program { version: env!("WIRESPEED_VERSION"), say: output::err };
+
 /// The whole command line: all tools and options, with their help.
 pub fn command() -> clap::Command {
     Cli::command()
@@ -94,7 +97,7 @@ pub fn main() -> ExitCode {
         return code;
     }
     #[cfg(target_os = "linux")]
-    if let Some(code) = machine::child::child() {
+    if let Some(code) = machine::tools::child(PROGRAM) {
         return code;
     }
     #[cfg(target_os = "linux")]

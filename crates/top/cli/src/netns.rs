@@ -2,7 +2,7 @@
 //! as an ordinary user.
 //!
 //! Called by: `lib.rs`. `launch.rs` is the user's process; another one, which has nothing of the
-//! host but its network (crate `jail`), runs `machine.rs`.
+//! host but its network (crate `jail`), runs crate `machine`.
 //! docs/gateway.md is the user's guide.
 
 mod args;
@@ -15,7 +15,7 @@ use anyhow::Result;
 pub(crate) use args::Args;
 pub(crate) use launch::loopbacks;
 
-use crate::{Outcome, Usage, output};
+use crate::{Outcome, output};
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
@@ -29,7 +29,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
 pub(crate) fn run_as(name: &str, args: &Args) -> Result<ExitCode> {
     let code = match launch::run(args) {
         Ok(code) => code,
-        Err(why) if why.is::<Usage>() => return Err(why),
+        Err(why) if output::is_usage(&why) => return Err(why),
         Err(why) => {
             output::err(&format!("{name}: {why:#}"));
             why.downcast_ref::<jail::Error>().map_or(125, jail::Error::exit_code)

@@ -12,6 +12,9 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+pub(crate) use wirespeed::control::advice::{
+    to_read as what_to_do_to_read, to_write as what_to_do,
+};
 use wirespeed::control::text::lines;
 
 /// Write a whole result to standard output.
@@ -38,30 +41,6 @@ pub(crate) fn written(result: io::Result<()>) -> Result<bool> {
             Err(error).context(what)
         }
         Ok(()) => Ok(true),
-    }
-}
-
-/// Advice against the common causes of a failed write; appended to the message.
-pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::StorageFull => " (make room on the disk: `df -h`)",
-        ErrorKind::QuotaExceeded => " (make room under your quota: `quota`)",
-        ErrorKind::BrokenPipe => " (the program that read it has ended; see its messages)",
-        ErrorKind::NotFound => " (make the folder first: `mkdir -p`)",
-        ErrorKind::PermissionDenied => " (choose a folder that you may write to)",
-        ErrorKind::IsADirectory => " (this is a folder: name a file in it)",
-        ErrorKind::ReadOnlyFilesystem => " (the file system is read-only: choose another)",
-        _ => "",
-    }
-}
-
-/// The same for a file that cannot be read.
-pub(crate) fn what_to_do_to_read(error: &io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::NotFound => " (see what there is: `ls`)",
-        ErrorKind::PermissionDenied => " (read it as a user who may, such as root: `sudo`)",
-        ErrorKind::IsADirectory => " (this is a folder: name a file in it)",
-        _ => "",
     }
 }
 
@@ -104,6 +83,11 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// Is the error about the command line? Options of gateways are read by crate `machine`.
+pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<Usage>() || error.is::<machine::Usage>()
+}
+
 /// The exit code; prints an error.
 pub(crate) fn exit_code(result: Result<Outcome>) -> ExitCode {
     match result {
@@ -111,7 +95,7 @@ pub(crate) fn exit_code(result: Result<Outcome>) -> ExitCode {
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Ok(Outcome::Exit(code)) => ExitCode::from(code),
         Ok(Outcome::As(code)) => code,
-        Err(error) if error.is::<Usage>() => {
+        Err(error) if is_usage(&error) => {
             err(&format!("error: {error}\n\nFor more information, try '--help'."));
             ExitCode::from(2)
         }

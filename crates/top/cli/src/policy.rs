@@ -9,10 +9,10 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use machine::tools::{AnswerLine, QuestionLine, Texts, asking_name};
 use policy::learn::Learned;
 use wirespeed::control::text::plain;
 
-use crate::machine::{AnswerLine, QuestionLine, Texts, asking_name};
 use crate::output::what_to_do_to_read;
 use crate::running::find;
 use crate::{Outcome, output};

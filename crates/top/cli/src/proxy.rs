@@ -1,8 +1,8 @@
 //! `wirespeed proxy`: SOCKS5 and HTTP on one port, with the rules, the names and the ways out of
 //! a gateway.
 //!
-//! Called by: `lib.rs`. The gateway is `machine.rs`, without a private network. docs/gateway.md is
-//! the user's guide.
+//! Called by: `lib.rs`. The gateway is crate `machine`, without a private network.
+//! docs/gateway.md is the user's guide.
 
 mod args;
 
@@ -10,14 +10,14 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Result};
+use machine::tools::{
+    Given as What, Learns, Options, Tool, open,
+    serve::{self, How},
+};
 use outside::{Bound, Listen};
 
 pub(crate) use args::{Args, address};
 
-use crate::machine::learning::Learns;
-use crate::machine::options::Options;
-use crate::machine::serve::{self, How};
-use crate::machine::{Tool, What, open};
 use crate::{Outcome, output};
 
 /// Run it until Ctrl-C.
@@ -36,7 +36,14 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             "warning: everybody who reaches this port can use it: give --user NAME:PASSWORD",
         );
     }
-    let how = How { options: &options, settings, learns: learns.as_ref(), more, leaves: None };
+    let how = How {
+        options: &options,
+        settings,
+        learns: learns.as_ref(),
+        more,
+        leaves: None,
+        say: output::err,
+    };
     let running = serve::begin(how)?;
     for at in at {
         output::err(&format!("wirespeed proxy: SOCKS5 and HTTP at {at}"));

@@ -78,6 +78,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("outside/", Some(Socket)),
         ("policy/", Some(Socket)),
         ("jail/", Some(Other)),
+        ("machine/", Some(Other)),
         ("rpc/", Some(Other)),
         ("nfs/", Some(Other)),
         ("telnet/", Some(Other)),

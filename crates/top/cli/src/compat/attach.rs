@@ -2,7 +2,7 @@
 //! runs.
 //!
 //! Called by: `pasta.rs` and `slirp4netns.rs`. The gateway itself is the one of netns (crate
-//! `jail`, `machine.rs`).
+//! `jail`, crate `machine`).
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -11,13 +11,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use jail::{Attach, Attached, Attaching, Inside};
+use machine::tools::{Auto, Dialect, EndsWith, Given as What, Options, Tool, When, open};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use wirespeed::MacAddr;
 
 use super::pasta::args::Serves;
-use crate::machine::ends::When;
-use crate::machine::options::Options;
-use crate::machine::{Auto, Dialect, EndsWith, Tool, What, open};
 use crate::output;
 
 /// The network to connect.
@@ -81,7 +79,7 @@ impl Network {
             _ if !quits => None,
             Some(pid) => Some(process(pid)?),
             // Without it the gateway ends when nobody is left in the network.
-            None => crate::machine::ends::deleted(path).ok(),
+            None => machine::tools::deleted(path).ok(),
         };
         Ok(Network { network, user: user.map(file).transpose()?, ends: end.into_iter().collect() })
     }
@@ -108,7 +106,7 @@ fn process_of(path: &Path) -> Option<u32> {
 /// A port is taken, a namespace cannot be entered, an address is no good; nothing is left then.
 pub(super) fn begin(plan: &Plan<'_>, network: Network) -> Result<Attached> {
     let attaching = Attaching::start()?;
-    let mut opened = open::open(plan.options, attaching.pid())?;
+    let mut opened = open::open(plan.options, attaching.pid(), output::err)?;
     opened.extend(network.ends.into_iter().map(|(when, fd)| (What::End(when), fd)));
     if let Some(path) = &plan.api {
         opened.push((What::Orders(Dialect::Slirp), open::listener(path)?));

@@ -12,14 +12,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use machine::tools::{Connection, EndsWith, Tool, inherited, open, serve::How};
 
 use self::args::{Args, Asked};
 use super::{attach, pasta};
 use crate::gateway::{self, Opened};
-use crate::machine::connection::Connection;
-use crate::machine::ends::inherited;
-use crate::machine::serve::How;
-use crate::machine::{EndsWith, Tool, open};
 use crate::{Outcome, output};
 
 /// Paths that are tried if no option names one.
@@ -65,7 +62,14 @@ fn run(name: &str, args: &Args) -> Result<()> {
     };
     let leaves = !shared.foreground;
     let leaves = leaves.then(|| attach::messages(shared.log_file.as_deref())).transpose()?;
-    let how = How { options: &options, settings, learns: None, more: Vec::new(), leaves };
+    let how = How {
+        options: &options,
+        settings,
+        learns: None,
+        more: Vec::new(),
+        leaves,
+        say: output::err,
+    };
     let mut at = None;
     let running = gateway::begin(how, || {
         let (opened, path) = connect(args)?;

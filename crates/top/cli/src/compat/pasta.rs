@@ -14,12 +14,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Parser;
+use machine::tools::{Auto, Options, Tool};
 
 use self::args::{Args, Asked, Target};
 use super::attach::{self, Network, Plan};
 use super::ports::Spec;
-use crate::machine::options::Options;
-use crate::machine::{Auto, Tool};
 use crate::output;
 
 /// Sockets that are opened here, with this process's privileges; more are the gateway's work.

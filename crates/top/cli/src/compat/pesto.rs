@@ -1,6 +1,6 @@
 //! The drop-in `pesto`: adds, deletes and shows published ports of a running `pasta -c SOCKET`.
 //!
-//! Called by: `compat.rs`. The other end is `machine/orders.rs`; the protocol is ours.
+//! Called by: `compat.rs`. The other end is `orders.rs` of crate `machine`; the protocol is ours.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use machine::tools::{Answer, Order};
 
 use super::getopt::{Known, Order as Words, parse};
 use super::ports::{self, Spec};
-use crate::machine::orders::{Answer, Order};
 use crate::{Outcome, output};
 
 /// How long an answer may take.

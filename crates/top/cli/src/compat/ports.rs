@@ -161,7 +161,7 @@ fn range(text: &str) -> Result<Range, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::publish::Publish;
+    use machine::tools::Publish;
 
     fn published(text: &str) -> Vec<String> {
         match parse(text).expect("good ports") {

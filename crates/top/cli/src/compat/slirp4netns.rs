@@ -13,14 +13,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use machine::tools::{Auto, DefaultAction, Tool, When, inherited, open};
 
 use self::args::{Args, Asked, Kind};
 use super::attach::{self, Network, Plan};
 use super::pasta::args::Serves;
 use super::pasta::options;
-use crate::machine::ends::{When, inherited};
-use crate::machine::options::DefaultAction;
-use crate::machine::{Auto, Tool, open};
 use crate::{Outcome, output};
 
 /// Be `slirp4netns`.

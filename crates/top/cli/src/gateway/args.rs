@@ -2,8 +2,9 @@
 //!
 //! Called by: clap, then `gateway.rs`.
 
+use machine::tools::Options;
+
 use super::spec::Spec;
-use crate::machine::options::Options;
 
 /// The options.
 #[derive(clap::Args, Debug)]

@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
+use machine::tools::{Connection, inherited};
 use wirespeed::Device;
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
 use wirespeed::device::vm::Bound;
-
-use crate::machine::connection::Connection;
-use crate::machine::ends::inherited;
 
 /// The kinds, as they are written.
 const KINDS: &str = "qemu:PATH, qemu-dgram:LOCAL,REMOTE, vhost-user:PATH, \

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::machine::options::Options;
+use machine::tools::Options;
 
 /// The options.
 #[derive(clap::Args, Debug)]

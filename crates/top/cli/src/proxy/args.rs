@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::machine::options::Outer;
+use machine::tools::Outer;
 
 /// The options.
 #[derive(clap::Args, Debug)]

@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::machine::options::Outer;
+use machine::tools::Outer;
+
 use crate::proxy;
 
 /// The options.

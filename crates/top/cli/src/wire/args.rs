@@ -7,13 +7,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use link::real::Timing;
+use link::units::{burst, bytes, codel, late, rate, share, time};
 use link::{Aqm, Loss, Settings};
-use sim::units::{bytes, rate, share, time};
 use wirespeed::{Duration, Mtu};
 
-use super::values::{
-    OneWay, all_of, burst, codel, late, mtu, of, on_off, once, once_unless, one_way, timing,
-};
+use super::values::{OneWay, all_of, mtu, of, on_off, once, once_unless, one_way, timing};
 use crate::Usage;
 use crate::network::Dev;
 

@@ -4,7 +4,7 @@
 //! sizes are parsed as in tc(8) (`sim::units`).
 
 use link::real::Timing;
-use sim::units::{share, time};
+use link::units::time;
 use wirespeed::{Duration, Mtu};
 
 use crate::Usage;
@@ -78,31 +78,6 @@ pub(super) fn one_way<T>(
             _ => (None, text),
         };
         Ok(OneWay { direction, value: parse(rest)? })
-    }
-}
-
-pub(crate) fn burst(text: &str) -> Parsed<(f64, f64)> {
-    let pair = text.split_once(':');
-    let (begin, end) =
-        pair.ok_or("expected two shares, that a burst begins and that it ends, as 0.1%:20%")?;
-    let (begin, end) = (share(begin)?, share(end)?);
-    if end == 0.0 {
-        return Err("a burst has to end some time: the second share is more than 0".to_owned());
-    }
-    Ok((begin, end))
-}
-
-pub(crate) fn late(text: &str) -> Parsed<(f64, Duration)> {
-    let pair = text.split_once(':');
-    let (how_many, by) = pair.ok_or("expected a share and how late, as 1%:10ms")?;
-    Ok((share(how_many)?, time(by)?))
-}
-
-pub(crate) fn codel(text: &str) -> Parsed<bool> {
-    match text {
-        "drop" => Ok(false),
-        "ecn" => Ok(true),
-        _ => Err("expected drop, or ecn to mark packets whose sender heeds it".to_owned()),
     }
 }
 

@@ -6,12 +6,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Result, bail};
+use machine::tools::{Net4, Net6, Network, Options, open};
 use wirespeed::Cidr;
 
 use super::args::Args;
-use crate::machine::networks::Network;
-use crate::machine::open;
-use crate::machine::options::{Net4, Net6, Options};
 
 /// Set the networks, and which addresses stand for the host.
 ///
@@ -52,7 +50,7 @@ pub(in crate::compat) fn set(args: &Args, options: &mut Options) -> Result<()> {
     if !loopback.is_empty() && options.policy.is_none() && !options.is_fenced() {
         // Without a rule the host's loopback address is not reached.
         options.outer.allow.push("host".to_owned());
-        options.outer.default = Some(crate::machine::options::DefaultAction::Allow);
+        options.outer.default = Some(machine::tools::DefaultAction::Allow);
     }
     options.fixed.host_addresses = Some(loopback);
     options.fixed.own_address.clone_from(&args.own_address);

@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+use machine::tools::Learn;
 use wirespeed::MacAddr;
 
 use super::super::getopt::{Known, Line, Order, parse};
 use super::super::ports::{self, Spec};
-use crate::machine::Learn;
 
 /// All options. Those of ours come last.
 pub(in crate::compat) const KNOWN: &[Known] = &[

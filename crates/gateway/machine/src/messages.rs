@@ -1,0 +1,31 @@
+//! Where a gateway's messages to people go.
+//!
+//! Called by: `child.rs` and `running.rs`, which make it; the parts of a gateway that have
+//! something to say.
+
+use std::rc::Rc;
+
+/// The program that a gateway belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its version, for the page.
+    pub version: &'static str,
+    /// Prints a message.
+    pub say: fn(&str),
+}
+
+/// Messages of one gateway.
+#[derive(Clone)]
+pub(super) struct Messages {
+    /// Takes each sentence.
+    pub(super) say: Rc<dyn Fn(&str)>,
+    /// The program that serves a page.
+    pub(super) program: Option<Program>,
+}
+
+impl Messages {
+    /// Pass on a sentence.
+    pub(super) fn say(&self, text: &str) {
+        (self.say)(text);
+    }
+}

@@ -1,0 +1,47 @@
+//! A gateway that is started and stopped again and again leaves nothing behind. The only test of
+//! its program: the descriptors and threads that are counted are all of the process.
+
+mod guest;
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+
+use guest::{Echo, Guest};
+use wirespeed_machine::{Config, Gateway, Vm, VmKind};
+
+const TIMES: usize = 100;
+
+/// Open descriptors, and threads.
+fn used() -> (usize, usize) {
+    let count = |path: &str| fs::read_dir(path).expect("proc(5)").count();
+    (count("/proc/self/fd"), count("/proc/self/task"))
+}
+
+#[test]
+fn a_hundred_gateways_leave_no_descriptor_and_no_thread() {
+    let echo = Echo::new();
+    let once = || {
+        let (link, machine) = UnixStream::pair().expect("sockets");
+        let gateway = Gateway::start(Config {
+            policy: format!("[[rule]]\nallow = ['host']\nports = ['{}/tcp']\n", echo.port),
+            vms: vec![Vm { kind: VmKind::Stream, fd: link.into() }],
+            ..Config::default()
+        });
+        let gateway = gateway.expect("it starts");
+        let mut guest = Guest::on_stream(machine);
+        guest.set_address(Ipv4Addr::new(10, 0, 2, 100));
+        let to = (Ipv4Addr::new(10, 0, 2, 2), echo.port).into();
+        assert_eq!(guest.echo(to, b"again").expect("allowed"), b"again");
+        gateway.stop().expect("it ran");
+    };
+    once();
+    let before = used();
+    for _ in 0..TIMES {
+        once();
+        // What the gateway and the guest used is closed when both have ended. The echo server's end
+        // of a connection follows.
+        echo.settle();
+    }
+    assert_eq!(used(), before);
+}
