@@ -3,19 +3,16 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use base::MacAddr;
+use base::{Cidr, KeyedHash, MacAddr};
 use device::Device;
 use device::vm::{Dgram, Stream};
-use host::dhcp4;
 use net::blocking::TcpStream;
-use net::dhcp::{Change, DhcpPort};
+use net::dhcp::{Change, Config, DhcpPort};
 use net::{DriverThread, Net};
-use stack::{PortConfig, PortId, Route, Stack, StackConfig};
+use stack::{Address, PortConfig, PortId, Route, Stack, StackConfig};
 
 const MAC: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 1]);
 /// Longer than anything takes, on a busy machine, too.
@@ -56,7 +53,7 @@ impl Guest {
         while began.elapsed() < LONG {
             let change = self.net.with_stack(|stack| {
                 let now = stack.now();
-                let config = dhcp4::Config::new(MAC, [3, 4]);
+                let config = Config::new(MAC, KeyedHash::new(3, 4));
                 let client = asking.get_or_insert_with(|| {
                     DhcpPort::new(stack, port, config, now).expect("a client")
                 });
@@ -73,9 +70,8 @@ impl Guest {
     /// Take an address without a question.
     pub fn set_address(&mut self, own: Ipv4Addr) {
         let port = self.port;
-        let set = self.net.with_stack(|stack| {
-            stack.add_address(port, format!("{own}/24").parse().expect("an address"))
-        });
+        let own = Cidr { addr: own.into(), prefix_len: 24 };
+        let set = self.net.with_stack(|stack| stack.add_address(port, Address::fixed(own)));
         set.expect("the stack runs").expect("the address is free");
         let gateway = IpAddr::V4(Ipv4Addr::new(10, 0, 2, 2));
         let default = Route::new("0.0.0.0/0".parse().expect("all"), Some(gateway), port.0);
@@ -105,35 +101,20 @@ impl Drop for Guest {
 /// A server of this machine that sends back what comes.
 pub struct Echo {
     pub port: u16,
-    /// Connections that it serves.
-    open: Arc<AtomicUsize>,
 }
 
 impl Echo {
     pub fn new() -> Echo {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let open = Arc::new(AtomicUsize::new(0));
-        let serving = open.clone();
         // It ends with the program.
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { continue };
-                serving.fetch_add(1, Ordering::SeqCst);
                 let mut bytes = Vec::new();
                 let _ = stream.read_to_end(&mut bytes).and_then(|_| stream.write_all(&bytes));
-                drop(stream);
-                serving.fetch_sub(1, Ordering::SeqCst);
             }
         });
-        Echo { port, open }
-    }
-
-    /// Wait until it serves nobody.
-    #[allow(dead_code, reason = "not every program of tests counts")]
-    pub fn settle(&self) {
-        while self.open.load(Ordering::SeqCst) > 0 {
-            thread::sleep(Duration::from_millis(1));
-        }
+        Echo { port }
     }
 }
