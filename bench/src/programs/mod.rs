@@ -4,8 +4,9 @@
 mod c;
 mod python;
 mod smoltcp;
+mod virtual_time;
 
 use crate::harness::Spec;
 
 /// The table.
-pub const ROWS: &[Spec] = &[c::ROW, python::ROW, smoltcp::ROW];
+pub const ROWS: &[Spec] = &[c::ROW, python::ROW, smoltcp::ROW, virtual_time::ROW];

@@ -179,6 +179,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "programs-deb", cases: programs::DEB, apart: false },
     Suite { name: "programs-python", cases: programs::PYTHON, apart: false },
     Suite { name: "programs-smoltcp", cases: programs::SMOLTCP, apart: false },
+    Suite { name: "programs-virtual-time", cases: programs::VIRTUAL_TIME, apart: false },
     Suite { name: "programs-packages", cases: programs::PACKAGES, apart: true },
     Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },
     Suite { name: "gateway-fence", cases: gateway::FENCE, apart: true },

@@ -127,6 +127,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
         &[
             ("sim", Only(SIMULATED)),
             ("packetdrill", Only(&["base", "mbuf", "tcp", "device", "stack"])),
+            ("virtual-time", Only(&["base", "device", "stack", "link", "net"])),
             ("testbed", Only(&[])),
         ],
     ),

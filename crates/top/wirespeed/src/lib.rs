@@ -155,6 +155,9 @@ struct Readme;
 #[cfg(all(doctest, feature = "net", feature = "smoltcp"))]
 #[doc = include_str!("../../../../docs/smoltcp.md")]
 struct FromSmoltcp;
+#[cfg(feature = "virtual-time")]
+#[doc(inline)]
+pub use virtual_time;
 // The users who may use a route, and the rules that choose its table.
 pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};
 pub use stack::shard;

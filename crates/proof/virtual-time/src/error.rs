@@ -1,0 +1,67 @@
+//! Why a run has no result.
+//!
+//! Called by: `world.rs`, `pump.rs`.
+
+use core::fmt;
+use core::time::Duration;
+use std::io;
+
+/// The end of a run whose main future did not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The limit of the world, in virtual time.
+    pub limit: Duration,
+    /// The virtual time of the last event before the limit: a packet, a timer of a stack or of a
+    /// program.
+    pub since: Duration,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the main future has not ended at the limit of {:?} of virtual time, and nothing has \
+             happened since {:?}: no packet was on its way, and no timer was due. Look for tasks \
+             that wait for each other and for waits without a timeout. If the program needs more \
+             time, set `World::limit`",
+            self.limit, self.since
+        )
+    }
+}
+
+impl core::error::Error for Stuck {}
+
+/// Why a run has no result.
+#[derive(Debug)]
+pub enum RunError {
+    /// All tasks wait forever, or the limit is too short.
+    Stuck(Stuck),
+    /// The runtime cannot be made.
+    Runtime(io::Error),
+    /// A capture file could not be written.
+    Capture(device::capture::CaptureError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Stuck(stuck) => stuck.fmt(f),
+            RunError::Runtime(error) => write!(
+                f,
+                "tokio's runtime cannot be made: {error}. A world cannot run inside another \
+                 runtime; call `World::run` from a plain `#[test]`"
+            ),
+            RunError::Capture(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            RunError::Stuck(stuck) => Some(stuck),
+            RunError::Runtime(error) => Some(error),
+            RunError::Capture(error) => Some(error),
+        }
+    }
+}
