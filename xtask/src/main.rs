@@ -1,5 +1,6 @@
 //! All checks of the project: `cargo xtask test | tidy | bench | dump-corpus | fuzz | house |
-//! icount | interop | mutants | package | packetdrill | picture | rfc | sanitize | sim | situations`.
+//! icount | interop | mutants | package | packetdrill | picture | rfc | sanitize | sim |
+//! situations`.
 //!
 //! Called by: people, `.ci/run`. It imports no crate of the stack: it reads source text, `cargo
 //! metadata` and the output of programs. Exit status: 0 success, 1 a failure, 2 a wrong command

@@ -1,11 +1,12 @@
-//! Compiles the program for packages: paths of this machine are replaced in it, and it says the
-//! commit of the release.
+//! Compiles the program and the C library for packages: paths of this machine are replaced in them,
+//! and the program says the commit of the release.
 //!
 //! Called by: `mod.rs` and `twice.rs`.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::Release;
 use crate::{cargo, process};
@@ -17,23 +18,49 @@ pub(super) fn program(
     profile: &str,
     release: &Release,
 ) -> Result<PathBuf> {
-    let replaced = replaced(root)?;
-    let flags: Vec<_> =
-        replaced.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect();
-    let for_c: Vec<_> =
-        replaced.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
     let mut command = cargo::cargo(root);
-    command
-        .args(["build", "--locked", "--profile", profile, "-p", "wirespeed-cli"])
-        .arg("--target-dir")
-        .arg(target)
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
-        .env("CFLAGS", for_c.join(" "))
-        .env("SOURCE_DATE_EPOCH", &release.epoch)
-        .env("WIRESPEED_COMMIT", &release.commit);
-    process::pass_on(&mut command)?;
+    command.args(["build", "--locked", "--profile", profile, "-p", "wirespeed-cli"]);
+    reproducibly(root, release, command.arg("--target-dir").arg(target))?;
     let folder = if profile == "dev" { "debug" } else { profile };
     Ok(target.join(folder).join("wirespeed"))
+}
+
+/// Compile the C library and let it install itself into `tree`, by the Makefile of crate capi.
+pub(super) fn library(
+    root: &Path,
+    target: &Path,
+    profile: &str,
+    release: &Release,
+    tree: &Path,
+) -> Result<()> {
+    let folder = root.join("crates/top/capi");
+    let is_there = folder.join("Makefile").exists();
+    ensure!(is_there, "crates/top/capi has no Makefile: leave out --library");
+    let asked = process::output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
+    let libdir = format!("LIBDIR=/usr/lib/{}", asked.trim());
+    // Its folders are named after the profile, which is not so for dev.
+    let profile = if profile == "dev" { "release" } else { profile };
+    for goal in ["all", "install"] {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(&folder).args([goal, "PREFIX=/usr", &libdir]);
+        make.arg(format!("PROFILE={profile}")).arg(format!("TARGET_DIR={}", target.display()));
+        reproducibly(root, release, make.arg(format!("DESTDIR={}", tree.display())))?;
+    }
+    Ok(())
+}
+
+/// Run a compilation whose result does not depend on the machine's folders and clock.
+fn reproducibly(root: &Path, release: &Release, command: &mut Command) -> Result<()> {
+    let replaced = replaced(root)?;
+    let each = |flag: &str| -> Vec<String> {
+        replaced.iter().map(|(from, to)| format!("{flag}={from}={to}")).collect()
+    };
+    command
+        .env("CARGO_ENCODED_RUSTFLAGS", each("--remap-path-prefix").join("\x1f"))
+        .env("CFLAGS", each("-ffile-prefix-map").join(" "))
+        .env("SOURCE_DATE_EPOCH", &release.epoch)
+        .env("WIRESPEED_COMMIT", &release.commit);
+    process::pass_on(command)
 }
 
 /// Folders of this machine, and what a package says instead.
@@ -41,9 +68,8 @@ fn replaced(root: &Path) -> Result<Vec<(String, &'static str)>> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), Into::into);
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let sysroot = process::output(
-        std::process::Command::new(rustc).current_dir(root).args(["--print", "sysroot"]),
-    )?;
+    let mut rustc = Command::new(rustc);
+    let sysroot = process::output(rustc.current_dir(root).args(["--print", "sysroot"]))?;
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).context("a folder's name is no text: use another one")
     };

@@ -2,8 +2,8 @@
 //! their checksums.
 //!
 //! Called by: `main.rs`, and the interop cases that install packages. The program is compiled
-//! (`compile.rs`), its files are staged as they are installed (`tree.rs`), and each format packs the
-//! same tree. docs/packages.md is for people who install; docs/decisions/0157 has the reasons.
+//! (`compile.rs`), its files are staged as they are installed (`tree.rs`), and each format packs
+//! the same tree. docs/packages.md is for people who install; docs/decisions/0157 has the reasons.
 
 mod compile;
 mod formats;
@@ -122,17 +122,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Vec<PathBuf>> {
     let release = Release::new(root, options)?;
     let metadata = cargo::Metadata::read(root)?;
     let out = options.out.clone().unwrap_or_else(|| metadata.target_directory.join("package"));
+    let out = std::path::absolute(out).context("the folder has no absolute path")?;
     let made = if options.reproducible {
         twice::run(root, options, &release, &out)?
     } else {
-        let program = match &options.program {
-            Some(program) => program.clone(),
-            None => {
-                let target = metadata.target_directory.join("package-build");
-                compile::program(root, &target, &options.profile, &release)?
-            }
-        };
-        make(root, options, &release, &program, &out)?
+        let target = metadata.target_directory.join("package-build");
+        make(root, options, &release, &target, &out)?
     };
     Ok(made.iter().map(|file| out.join(file)).collect())
 }
@@ -145,22 +140,29 @@ pub(crate) fn run_and_print(root: &Path, options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// Make the packages of one program, with `SHA256SUMS` beside them; returns the names of the files.
+/// Make the packages, with `SHA256SUMS` beside them; returns the names of the files. `target` is
+/// Cargo's folder.
 fn make(
     root: &Path,
     options: &Options,
     release: &Release,
-    program: &Path,
+    target: &Path,
     out: &Path,
 ) -> Result<Vec<String>> {
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => compile::program(root, target, &options.profile, release)?,
+    };
     let work = out.join("work");
     if work.exists() {
         fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
     }
     let tree = work.join("tree");
-    tree::stage(root, program, &tree)?;
-    let library = options.library.then(|| tree::stage_library(root, &work.join("library")));
-    let library = library.transpose()?;
+    tree::stage(root, &program, &tree)?;
+    let library = options.library.then(|| work.join("library"));
+    if let Some(library) = &library {
+        compile::library(root, target, &options.profile, release, library)?;
+    }
     let mut made = Vec::new();
     for format in options.formats() {
         made.extend(match format {

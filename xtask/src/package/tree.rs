@@ -4,10 +4,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::process;
 
@@ -80,21 +80,6 @@ pub(super) fn stage(root: &Path, program: &Path, tree: &Path) -> Result<()> {
     }
     // Readable for all, whatever the umask is.
     process::pass_on(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(tree))
-}
-
-/// Let the C library install itself into a tree.
-pub(super) fn stage_library(root: &Path, tree: &Path) -> Result<PathBuf> {
-    let folder = root.join("crates/top/capi");
-    ensure!(
-        folder.join("Makefile").exists(),
-        "crates/top/capi has no Makefile: leave out --library"
-    );
-    let asked = process::output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
-    let lib = format!("LIBDIR=/usr/lib/{}", asked.trim());
-    let mut make = Command::new("make");
-    make.arg("-C").arg(folder).args(["install", "PREFIX=/usr", &lib]);
-    process::pass_on(make.arg(format!("DESTDIR={}", tree.display())))?;
-    Ok(tree.to_owned())
 }
 
 fn install(from: &Path, to: &Path) -> Result<()> {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Options, Release, compile, make};
+use super::{Options, Release, make};
 use crate::process;
 
 /// Make the packages twice; those of the first time go to `out`.
@@ -34,8 +34,7 @@ pub(super) fn run(
         fs::create_dir_all(&packages)?;
         check_out(root, head.trim(), &source)?;
         let target = folder.join("build");
-        let program = compile::program(&source, &target, &options.profile, release)?;
-        made = make(&source, options, release, &program, &packages)?;
+        made = make(&source, options, release, &target, &packages)?;
         sums.push(fs::read_to_string(packages.join("SHA256SUMS"))?);
         fs::remove_dir_all(target)?;
     }

@@ -101,6 +101,17 @@ fn sound(bench: &Workbench, root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The same program gives the same packages; `cargo xtask package --reproducible` compiles it twice.
+pub(super) fn packed_twice(bench: &Workbench) -> Result<()> {
+    let mut sums = Vec::new();
+    for folder in ["out", "another/and/longer"] {
+        let made = packages(bench, folder, &[Format::Deb, Format::Rpm, Format::Tar], 1)?;
+        sums.push(fs::read_to_string(made.join("SHA256SUMS"))?);
+    }
+    ensure!(sums[0] == sums[1], "the checksums differ:\n{}\n{}", sums[0], sums[1]);
+    Ok(())
+}
+
 /// lintian neither has errors nor warnings.
 pub(super) fn lintian(bench: &Workbench) -> Result<()> {
     let out = packages(bench, "out", &[Format::Deb], 1)?;

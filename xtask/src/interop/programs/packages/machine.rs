@@ -1,5 +1,5 @@
-//! Machines to install packages in: a Debian tree, in which systemd-nspawn boots systemd, or a shell
-//! runs without it. All changes are in memory and end with the case.
+//! Machines to install packages in: a Debian tree, in which systemd-nspawn boots systemd, or a
+//! shell runs without it. All changes are in memory and end with the case.
 //!
 //! Called by: `mod.rs`. The tree is made by debootstrap once and kept below Cargo's target folder.
 
@@ -18,7 +18,7 @@ use crate::{cargo, process};
 
 /// What the tree has beside Debian's minimum. The machines have no network of their own.
 const INCLUDED: &str =
-    "systemd-sysv,dbus,udev,kmod,iproute2,iputils-ping,procps,needrestart,adduser";
+    "systemd-sysv,dbus,udev,kmod,iproute2,iputils-ping,procps,needrestart,adduser,libpcap0.8";
 
 /// Sections of the page, the number of a block, and the file that a script reads it from.
 const BLOCKS: &[(&str, usize, &str)] = &[

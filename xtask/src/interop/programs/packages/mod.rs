@@ -52,6 +52,11 @@ pub(super) const INSTALLED: &[Case] = &[
         run: image::forwards,
     },
     Case {
+        name: "packed in two folders: equal checksums",
+        needs: &[DH, BUILDPACKAGE, RPM],
+        run: contents::packed_twice,
+    },
+    Case {
         name: "lintian finds nothing in the .deb",
         needs: &[DH, BUILDPACKAGE, LINTIAN],
         run: contents::lintian,

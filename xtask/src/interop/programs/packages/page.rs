@@ -20,8 +20,8 @@ mod tests {
 
     #[test]
     fn blocks_are_those_of_their_section() {
-        let page = "# P\n\n## A\n\n```sh\none\ntwo\n```\n\n```text\nno\n```\n```sh\nthree\n```\n\n## B\n\n\
-                    ```sh\nfour\n```\n";
+        let page = "# P\n\n## A\n\n```sh\none\ntwo\n```\n\n```text\nno\n```\n```sh\n\
+                    three\n```\n\n## B\n\n```sh\nfour\n```\n";
         assert_eq!(blocks(page, "A").expect("a section"), ["one\ntwo\n", "three\n"]);
         assert_eq!(blocks(page, "B").expect("a section"), ["four\n"]);
         assert!(blocks(page, "C").is_err());
