@@ -101,7 +101,8 @@ fn sound(bench: &Workbench, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same program gives the same packages; `cargo xtask package --reproducible` compiles it twice.
+/// The same program gives the same packages. `cargo xtask package --reproducible` also compiles it
+/// twice.
 pub(super) fn packed_twice(bench: &Workbench) -> Result<()> {
     let mut sums = Vec::new();
     for folder in ["out", "another/and/longer"] {
