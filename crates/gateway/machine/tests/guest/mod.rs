@@ -19,7 +19,7 @@ const MAC: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 1]);
 const LONG: Duration = Duration::from_secs(60);
 
 /// A machine with one interface.
-pub struct Guest {
+pub(crate) struct Guest {
     net: Net,
     driver: Option<DriverThread>,
     port: PortId,
@@ -27,13 +27,13 @@ pub struct Guest {
 
 impl Guest {
     /// At the other end of a stream socket.
-    pub fn on_stream(socket: UnixStream) -> Guest {
+    pub(crate) fn on_stream(socket: UnixStream) -> Guest {
         Guest::on(Box::new(Stream::from_socket(socket, "gateway".as_ref()).expect("a link")))
     }
 
     /// At the other end of a datagram socket.
     #[allow(dead_code, reason = "not every program of tests has such a link")]
-    pub fn on_datagrams(socket: UnixDatagram) -> Guest {
+    pub(crate) fn on_datagrams(socket: UnixDatagram) -> Guest {
         Guest::on(Box::new(Dgram::adopt(socket).expect("a link")))
     }
 
@@ -46,7 +46,7 @@ impl Guest {
 
     /// Ask for an address by DHCP, and take it.
     #[allow(dead_code, reason = "not every program of tests asks")]
-    pub fn lease(&mut self) -> Ipv4Addr {
+    pub(crate) fn lease(&mut self) -> Ipv4Addr {
         let port = self.port;
         let mut asking = None;
         let began = std::time::Instant::now();
@@ -68,7 +68,7 @@ impl Guest {
     }
 
     /// Take an address without a question.
-    pub fn set_address(&mut self, own: Ipv4Addr) {
+    pub(crate) fn set_address(&mut self, own: Ipv4Addr) {
         let port = self.port;
         let own = Cidr { addr: own.into(), prefix_len: 24 };
         let set = self.net.with_stack(|stack| stack.add_address(port, Address::fixed(own)));
@@ -79,7 +79,7 @@ impl Guest {
     }
 
     /// Send bytes, and read what comes back until the end.
-    pub fn echo(&mut self, to: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    pub(crate) fn echo(&mut self, to: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect_timeout(&self.net, to, LONG)?;
         stream.set_read_timeout(Some(LONG))?;
         stream.write_all(bytes)?;
@@ -99,12 +99,12 @@ impl Drop for Guest {
 }
 
 /// A server of this machine that sends back what comes.
-pub struct Echo {
-    pub port: u16,
+pub(crate) struct Echo {
+    pub(crate) port: u16,
 }
 
 impl Echo {
-    pub fn new() -> Echo {
+    pub(crate) fn new() -> Echo {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         // It ends with the program.
