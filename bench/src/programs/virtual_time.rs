@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use http_body_util::{BodyExt, Full};
@@ -76,7 +76,7 @@ async fn requests(client: Net, server: Net, to: SocketAddr, seconds: f64) -> Res
         asking.push(Asking::connect(&client, to).await?);
     }
     asking = all(asking, WARM_UP).await?;
-    let (began, mut units) = (thread_cpu_s(), 0);
+    let (began, wall, mut units) = (thread_cpu_s(), Instant::now(), 0);
     let mut cpu_s = 0.0;
     while cpu_s < seconds {
         asking = all(asking, ROUND).await?;
@@ -85,7 +85,8 @@ async fn requests(client: Net, server: Net, to: SocketAddr, seconds: f64) -> Res
     }
     serving.abort();
     let bytes = units * ANSWER as u64;
-    Ok(Measurement { bytes, cpu_s, units, p50_ns: None, settings: String::new() })
+    let wall_s = wall.elapsed().as_secs_f64();
+    Ok(Measurement { bytes, cpu_s, wall_s, units, p50_ns: None, settings: String::new() })
 }
 
 async fn serve(listener: TcpListener) -> io::Result<()> {

@@ -13,6 +13,11 @@ use super::usage::Usage;
 use super::values::{Dns, MTU_MAX, Net4, Net6};
 use super::vm::Vm;
 
+/// What takes the lines of the log.
+pub type Log = Box<dyn FnMut(&str) + Send>;
+/// What takes messages for people.
+pub type Say = Box<dyn Fn(&str) + Send>;
+
 /// A gateway to be. [`Config::default`] has no machine and denies everything.
 pub struct Config {
     /// The rules, in the language of docs/gateway.md: what may be reached, published ports
@@ -35,9 +40,9 @@ pub struct Config {
     pub mtu: u16,
     /// Takes a line of JSON for every flow that ended or was refused, without its end of line. The
     /// gateway's thread calls it, and waits for it.
-    pub log: Option<Box<dyn FnMut(&str) + Send>>,
+    pub log: Option<Log>,
     /// Takes messages for people. The gateway's thread calls it, and waits for it.
-    pub say: Option<Box<dyn Fn(&str) + Send>>,
+    pub say: Option<Say>,
 }
 
 impl Default for Config {

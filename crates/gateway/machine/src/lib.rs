@@ -48,7 +48,7 @@ mod vm;
 mod wakes;
 mod watch;
 
-pub use config::Config;
+pub use config::{Config, Log, Say};
 pub use networks::Network;
 pub use running::{Error, Gateway};
 pub use usage::Usage;

@@ -15,7 +15,7 @@ use base::Duration;
 use nix::sys::signal::SigSet;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::config::Config;
+use super::config::{Config, Log, Say};
 use super::ends::When;
 use super::machine::{Given, Machine, Owner};
 use super::memory::in_memory;
@@ -79,8 +79,8 @@ struct Order {
     settings: Settings,
     descriptors: Vec<OwnedFd>,
     follows: bool,
-    log: Option<Box<dyn FnMut(&str) + Send>>,
-    say: Option<Box<dyn Fn(&str) + Send>>,
+    log: Option<Log>,
+    say: Option<Say>,
 }
 
 impl Gateway {
