@@ -19,13 +19,13 @@ use virtual_time::{Path, World};
 use crate::harness::{Bench, Better, Figure, Spec, spec};
 use crate::measure::{Measurement, thread_cpu_s};
 
-pub const ROW: Spec = spec(
+pub(super) const ROW: Spec = spec(
     "hyper over virtual-time sockets: requests a CPU-second / over `mem` in real time",
     Better::Higher,
     0.7,
     0.9,
     "x",
-    |bench| ratio(bench),
+    ratio,
 );
 
 /// Connections, each with one request at a time.

@@ -200,7 +200,7 @@ fn checked_link(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::*;
+    use super::*;
 
     #[test]
     fn an_mtu_fits_frames() {
