@@ -286,5 +286,6 @@ fn settings_that_cannot_be() {
     let (_stack, runner, udp, listener) = StackBuilder::default().build().unwrap();
     assert!(runner.is_none() && udp.is_none() && listener.is_none());
     let runner: Option<netstack_smoltcp::Runner> = all().build().unwrap().1;
-    let _: Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>> = runner.unwrap();
+    let future: Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>> = runner.unwrap();
+    drop(future);
 }

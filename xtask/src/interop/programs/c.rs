@@ -127,7 +127,7 @@ fn start(
         Ok(look)
     });
     let complaint = || std::fs::read_to_string(bench.path("example.err")).unwrap_or_default();
-    printed.with_context(&complaint)?;
+    printed.with_context(complaint)?;
     ensure!(running.is_alive()?, "it ended: {}", complaint());
     Ok(running)
 }
