@@ -11,8 +11,7 @@ use std::io;
 pub struct Stuck {
     /// The limit of the world, in virtual time.
     pub limit: Duration,
-    /// The virtual time of the last event before the limit: a packet, a timer of a stack or of a
-    /// program.
+    /// When a stack had work for the last time: a packet, a call or a timer.
     pub since: Duration,
 }
 
@@ -20,10 +19,10 @@ impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the main future has not ended at the limit of {:?} of virtual time, and nothing has \
-             happened since {:?}: no packet was on its way, and no timer was due. Look for tasks \
-             that wait for each other and for waits without a timeout. If the program needs more \
-             time, set `World::limit`",
+            "the main future has not ended at the limit of {:?} of virtual time, and no stack has had \
+             work since {:?}: no packet was on its way. If that is long before the limit, look for \
+             tasks that wait for each other and for waits without a timeout. If the program needs \
+             more time, set `World::limit`",
             self.limit, self.since
         )
     }
@@ -64,4 +63,10 @@ impl core::error::Error for RunError {
             RunError::Capture(error) => Some(error),
         }
     }
+}
+
+/// The error of a call for a host that has crashed.
+pub(crate) fn down(name: &str) -> io::Error {
+    let text = format!("host {name} has crashed: call `Host::restart` first");
+    io::Error::new(io::ErrorKind::HostUnreachable, text)
 }

@@ -11,27 +11,12 @@ use device::Device;
 use net::Net;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::link::Cable;
-use crate::network::Core;
+use crate::error::down;
+use crate::link;
+use crate::state::{Core, State};
 
 /// From this many tasks on, the finished ones are forgotten before another one is added.
 const TASKS: usize = 64;
-
-/// A machine: what stays of a host while it is down.
-pub(crate) struct Machine {
-    pub(crate) name: String,
-    pub(crate) addr: IpAddr,
-    pub(crate) boots: u32,
-    tasks: Vec<AbortHandle>,
-    /// The devices of a machine that is down. They stay, so that its peers notice nothing.
-    pub(crate) unplugged: Vec<Box<dyn Device>>,
-}
-
-impl Machine {
-    pub(crate) fn new(name: &str, addr: IpAddr) -> Machine {
-        Machine { name: name.to_owned(), addr, boots: 0, tasks: Vec::new(), unplugged: Vec::new() }
-    }
-}
 
 /// A host. Cheap to clone.
 #[derive(Clone)]
@@ -80,7 +65,7 @@ impl Host {
         station.map(|station| station.net.clone()).ok_or_else(|| down(&self.name_in(&state)))
     }
 
-    fn name_in(&self, state: &crate::network::State) -> String {
+    fn name_in(&self, state: &State) -> String {
         state.machines[self.number].name.clone()
     }
 
@@ -121,7 +106,7 @@ impl Host {
         self.core.state().machines[self.number].unplugged = devices;
         // All sockets of the host fail from here on.
         drop(station);
-        Cable::follow_crash(&self.core, self.number);
+        link::follow_crash(&self.core, self.number);
     }
 
     /// Start a host that has crashed: with the same address, a new stack, and no task. A host that
@@ -137,16 +122,11 @@ impl Host {
             }
             let machine = &mut state.machines[self.number];
             machine.boots += 1;
-            let station = self.core.boot(self.number, machine.boots);
+            let station = self.core.boot(self.number, machine.addr, machine.boots);
             state.stations[self.number] = Some(station);
         }
-        Cable::follow_restart(&self.core, self.number)?;
+        link::follow_restart(&self.core, self.number)?;
         self.core.idle.wake();
         Ok(())
     }
-}
-
-pub(crate) fn down(name: &str) -> io::Error {
-    let text = format!("host {name} has crashed: call `Host::restart` first");
-    io::Error::new(io::ErrorKind::HostUnreachable, text)
 }

@@ -38,6 +38,7 @@ mod link;
 mod network;
 mod pump;
 mod record;
+mod state;
 mod world;
 
 pub use ::link::{Aqm, Counts, Loss, Outage, Settings as Path};
@@ -45,4 +46,5 @@ pub use error::{RunError, Stuck};
 pub use host::Host;
 pub use link::Link;
 pub use network::Network;
+pub use state::Paths;
 pub use world::{Run, World};

@@ -10,31 +10,17 @@ use std::sync::{Arc, PoisonError};
 
 use base::{Cidr, Instant, LinkKind};
 use device::{Device, mem};
-use link::{Counts, Outage, Settings, Shape, Shaped};
+use link::{Counts, Outage, Settings, Shaped};
 use net::Net;
 use stack::{PortConfig, PortId, Route};
 
-use crate::host::down;
-use crate::network::{Core, Paths, State};
-
-pub(crate) use link::Settings as Path;
+use crate::error::down;
+use crate::state::{Cable, Core, Paths, State};
 
 /// Bytes that a wire holds: what the model has delivered and the receiver has not yet taken.
 const WIRE_BYTES: usize = 4 << 20;
 /// Packets that a wire holds.
 const WIRE_PACKETS: usize = 4096;
-
-/// A link between two hosts.
-pub(crate) struct Cable {
-    pub(crate) ends: [usize; 2],
-    /// The paths, for the time when the link is not cut.
-    paths: [Path; 2],
-    is_cut: bool,
-    ports: [Option<PortId>; 2],
-    shapes: [Shape; 2],
-    /// How often the wire was made again.
-    generation: u64,
-}
 
 /// A link between two hosts. Cheap to clone; dropping it changes nothing.
 #[derive(Clone)]
@@ -51,20 +37,20 @@ impl Link {
     /// Change the paths, from now on. Packets on their way are not affected.
     pub fn set(&self, path: impl Into<Paths>) {
         self.core.state().cables[self.number].paths = path.into().0;
-        Cable::apply(&self.core, self.number);
+        apply(&self.core, self.number);
     }
 
     /// Cut the link: packets that are sent from now on are lost, in both directions, and so are
     /// those still in a queue. Nobody is told.
     pub fn partition(&self) {
         self.core.state().cables[self.number].is_cut = true;
-        Cable::apply(&self.core, self.number);
+        apply(&self.core, self.number);
     }
 
     /// Undo [`Link::partition`].
     pub fn repair(&self) {
         self.core.state().cables[self.number].is_cut = false;
-        Cable::apply(&self.core, self.number);
+        apply(&self.core, self.number);
     }
 
     /// What happened to the packets of each direction since the link was made, or since one of its
@@ -75,132 +61,132 @@ impl Link {
     }
 }
 
-impl Cable {
-    /// Join two hosts; returns the number of the cable.
-    pub(crate) fn join(core: &Core, ends: [usize; 2], paths: Paths) -> io::Result<usize> {
-        let number = {
-            let mut state = core.state();
-            let [a, b] = ends;
-            let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-            if a == b {
-                return refuse("a link joins two hosts; a host reaches itself without one");
-            }
-            if state.cable_between(ends).is_some() {
-                return refuse("these hosts are joined: change their link by `Link::set`");
-            }
-            if let Some(&end) = ends.iter().find(|&&end| state.stations[end].is_none()) {
-                return Err(down(&state.machines[end].name));
-            }
-            state.cables.push(Cable {
-                ends,
-                paths: paths.0,
-                is_cut: false,
-                ports: [None; 2],
-                shapes: Default::default(),
-                generation: 0,
-            });
-            state.cables.len() - 1
-        };
-        Cable::plug(core, number)?;
-        core.idle.wake();
-        Ok(number)
-    }
-
-    /// The settings of one direction at present: a host that is down receives nothing.
-    fn settings(&self, state: &State, direction: usize) -> Settings {
-        let mut settings = self.paths[direction].clone();
-        if self.is_cut || self.ends.iter().any(|&end| state.stations[end].is_none()) {
-            settings.outages.push(Outage { from: Instant::ZERO, until: Instant::NEVER });
-        }
-        settings
-    }
-
-    /// Make a new wire and give its ends to the hosts that run. The port of a host that has one
-    /// keeps its connections.
-    fn plug(core: &Core, number: usize) -> io::Result<()> {
+/// Join two hosts; returns the number of the cable.
+pub(crate) fn join(core: &Core, ends: [usize; 2], paths: Paths) -> io::Result<usize> {
+    let number = {
         let mut state = core.state();
-        let cable = &state.cables[number];
-        let (ends, generation) = (cable.ends, cable.generation);
-        let (first, second) = mem::pair(&mem::Config {
-            link: LinkKind::Ip,
-            depth: WIRE_PACKETS,
-            depth_bytes: WIRE_BYTES,
-            ..mem::Config::default()
+        let [a, b] = ends;
+        let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        if a == b {
+            return refuse("a link joins two hosts; a host reaches itself without one");
+        }
+        if state.cable_between(ends).is_some() {
+            return refuse("these hosts are joined: change their link by `Link::set`");
+        }
+        if let Some(&end) = ends.iter().find(|&&end| state.stations[end].is_none()) {
+            return Err(down(&state.machines[end].name));
+        }
+        state.cables.push(Cable {
+            ends,
+            paths: paths.0,
+            is_cut: false,
+            ports: [None; 2],
+            shapes: Default::default(),
+            generation: 0,
         });
-        for (side, wire) in [first, second].into_iter().enumerate() {
-            let (own, peer) = (ends[side], ends[1 - side]);
-            let settings = state.cables[number].settings(&state, side);
-            let part = (generation << 40) | ((number as u64) << 2) | 2 | side as u64;
-            let clock = core.clock.of_devices();
-            let seed = core.seed_of(part);
-            let (shaped, shape) = Shaped::new(wire, [settings, Settings::default()], seed, clock);
-            let mut name = [own, peer].map(|end| state.machines[end].name.clone()).join("-");
-            if generation > 0 {
-                name = format!("{name}-{generation}");
-            }
-            let device = core.record.lock().unwrap_or_else(PoisonError::into_inner);
-            let device = { device }.wrap(shaped, &name)?;
-            let [own_addr, peer_addr] = [own, peer].map(|end| Cidr::host(state.machines[end].addr));
-            let port = state.cables[number].ports[side];
-            let port = match &state.stations[own] {
-                Some(station) => Some(attach(&station.net, port, device, own_addr, peer_addr)?),
-                None => {
-                    state.machines[own].unplugged.push(device);
-                    None
-                }
-            };
-            let cable = &mut state.cables[number];
-            cable.ports[side] = port;
-            cable.shapes[side] = shape;
-        }
-        state.cables[number].generation += 1;
-        Ok(())
-    }
+        state.cables.len() - 1
+    };
+    plug(core, number)?;
+    core.idle.wake();
+    Ok(number)
+}
 
-    /// Let the devices take changed settings now.
-    fn apply(core: &Core, number: usize) {
-        let mut nets = Vec::new();
-        {
-            let state = core.state();
-            let cable = &state.cables[number];
-            for side in [0, 1] {
-                cable.shapes[side].set(0, cable.settings(&state, side));
-                nets.extend(state.stations[cable.ends[side]].as_ref().map(|s| s.net.clone()));
-            }
-        }
-        for net in nets {
-            // A stack that has ended sends nothing. A device takes its settings after a burst.
-            let _ = net.with_stack(|stack| stack.poll(core.clock.now()));
-        }
-        core.idle.wake();
+/// The settings of one direction at present: a host that is down receives nothing.
+fn settings(cable: &Cable, state: &State, direction: usize) -> Settings {
+    let mut settings = cable.paths[direction].clone();
+    if cable.is_cut || cable.ends.iter().any(|&end| state.stations[end].is_none()) {
+        settings.outages.push(Outage { from: Instant::ZERO, until: Instant::NEVER });
     }
+    settings
+}
 
-    fn of(core: &Core, host: usize) -> Vec<usize> {
+/// Make a new wire and give its ends to the hosts that run. The port of a host that has one
+/// keeps its connections.
+fn plug(core: &Core, number: usize) -> io::Result<()> {
+    let mut state = core.state();
+    let cable = &state.cables[number];
+    let (ends, generation) = (cable.ends, cable.generation);
+    let (first, second) = mem::pair(&mem::Config {
+        link: LinkKind::Ip,
+        depth: WIRE_PACKETS,
+        depth_bytes: WIRE_BYTES,
+        ..mem::Config::default()
+    });
+    for (side, wire) in [first, second].into_iter().enumerate() {
+        let (own, peer) = (ends[side], ends[1 - side]);
+        let path = settings(&state.cables[number], &state, side);
+        let part = (generation << 40) | ((number as u64) << 2) | 2 | side as u64;
+        let clock = core.clock.of_devices();
+        let seed = core.seed_of(part);
+        let (shaped, shape) = Shaped::new(wire, [path, Settings::default()], seed, clock);
+        let mut name = [own, peer].map(|end| state.machines[end].name.clone()).join("-");
+        if generation > 0 {
+            name = format!("{name}-{generation}");
+        }
+        let mut record = core.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = record.wrap(shaped, &name)?;
+        let [own_addr, peer_addr] = [own, peer].map(|end| Cidr::host(state.machines[end].addr));
+        let port = state.cables[number].ports[side];
+        let port = match &state.stations[own] {
+            Some(station) => Some(attach(&station.net, port, device, own_addr, peer_addr)?),
+            None => {
+                state.machines[own].unplugged.push(device);
+                None
+            }
+        };
+        let cable = &mut state.cables[number];
+        cable.ports[side] = port;
+        cable.shapes[side] = shape;
+    }
+    state.cables[number].generation += 1;
+    Ok(())
+}
+
+/// Let the devices take changed settings now.
+fn apply(core: &Core, number: usize) {
+    let mut nets = Vec::new();
+    {
         let state = core.state();
-        let has_host = |(_, cable): &(usize, &Cable)| cable.ends.contains(&host);
-        state.cables.iter().enumerate().filter(has_host).map(|(number, _)| number).collect()
+        let cable = &state.cables[number];
+        for side in [0, 1] {
+            cable.shapes[side].set(0, settings(cable, &state, side));
+            nets.extend(state.stations[cable.ends[side]].as_ref().map(|s| s.net.clone()));
+        }
     }
+    for net in nets {
+        // A stack that has ended sends nothing. A device takes its settings after a burst.
+        let _ = net.with_stack(|stack| stack.poll(core.clock.now()));
+    }
+    core.idle.wake();
+}
 
-    /// A host has crashed: its links lose what is sent to it.
-    pub(crate) fn follow_crash(core: &Core, host: usize) {
-        for number in Cable::of(core, host) {
+fn cables_of(core: &Core, host: usize) -> Vec<usize> {
+    let state = core.state();
+    let has_host = |(_, cable): &(usize, &Cable)| cable.ends.contains(&host);
+    state.cables.iter().enumerate().filter(has_host).map(|(number, _)| number).collect()
+}
+
+/// A host has crashed: its links lose what is sent to it.
+pub(crate) fn follow_crash(core: &Core, host: usize) {
+    for number in cables_of(core, host) {
+        {
             let cable = &mut core.state().cables[number];
             let side = usize::from(cable.ends[1] == host);
             cable.ports[side] = None;
-            Cable::apply(core, number);
         }
+        apply(core, number);
     }
+}
 
-    /// A host has come back: its links are made again.
-    pub(crate) fn follow_restart(core: &Core, host: usize) -> io::Result<()> {
-        let old = core::mem::take(&mut core.state().machines[host].unplugged);
-        for number in Cable::of(core, host) {
-            Cable::plug(core, number)?;
-        }
-        // Only now: a device whose peer is dropped fails the connections of its port.
-        drop(old);
-        Ok(())
+/// A host has come back: its links are made again.
+pub(crate) fn follow_restart(core: &Core, host: usize) -> io::Result<()> {
+    let old = core::mem::take(&mut core.state().machines[host].unplugged);
+    for number in cables_of(core, host) {
+        plug(core, number)?;
     }
+    // Only now: a device whose peer is dropped fails the connections of its port.
+    drop(old);
+    Ok(())
 }
 
 /// Give a device to a stack: in place of that of a port, or as a new port with a route to the peer.

@@ -16,7 +16,7 @@ use base::Instant;
 use tokio::time::{advance, sleep};
 
 use crate::error::Stuck;
-use crate::network::Core;
+use crate::state::Core;
 
 /// The unit of tokio's timers.
 const TICK_NS: u64 = 1_000_000;
@@ -24,20 +24,26 @@ const TICK_NS: u64 = 1_000_000;
 /// Run the network until the main future ends and drops this one.
 pub(crate) async fn run(core: Arc<Core>, limit: Duration) -> Stuck {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    let mut since = Duration::ZERO;
     loop {
-        let next = core.settle();
-        core.idle.idle().await;
-        if core.idle.take_woken() {
-            // The programs have answered at the same instant.
-            continue;
+        // A program may have advanced tokio's clock itself.
+        core.follow_tokio();
+        let (has_worked, next) = core.settle();
+        if has_worked {
+            since = Duration::from_nanos(core.elapsed_ns());
         }
+        core.idle.idle().await;
         let now_ns = core.elapsed_ns();
         let next_ns = if next == Instant::NEVER { u64::MAX } else { next.as_nanos() - 1 };
+        if core.idle.take_woken() || next_ns <= now_ns {
+            // The programs have answered, or an event is due.
+            continue;
+        }
         let tick_ns = now_ns.next_multiple_of(TICK_NS);
         if tick_ns > now_ns || next_ns - now_ns < TICK_NS {
             let at_ns = if tick_ns > now_ns { next_ns.min(tick_ns) } else { next_ns };
             if at_ns > limit_ns {
-                return Stuck { limit, since: Duration::from_nanos(now_ns) };
+                return Stuck { limit, since };
             }
             core.clock.advance_to(Instant::from_nanos(at_ns + 1));
             // Yields until the timers of this time have been run.
@@ -50,9 +56,9 @@ pub(crate) async fn run(core: Arc<Core>, limit: Duration) -> Stuck {
         tokio::select! {
             biased;
             () = core.idle.idle_and_woken() => {}
-            () = sleep(Duration::from_nanos(until_ns - now_ns)) => {
+            () = sleep(Duration::from_nanos(until_ns.saturating_sub(now_ns))) => {
                 if next_ns > limit_ns {
-                    return Stuck { limit, since: core.before_last_advance() };
+                    return Stuck { limit, since };
                 }
             }
         }

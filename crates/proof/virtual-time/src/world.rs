@@ -8,8 +8,9 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 use crate::error::RunError;
-use crate::network::{Core, Network};
+use crate::network::Network;
 use crate::pump;
+use crate::state::Core;
 
 /// How much virtual time a run may take, unless [`World::limit`] says otherwise: a year.
 const LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);

