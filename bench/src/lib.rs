@@ -2,10 +2,10 @@
 //! run.
 //!
 //! The modules `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `filter`, `gateway`,
-//! `frr`, `rpc`, `lab`, `programs`, `build` and `strangers` (bench `peers`) contain the rows of these
-//! benches. `ours` measures our side of the rows of `core`, and `peers` the other sides. `harness` measures
-//! a row and `report` prints it. The stack does not depend on this crate. `cargo xtask bench NAME`
-//! runs it.
+//! `frr`, `rpc`, `lab`, `programs`, `build` and `strangers` (bench `peers`) contain the rows of
+//! these benches. `ours` measures our side of the rows of `core`, and `peers` the other sides.
+//! `harness` measures a row and `report` prints it. The stack does not depend on this crate. `cargo
+//! xtask bench NAME` runs it.
 
 pub mod build;
 pub mod core;

@@ -1,6 +1,6 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
-//! `ip`, `router`, `filter`, `gateway`, `frr`, `rpc`, `lab`, `programs`, `build`, and `peer` for one
-//! side alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`, `ip`,
+//! `router`, `filter`, `gateway`, `frr`, `rpc`, `lab`, `programs`, `build`, and `peer` for one side
+//! alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
 //! error. Exit status: 0 if rows were measured; 1 if nothing could be measured, or with `--check`
 //! if a row missed its `must`; 2 for a usage error; 130 after Ctrl-C in `build`, `gateway` and
 //! `frr`.

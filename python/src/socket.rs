@@ -145,7 +145,9 @@ impl Socket {
 #[pymethods]
 impl Socket {
     #[new]
-    #[pyo3(signature = (stack, family = libc::AF_INET, r#type = libc::SOCK_STREAM, proto = 0, *, _accepted = None))]
+    #[pyo3(signature = (
+        stack, family = libc::AF_INET, r#type = libc::SOCK_STREAM, proto = 0, *, _accepted = None
+    ))]
     fn new(
         stack: Bound<'_, Stack>,
         family: i32,

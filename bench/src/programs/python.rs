@@ -1,5 +1,5 @@
-//! Bulk from Python: two threads of one interpreter, over two stacks in memory and over the kernel's
-//! loopback, by the same calls of 64 KB (`python/bench/bulk.py`). Called by `mod.rs`.
+//! Bulk from Python: two threads of one interpreter, over two stacks in memory and over the
+//! kernel's loopback, by the same calls of 64 KB (`python/bench/bulk.py`). Called by `mod.rs`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -62,7 +62,8 @@ fn forwarded(bench: &Bench, root: &Path, program: &Path, bytes: u64) -> Result<M
         p50_ns: None,
         settings: format!(
             "{PROGRAM} of netstack-smoltcp 0.2.4 between kernel ends (iperf3, CUBIC, TUN, veth), \
-             as many bytes up as down; last run: up {:.2} Gb/CPU-s ({:.2} Gb/s), down {:.2} ({:.2})",
+             as many bytes up as down; last run: up {:.2} Gb/CPU-s ({:.2} Gb/s), down {:.2} \
+             ({:.2})",
             rate(up, up_cpu),
             rate(up, up_s),
             rate(down, down_cpu),

@@ -49,6 +49,8 @@ const CLOCKED: &[&str] = &[
     "fuzz",
     "testbed",
     "packetdrill",
+    "python",
+    "virtual-time",
 ];
 /// Crates that may be asynchronous.
 const ASYNC: &[&str] = &[
@@ -66,6 +68,8 @@ const ASYNC: &[&str] = &[
     "cli",
     "bench",
     "examples",
+    "python",
+    "virtual-time",
 ];
 /// Crates that are programs, or the `main` of some: they may print and exit.
 const PROGRAMS: &[&str] = &["cli", "bench", "examples", "xtask", "lab", "fuzz", "testbed"];

@@ -1,10 +1,10 @@
-//! Five hosts elect a leader over TCP, while links are cut and hosts crash, in virtual time. The law:
-//! no term has two leaders, and after all repairs there is one that everybody follows. `election
-//! SEED` runs one world; without a seed, twenty.
+//! Five hosts elect a leader over TCP, while links are cut and hosts crash, in virtual time. The
+//! law: no term has two leaders, and after all repairs there is one that everybody follows.
+//! `election SEED` runs one world; without a seed, twenty.
 //!
-//! A node has a term and a vote. A follower that hears no leader becomes a candidate of the next term
-//! and asks all others for votes; with three of five votes it leads, and says so every 50 ms. Votes
-//! are kept on a disk, which is a value that survives the crash of its host.
+//! A node has a term and a vote. A follower that hears no leader becomes a candidate of the next
+//! term and asks all others for votes; with three of five votes it leads, and says so every 50 ms.
+//! Votes are kept on a disk, which is a value that survives the crash of its host.
 
 use std::collections::BTreeMap;
 use std::io;

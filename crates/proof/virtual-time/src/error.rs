@@ -19,8 +19,8 @@ impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the main future has not ended at the limit of {:?} of virtual time, and no stack has had \
-             work since {:?}: no packet was on its way. If that is long before the limit, look for \
+            "the main future has not ended at the limit of {:?} of virtual time, and no stack has \
+             had work since {:?}: no packet was on its way. If that is long before the limit, look for \
              tasks that wait for each other and for waits without a timeout. If the program needs \
              more time, set `World::limit`",
             self.limit, self.since

@@ -3,8 +3,8 @@
 //! Called by: the hooks of tokio's runtime, which runs one before its thread waits; the wakers of
 //! stacks; `pump.rs`, which waits.
 //!
-//! Packets move and time passes only when no task can run. So the order of events depends neither on
-//! how long a task computes nor on the machine.
+//! Packets move and time passes only when no task can run. So the order of events depends neither
+//! on how long a task computes nor on the machine.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Arc;

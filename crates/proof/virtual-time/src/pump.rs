@@ -4,10 +4,10 @@
 //!
 //! Two clocks show the same time: tokio's, which is paused and which the programs' timers use, and
 //! the virtual clock of the stacks and links, with one nanosecond more. tokio's own auto-advance
-//! moves by whole milliseconds. It is used while nothing happens in the network; the hook after each
-//! wait then sets the other clock. Within the millisecond of an event of the network, this task
-//! advances both clocks itself, to the nanosecond. Afterwards it advances them to the next whole
-//! millisecond, because auto-advance adds whole milliseconds to whatever time it finds.
+//! moves by whole milliseconds. It is used while nothing happens in the network; the hook after
+//! each wait then sets the other clock. Within the millisecond of an event of the network, this
+//! task advances both clocks itself, to the nanosecond. Afterwards it advances them to the next
+//! whole millisecond, because auto-advance adds whole milliseconds to whatever time it finds.
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The state of a run: its hosts, its links, its clock. [`Core`] steps the stacks.
 //!
-//! Called by: all others of this crate; `pump.rs`, for steps. One thread runs all of it, so the lock
-//! of the state is never waited for. It is not held while a program's code runs.
+//! Called by: all others of this crate; `pump.rs`, for steps. One thread runs all of it, so the
+//! lock of the state is never waited for. It is not held while a program's code runs.
 
 use core::net::IpAddr;
 use core::task::Waker;
@@ -161,8 +161,8 @@ impl Core {
         Station { net, steps, waker, flag, next: Next::Again, _unused: unused }
     }
 
-    /// Step all stacks until none has work at the present time. Returns whether any had work, and the
-    /// time of the next event.
+    /// Step all stacks until none has work at the present time. Returns whether any had work, and
+    /// the time of the next event.
     ///
     /// # Panics
     /// If the stacks do not come to rest, which is a defect of a stack or device.

@@ -80,7 +80,8 @@ impl Net {
     /// let to = std::net::SocketAddr::new(there.addr, 7);
     /// let (a, mut steps_a) = Net::stepped(here.stack, clock.clone());
     /// let (b, mut steps_b) = Net::stepped(there.stack, clock.clone());
-    /// let (sender, receiver) = (UdpSocket::bind(&a, "0.0.0.0:0".parse()?)?, UdpSocket::bind(&b, to)?);
+    /// let sender = UdpSocket::bind(&a, "0.0.0.0:0".parse()?)?;
+    /// let receiver = UdpSocket::bind(&b, to)?;
     ///
     /// assert_eq!(sender.try_send_to(b"hello", to)?, 5); // the frame has left
     /// steps_b.step(Waker::noop()); // and arrives
@@ -157,8 +158,8 @@ impl Stepped {
         self.driver.shared().now()
     }
 
-    /// A descriptor to wait on besides the waker, since the last step: readable when a device with a
-    /// descriptor, such as a TUN device, has a frame. `None` if the stack has no such device.
+    /// A descriptor to wait on besides the waker, since the last step: readable when a device with
+    /// a descriptor, such as a TUN device, has a frame. `None` if the stack has no such device.
     #[cfg(target_os = "linux")]
     pub fn descriptor(&self) -> Option<&Arc<OwnedFd>> {
         self.descriptor.as_ref()

@@ -111,8 +111,8 @@ impl Waiter<'_> {
         let (mut sleep_until, mut at) = (until, None);
         {
             let mut call = self.shared.call()?;
-            // A waiting thread drives the stack if the driver sleeps, no other thread drives it, and
-            // no program polls it by steps.
+            // A waiting thread drives the stack if the driver sleeps, no other thread drives it,
+            // and no program polls it by steps.
             if !self.drives && !call.driver.caller_drives && !call.driver.stepped {
                 self.drives = call.driver.asleep_until.is_some();
                 call.driver.caller_drives = self.drives;

@@ -25,8 +25,8 @@ pub(super) fn tonic(bench: &Workbench) -> Result<()> {
     a_day(bench, "grpc")
 }
 
-/// Most requests are answered, those of the hours' cuts fail, packets are lost; the same seed prints
-/// the same line, another one another.
+/// Most requests are answered, those of the hours' cuts fail, packets are lost; the same seed
+/// prints the same line, another one another.
 fn a_day(bench: &Workbench, kind: &str) -> Result<()> {
     let program = bench.built("examples/day")?;
     let day = |seed: &str| bench.run(Command::new(&program).args([kind, seed, "24"]), LIMIT);

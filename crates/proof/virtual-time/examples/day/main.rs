@@ -1,7 +1,7 @@
 //! A day of requests over TCP on bad networks, in virtual time: `day http1|http2|grpc SEED HOURS`.
-//! hyper or tonic serves three clients. Packets are lost, late and doubled, and every hour a link is
-//! cut for up to 90 seconds. The last line has the digest of all frames: the same seed prints the
-//! same line.
+//! hyper or tonic serves three clients. Packets are lost, late and doubled, and every hour a link
+//! is cut for up to 90 seconds. The last line has the digest of all frames: the same seed prints
+//! the same line.
 
 mod services;
 mod traffic;
