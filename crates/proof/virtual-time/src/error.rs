@@ -20,9 +20,9 @@ impl fmt::Display for Stuck {
         write!(
             f,
             "the main future has not ended at the limit of {:?} of virtual time, and no stack has \
-             had work since {:?}: no packet was on its way. If that is long before the limit, look for \
-             tasks that wait for each other and for waits without a timeout. If the program needs \
-             more time, set `World::limit`",
+             had work since {:?}: no packet was on its way. If that is long before the limit, look \
+             for tasks that wait for each other and for waits without a timeout. If the program \
+             needs more time, set `World::limit`",
             self.limit, self.since
         )
     }
