@@ -135,7 +135,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
         "top",
         &[
             ("wirespeed", Everything),
-            ("capi", Only(&["base", "mbuf", "tcp", "device", "stack", "host", "net"])),
+            ("capi", Only(&["base", "mbuf", "tcp", "device", "stack", "host", "net", "machine"])),
             ("cli", Everything),
             ("lab", Everything),
         ],

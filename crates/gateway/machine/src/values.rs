@@ -53,7 +53,7 @@ impl FromStr for Net4 {
             "off" => Ok(Net4::Off),
             _ => match network(text)? {
                 network if network.addr.is_ipv4() => Ok(Net4::Of(network)),
-                _ => Err("expected an IPv4 network: --net6 is for the other version".to_owned()),
+                _ => Err("expected an IPv4 network: net6 is for the other version".to_owned()),
             },
         }
     }
@@ -86,7 +86,7 @@ impl FromStr for Net6 {
             "ula" => Ok(Net6::Ula),
             _ => match network(text)? {
                 network if network.addr.is_ipv6() => Ok(Net6::Of(network)),
-                _ => Err("expected an IPv6 network: --net4 is for the other version".to_owned()),
+                _ => Err("expected an IPv6 network: net4 is for the other version".to_owned()),
             },
         }
     }
@@ -141,8 +141,8 @@ mod tests {
     fn values_say_what_to_write() {
         assert_eq!("off".parse(), Ok(Net4::Off));
         assert_eq!(NET4.parse(), Ok(Net4::default()));
-        assert!("fd00::/64".parse::<Net4>().is_err_and(|why| why.contains("--net6")));
-        assert!("10.0.0.0/8".parse::<Net6>().is_err_and(|why| why.contains("--net4")));
+        assert!("fd00::/64".parse::<Net4>().is_err_and(|why| why.contains("net6")));
+        assert!("10.0.0.0/8".parse::<Net6>().is_err_and(|why| why.contains("net4")));
         assert!("10.0.0.0".parse::<Net4>().is_err_and(|why| why.contains("10.0.2.0/24")));
         let two = ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().expect("an address"));
         assert_eq!("192.0.2.1,2001:db8::1".parse(), Ok(Dns::Of(two.to_vec())));

@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use rustix::net::sockopt::socket_acceptconn;
+use anyhow::{Context, Result, ensure};
+use rustix::net::SocketType;
+use rustix::net::sockopt::{socket_acceptconn, socket_type};
 
 use super::connection::Connection;
 
@@ -45,17 +46,28 @@ impl Vm {
         Ok(match self.kind {
             VmKind::Stream if self.listens()? => Connection::Listener { path: self.path()? },
             VmKind::Stream => Connection::Connected { place: "a machine's socket".into() },
-            VmKind::Datagram => match rustix::net::getpeername(&self.fd) {
-                Ok(_) => Connection::Peer,
-                Err(_) => Connection::Datagram { local: self.datagram_path()?, remote: None },
-            },
-            VmKind::VhostUser => Connection::VhostUser { path: self.path()? },
+            VmKind::Datagram => {
+                let other = "the link is no datagram socket: give it its own kind";
+                ensure!(socket_type(&self.fd).context(other)? != SocketType::STREAM, other);
+                match rustix::net::getpeername(&self.fd) {
+                    Ok(_) => Connection::Peer,
+                    Err(_) => Connection::Datagram { local: self.datagram_path()?, remote: None },
+                }
+            }
+            VmKind::VhostUser => {
+                let text = "the link of vhost-user does not listen: call listen() for it first";
+                ensure!(self.listens()?, text);
+                Connection::VhostUser { path: self.path()? }
+            }
             VmKind::Tap => Connection::Tap { mtu: None, uso: false },
         })
     }
 
+    /// Does a stream socket listen?
     fn listens(&self) -> Result<bool> {
-        socket_acceptconn(&self.fd).context("the link is no stream socket: give it its own kind")
+        let other = "the link is no stream socket: give it its own kind";
+        ensure!(socket_type(&self.fd).context(other)? == SocketType::STREAM, other);
+        socket_acceptconn(&self.fd).context(other)
     }
 
     /// Where a listening socket is, for messages.

@@ -95,6 +95,15 @@ fn a_mistake_is_an_error_that_says_what_to_do() {
     assert!(matches!(&network, Error::Config(why) if why.contains("/29")), "{network}");
     let kind = start(&|config| config.vms[0].kind = VmKind::Tap);
     assert!(matches!(kind, Error::Begin(_)), "{kind}");
+    let kind = start(&|config| config.vms[0].kind = VmKind::Datagram);
+    assert!(matches!(&kind, Error::Begin(why) if why.contains("no datagram socket")), "{kind}");
+    let kind = start(&|config| config.vms[0].kind = VmKind::VhostUser);
+    assert!(matches!(&kind, Error::Begin(why) if why.contains("listen")), "{kind}");
+    let kind = start(&|config| {
+        let (datagrams, _) = UnixDatagram::pair().expect("sockets");
+        config.vms[0].fd = datagrams.into();
+    });
+    assert!(matches!(&kind, Error::Begin(why) if why.contains("no stream socket")), "{kind}");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let publish = format!("[[publish]]\nport = '127.0.0.1/{port}:80'\n");

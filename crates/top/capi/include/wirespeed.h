@@ -39,6 +39,16 @@
 // `-netdev dgram`, vfkit, libkrun).
 #define WS_FD_VM_DGRAM 2
 
+// For gateways only: a listening Unix socket of vhost-user; the machine's memory is shared.
+#define WS_FD_VM_VHOST 3
+
+// For gateways only: a TAP interface, opened with IFF_TAP | IFF_NO_PI | IFF_VNET_HDR.
+#define WS_FD_VM_TAP 4
+
+// Flag of ws_gateway_config: a switch joins the machines. They are in one network and reach each
+// other. Without it each machine has a network of its own.
+#define WS_SWITCHED 1
+
 // Level of a log message: something failed, and the message says what to do.
 #define WS_LOG_ERROR 3
 
@@ -164,6 +174,59 @@ typedef struct {
     // What there is: WS_IN, WS_OUT, WS_STALE, or 0.
     short revents;
 } ws_pollfd;
+
+// A gateway: the network of virtual machines, in a thread of this process. Never 0 and never
+// negative. A handle is used once: after ws_gateway_stop() it is stale for ever.
+typedef int64_t ws_gateway;
+
+// The link of a virtual machine.
+typedef struct {
+    // The descriptor. The library makes a copy of it.
+    int fd;
+    // What it is. WS_FD_VM_STREAM: a connected socket serves one machine, a listening one serves
+    // one machine after the other. WS_FD_VM_DGRAM: a socket without a peer waits until the machine
+    // sends. WS_FD_VM_VHOST, WS_FD_VM_TAP.
+    int kind;
+} ws_vm;
+
+// Called with a text of a gateway, which ends with a zero byte and is valid during the call. The
+// gateway's thread calls it and waits for it. It may call nothing of this library (-EDEADLK), and
+// must not throw.
+typedef void (*ws_text_callback)(void *user, const char *text);
+
+// Settings of a gateway. Fill it with zeros, set size to sizeof(ws_gateway_config), add a machine,
+// and then set the fields that you need: zero stands for the default. The library copies them all.
+typedef struct {
+    // sizeof(ws_gateway_config).
+    size_t size;
+    // How many entries vms has, at least 1.
+    size_t vm_count;
+    // The links of the machines.
+    const ws_vm *vms;
+    // The rules, in the language of docs/gateway.md: what may be reached, published ports, limits,
+    // name servers. NULL and an empty text deny everything.
+    const char *policy;
+    // The private IPv4 network, or "off"; NULL: "10.0.2.0/24". The gateway is .2 and stands for
+    // the host, the resolver is .3, and the first machine gets .100 by DHCP.
+    const char *net4;
+    // The IPv6 network, or "off"; NULL: "ula", a random one.
+    const char *net6;
+    // The name servers behind the resolver, for example "9.9.9.9,2620:fe::fe", or "off"; NULL:
+    // "host", those of the host, also when they change.
+    const char *dns;
+    // Takes a line of JSON for each flow that ended or was refused, without its end of line; or
+    // NULL.
+    ws_text_callback log;
+    // Takes messages for people, or NULL.
+    ws_text_callback say;
+    // Passed to log and say.
+    void *user;
+    // 0 or WS_SWITCHED.
+    uint32_t flags;
+    // The MTU that machines are told, 576 to 65,520 (1,280 at least with IPv6); 0: 65,520, which
+    // costs least.
+    uint32_t mtu;
+} ws_gateway_config;
 
 #ifdef __cplusplus
 extern "C" {
@@ -511,6 +574,43 @@ int ws_resolve(ws_stack stack,
 //
 // Returns 0; -EINVAL if a text is not UTF-8; -EBADF.
 int ws_set_resolver(ws_stack stack, const char *resolv_conf, const char *hosts);
+
+// Start a gateway: it gives virtual machines addresses, resolves names for them, and carries their
+// connections over the sockets of this process, as far as the policy allows. It takes packets when
+// this returns. It runs in a thread of the library, and in a second one while it follows the
+// host's name servers; both block all signals. There is no jail: the gateway has the privileges of
+// the process. Several gateways may run.
+//
+// The library makes copies of the descriptors, and makes them nonblocking; yours may be closed. If
+// you keep one, the machine does not see the end of the gateway, and you can start another one.
+//
+// Returns the gateway; -EFAULT if config, or vms with a vm_count above 0, is NULL; -E2BIG; -EINVAL
+// if a value is not understood, ws_last_error() says which one (of the policy: with the line);
+// -EBADF if a descriptor is none, -EMFILE if none is left; -EIO if the system refuses something, a
+// published port that is taken for example, or if a descriptor is not of its kind.
+ws_gateway ws_gateway_start(const ws_gateway_config *config);
+
+// Copy the addresses of a gateway's networks to buffer, with a zero byte behind them, cut to size
+// bytes. Each network is one line, for example "link 0 network 10.0.2.0/24 gateway 10.0.2.2
+// resolver 10.0.2.3 machine 10.0.2.100", where the last one is what its first machine gets. A link
+// is the index of its machine in vms, or 0 for all with WS_SWITCHED.
+//
+// Returns the length of the whole text in bytes, without the zero byte; -EFAULT if buffer is NULL
+// and size is not 0; -EINVAL if size is beyond the address space; -EBADF.
+int64_t ws_gateway_networks(ws_gateway gateway, char *buffer, size_t size);
+
+// Has a gateway ended by itself? ws_gateway_stop() says why.
+//
+// Returns 1 or 0; -EBADF.
+int ws_gateway_has_ended(ws_gateway gateway);
+
+// Stop a gateway. When this returns, its connections and its copies of descriptors are closed, and
+// its callbacks are not called any more: it waits for one that runs. The handle is stale then,
+// also after an error.
+//
+// Returns 0; -EIO if the gateway had ended by itself, ws_last_error() says why; -EDEADLK in a
+// callback, where the gateway runs on; -EBADF.
+int ws_gateway_stop(ws_gateway gateway);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -35,9 +35,9 @@ impl Error {
         Error::new(libc::EAGAIN, "the call would have to wait: try again when there are news")
     }
 
-    /// A handle that is not one of a socket, or not any more.
+    /// A handle that stands for nothing, or not any more.
     pub(crate) fn stale() -> Error {
-        let text = "the handle is stale, or never was one: it is closed, or its stack is freed";
+        let text = "the handle is stale, or never was one: it was closed, freed or stopped";
         Error::new(libc::EBADF, text)
     }
 

@@ -1,10 +1,12 @@
-//! Handles: integers with a generation, behind which are stacks and sockets.
+//! Handles: integers with a generation, behind which are stacks, sockets and gateways.
 //!
 //! Called by: all calls. One table for the process, because a handle comes without its stack. A
 //! call takes a reference and lets the table go. Limit: 2^31 - 1 entries at once; the stacks' own
 //! limits come first.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use machine::Gateway;
 
 use crate::error::{Call, Error};
 use crate::socket::{Kind, Socket};
@@ -14,6 +16,7 @@ use crate::stack_of_program::Stack;
 enum Entry {
     Stack(Arc<Stack>),
     Socket(Arc<Socket>),
+    Gateway(Gateway),
 }
 
 struct Slot {
@@ -69,6 +72,11 @@ pub(crate) fn add_stack(stack: Arc<Stack>) -> Call<i64> {
     add(|_| Entry::Stack(stack))
 }
 
+/// Add a gateway.
+pub(crate) fn add_gateway(gateway: Gateway) -> Call<i64> {
+    add(|_| Entry::Gateway(gateway))
+}
+
 /// Add a socket of a stack; `prepare` is called before others can use it.
 pub(crate) fn add_socket(
     stack: &Arc<Stack>,
@@ -107,9 +115,7 @@ fn add(make: impl FnOnce(i64) -> Entry) -> Call<i64> {
 pub(crate) fn stack(handle: i64) -> Call<Arc<Stack>> {
     match read().get(handle) {
         Some(Entry::Stack(stack)) => Ok(stack.clone()),
-        Some(Entry::Socket(_)) => {
-            Err(Error::invalid("the handle is a socket's, and a stack's is needed"))
-        }
+        Some(_) => Err(Error::invalid("the handle is not a stack's, and a stack's is needed")),
         None => Err(Error::stale()),
     }
 }
@@ -119,10 +125,39 @@ pub(crate) fn stack(handle: i64) -> Call<Arc<Stack>> {
 pub(crate) fn socket(handle: i64) -> Call<Arc<Socket>> {
     match read().get(handle) {
         Some(Entry::Socket(socket)) => Ok(socket.clone()),
-        Some(Entry::Stack(_)) => {
-            Err(Error::new(libc::ENOTSOCK, "the handle is a stack's, and a socket's is needed"))
+        Some(_) => {
+            let text = "the handle is not a socket's, and a socket's is needed";
+            Err(Error::new(libc::ENOTSOCK, text))
         }
         None => Err(Error::stale()),
+    }
+}
+
+/// Ask the gateway of a handle; `ask` takes no time, because it holds the table.
+pub(crate) fn gateway<T>(handle: i64, ask: impl FnOnce(&Gateway) -> T) -> Call<T> {
+    match read().get(handle) {
+        Some(Entry::Gateway(gateway)) => Ok(ask(gateway)),
+        Some(_) => Err(no_gateway()),
+        None => Err(Error::stale()),
+    }
+}
+
+fn no_gateway() -> Error {
+    Error::invalid("the handle is not a gateway's, and a gateway's is needed")
+}
+
+/// Remove a gateway.
+pub(crate) fn remove_gateway(handle: i64) -> Call<Gateway> {
+    let (_, index) = split(handle).ok_or_else(Error::stale)?;
+    let mut table = write();
+    match table.get(handle) {
+        Some(Entry::Gateway(_)) => {}
+        Some(_) => return Err(no_gateway()),
+        None => return Err(Error::stale()),
+    }
+    match table.take(index) {
+        Some(Entry::Gateway(gateway)) => Ok(gateway),
+        _ => Err(Error::stale()),
     }
 }
 

@@ -12,6 +12,8 @@
 //!
 //! A call that waits for something other than a byte stream waits in `news.rs`, where `ws_close`
 //! wakes it too. Descriptors for event loops are in `events.rs`.
+//!
+//! A gateway (`gateway.rs`) is another object, without sockets: crate `machine` in a thread.
 
 #![cfg(target_os = "linux")]
 // The interface to C is `unsafe` at every edge: pointers of the caller.
@@ -31,6 +33,7 @@ mod entry;
 mod error;
 mod events;
 mod forwarder;
+mod gateway;
 mod handles;
 mod hooks;
 mod lookups;
@@ -56,6 +59,7 @@ pub use calls::{
 pub use entry::{ws_last_error, ws_strerror, ws_version};
 pub use events::{ws_events, ws_poll, ws_stack_fd, ws_watch};
 pub use forwarder::{ws_admit, ws_forwarder};
+pub use gateway::{ws_gateway_has_ended, ws_gateway_networks, ws_gateway_start, ws_gateway_stop};
 pub use options::{ws_getsockopt, ws_setsockopt};
 pub use ports::{
     ws_pair, ws_port_descriptor, ws_port_device, ws_port_remove, ws_port_tap, ws_port_tun,

@@ -117,6 +117,8 @@ pub(crate) unsafe trait Sized0: Copy {}
 unsafe impl Sized0 for crate::ws_config {}
 // SAFETY: as above.
 unsafe impl Sized0 for crate::ws_device {}
+// SAFETY: as above.
+unsafe impl Sized0 for crate::ws_gateway_config {}
 
 /// A structure that says its size first. A program with an older header passes a shorter one: the
 /// rest counts as zeros. A longer one is accepted if its rest is zeros.

@@ -13,6 +13,10 @@ pub type ws_stack = i64;
 /// return -EBADF.
 pub type ws_sock = i64;
 
+/// A gateway: the network of virtual machines, in a thread of this process. Never 0 and never
+/// negative. A handle is used once: after ws_gateway_stop() it is stale for ever.
+pub type ws_gateway = i64;
+
 /// Flag of ws_config: nothing runs outside of this program's calls. The program calls
 /// ws_stack_poll(), no call waits, and the stack's clock is the program's.
 pub const WS_POLLED: u32 = 1;
@@ -31,6 +35,14 @@ pub const WS_FD_VM_STREAM: c_int = 1;
 /// A connected datagram socket of a virtual machine: an Ethernet frame in each message (QEMU's
 /// `-netdev dgram`, vfkit, libkrun).
 pub const WS_FD_VM_DGRAM: c_int = 2;
+/// For gateways only: a listening Unix socket of vhost-user; the machine's memory is shared.
+pub const WS_FD_VM_VHOST: c_int = 3;
+/// For gateways only: a TAP interface, opened with IFF_TAP | IFF_NO_PI | IFF_VNET_HDR.
+pub const WS_FD_VM_TAP: c_int = 4;
+
+/// Flag of ws_gateway_config: a switch joins the machines. They are in one network and reach each
+/// other. Without it each machine has a network of its own.
+pub const WS_SWITCHED: u32 = 1;
 
 /// Level of a log message: something failed, and the message says what to do.
 pub const WS_LOG_ERROR: c_int = 3;
@@ -109,6 +121,60 @@ pub struct ws_config {
     pub trace: ws_trace_callback,
     /// Passed to log and trace.
     pub user: *mut c_void,
+}
+
+/// Called with a text of a gateway, which ends with a zero byte and is valid during the call. The
+/// gateway's thread calls it and waits for it. It may call nothing of this library (-EDEADLK), and
+/// must not throw.
+pub type ws_text_callback =
+    Option<unsafe extern "C-unwind" fn(user: *mut c_void, text: *const c_char)>;
+
+/// The link of a virtual machine.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ws_vm {
+    /// The descriptor. The library makes a copy of it.
+    pub fd: c_int,
+    /// What it is. WS_FD_VM_STREAM: a connected socket serves one machine, a listening one serves
+    /// one machine after the other. WS_FD_VM_DGRAM: a socket without a peer waits until the machine
+    /// sends. WS_FD_VM_VHOST, WS_FD_VM_TAP.
+    pub kind: c_int,
+}
+
+/// Settings of a gateway. Fill it with zeros, set size to sizeof(ws_gateway_config), add a machine,
+/// and then set the fields that you need: zero stands for the default. The library copies them all.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ws_gateway_config {
+    /// sizeof(ws_gateway_config).
+    pub size: usize,
+    /// How many entries vms has, at least 1.
+    pub vm_count: usize,
+    /// The links of the machines.
+    pub vms: *const ws_vm,
+    /// The rules, in the language of docs/gateway.md: what may be reached, published ports, limits,
+    /// name servers. NULL and an empty text deny everything.
+    pub policy: *const c_char,
+    /// The private IPv4 network, or "off"; NULL: "10.0.2.0/24". The gateway is .2 and stands for
+    /// the host, the resolver is .3, and the first machine gets .100 by DHCP.
+    pub net4: *const c_char,
+    /// The IPv6 network, or "off"; NULL: "ula", a random one.
+    pub net6: *const c_char,
+    /// The name servers behind the resolver, for example "9.9.9.9,2620:fe::fe", or "off"; NULL:
+    /// "host", those of the host, also when they change.
+    pub dns: *const c_char,
+    /// Takes a line of JSON for each flow that ended or was refused, without its end of line; or
+    /// NULL.
+    pub log: ws_text_callback,
+    /// Takes messages for people, or NULL.
+    pub say: ws_text_callback,
+    /// Passed to log and say.
+    pub user: *mut c_void,
+    /// 0 or WS_SWITCHED.
+    pub flags: u32,
+    /// The MTU that machines are told, 576 to 65,520 (1,280 at least with IPv6); 0: 65,520, which
+    /// costs least.
+    pub mtu: u32,
 }
 
 /// A device of the program's own: the other end of a port. One thread at a time calls its

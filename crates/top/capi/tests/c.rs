@@ -18,10 +18,11 @@ fn is_here(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The folder where cargo put the library.
+/// The folder where cargo put the library of this test: beside it. That of `cargo build`, a folder
+/// above, may be an older one.
 fn folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
-    test.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST").to_owned()
+    test.parent().expect("target/PROFILE/deps/TEST").to_owned()
 }
 
 fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
@@ -83,6 +84,11 @@ fn sockets_from_two_threads() {
 #[test]
 fn polled_stacks_over_devices_of_the_program() {
     test("polled.c");
+}
+
+#[test]
+fn gateways_answer_machines_until_they_are_stopped() {
+    test("gateway.c");
 }
 
 #[test]

@@ -120,6 +120,112 @@ static void ports(ws_stack stack) {
     EQUAL(ws_events(stack, NULL, 0), 0);
 }
 
+static void gateways(ws_stack stack) {
+    const ws_gateway bad[] = {0, -1, INT64_MAX, INT64_MIN, 12345};
+    char text[200];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        EQUAL(ws_gateway_stop(bad[i]), -EBADF);
+        EQUAL(ws_gateway_has_ended(bad[i]), -EBADF);
+        EQUAL(ws_gateway_networks(bad[i], text, sizeof text), -EBADF);
+    }
+    EQUAL(ws_gateway_stop(stack), -EINVAL); // a stack's
+    EQUAL(ws_gateway_has_ended(stack), -EINVAL);
+    EQUAL(ws_gateway_networks(stack, text, sizeof text), -EINVAL);
+
+    int ends[2];
+    EQUAL(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+    struct {
+        ws_gateway_config known;
+        long more;
+    } newer;
+    memset(&newer, 0, sizeof newer);
+    ws_gateway_config *config = &newer.known;
+    EQUAL(ws_gateway_start(NULL), -EFAULT);
+    EQUAL(ws_gateway_start(config), -EINVAL); // its size is 0
+    config->size = SIZE_MAX;
+    EQUAL(ws_gateway_start(config), -EINVAL);
+    config->size = sizeof newer;
+    newer.more = 1;
+    EQUAL(ws_gateway_start(config), -E2BIG);
+    newer.more = 0;
+    EQUAL(ws_gateway_start(config), -EINVAL); // no machine
+    config->vm_count = 1;
+    EQUAL(ws_gateway_start(config), -EFAULT);
+    config->vm_count = SIZE_MAX;
+    EQUAL(ws_gateway_start(config), -EINVAL);
+    ws_vm vm = {-1, WS_FD_VM_DGRAM};
+    config->vms = &vm;
+    EQUAL(ws_gateway_start(config), -EINVAL); // SIZE_MAX still
+    config->vm_count = 1;
+    EQUAL(ws_gateway_start(config), -EBADF);
+    vm.fd = INT_MAX;
+    EQUAL(ws_gateway_start(config), -EBADF);
+    vm.fd = ends[0];
+    const int kinds[] = {WS_FD_PACKETS, -1, 99, INT_MIN};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        vm.kind = kinds[i];
+        EQUAL(ws_gateway_start(config), -EINVAL);
+    }
+    vm.kind = WS_FD_VM_STREAM;
+    EQUAL(ws_gateway_start(config), -EIO); // the socket is not of that kind
+    vm.kind = WS_FD_VM_VHOST;
+    EQUAL(ws_gateway_start(config), -EIO);
+    int streams[2];
+    EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, streams), 0);
+    vm = (ws_vm){streams[0], WS_FD_VM_DGRAM};
+    EQUAL(ws_gateway_start(config), -EIO);
+    vm.kind = WS_FD_VM_TAP;
+    EQUAL(ws_gateway_start(config), -EIO);
+    vm.kind = WS_FD_VM_VHOST;
+    EQUAL(ws_gateway_start(config), -EIO); // it does not listen
+    close(streams[0]);
+    close(streams[1]);
+    vm = (ws_vm){ends[0], WS_FD_VM_DGRAM};
+    const char *policies[] = {"\xff", "[[rule]]\nallow = ['?\?\?']\n", "no policy"};
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        config->policy = policies[i];
+        EQUAL(ws_gateway_start(config), -EINVAL);
+    }
+    config->policy = policies[1];
+    EQUAL(ws_gateway_start(config), -EINVAL);
+    TRUE(ws_last_error(text, sizeof text) > 0 && strstr(text, "policy:2") != NULL);
+    config->policy = NULL;
+    const char *networks[] = {"\xff", "", "everywhere", "10.0.0.0/31", "fd00::/64"};
+    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
+        config->net4 = networks[i];
+        EQUAL(ws_gateway_start(config), -EINVAL);
+    }
+    config->net4 = NULL;
+    config->net6 = "10.0.0.0/8";
+    EQUAL(ws_gateway_start(config), -EINVAL);
+    config->net4 = config->net6 = "off";
+    EQUAL(ws_gateway_start(config), -EINVAL); // no network is left
+    config->net4 = NULL;
+    config->dns = "nobody";
+    EQUAL(ws_gateway_start(config), -EINVAL);
+    config->dns = "off";
+    const uint32_t mtus[] = {1, 575, 65521, 65535, 65536, UINT32_MAX};
+    for (size_t i = 0; i < sizeof mtus / sizeof mtus[0]; i++) {
+        config->mtu = mtus[i];
+        EQUAL(ws_gateway_start(config), -EINVAL);
+    }
+    config->mtu = 576;
+    config->flags = 0x80;
+    EQUAL(ws_gateway_start(config), -EINVAL);
+    config->flags = WS_SWITCHED;
+
+    ws_gateway gateway = OF(ws_gateway_start(config));
+    EQUAL(ws_gateway_networks(gateway, NULL, 1), -EFAULT);
+    EQUAL(ws_gateway_networks(gateway, text, SIZE_MAX), -EINVAL);
+    TRUE(ws_gateway_networks(gateway, NULL, 0) > 40);
+    EQUAL(ws_stack_free(gateway), -EINVAL);
+    EQUAL(ws_close(gateway), -ENOTSOCK);
+    EQUAL(ws_gateway_stop(gateway), 0);
+    EQUAL(ws_gateway_stop(gateway), -EBADF);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void handles(ws_sock bad, int wanted) {
     struct sockaddr_in address = at("192.0.2.2", 7);
     socklen_t length = sizeof address;
@@ -207,6 +313,7 @@ int main(void) {
     ws_stack both[2];
     pair(both);
     ports(both[0]);
+    gateways(both[0]);
     EQUAL(ws_socket(both[0], AF_UNIX, SOCK_STREAM, 0), -EAFNOSUPPORT);
     EQUAL(ws_socket(both[0], AF_INET, SOCK_RAW, 0), -EPROTONOSUPPORT);
     EQUAL(ws_socket(both[0], AF_INET, SOCK_STREAM, IPPROTO_UDP), -EPROTONOSUPPORT);
