@@ -587,7 +587,7 @@ int ws_set_resolver(ws_stack stack, const char *resolv_conf, const char *hosts);
 // Returns the gateway; -EFAULT if config, or vms with a vm_count above 0, is NULL; -E2BIG; -EINVAL
 // if a value is not understood, ws_last_error() says which one (of the policy: with the line);
 // -EBADF if a descriptor is none, -EMFILE if none is left; -EIO if the system refuses something, a
-// published port that is taken for example, or if a descriptor is not of its kind.
+// published port that is taken for example, or sees that a socket is not of the kind.
 ws_gateway ws_gateway_start(const ws_gateway_config *config);
 
 // Copy the addresses of a gateway's networks to buffer, with a zero byte behind them, cut to size

@@ -138,7 +138,7 @@ fn lines(networks: &[Network]) -> String {
 /// Returns the gateway; -EFAULT if config, or vms with a vm_count above 0, is NULL; -E2BIG; -EINVAL
 /// if a value is not understood, ws_last_error() says which one (of the policy: with the line);
 /// -EBADF if a descriptor is none, -EMFILE if none is left; -EIO if the system refuses something, a
-/// published port that is taken for example, or if a descriptor is not of its kind.
+/// published port that is taken for example, or sees that a socket is not of the kind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ws_gateway_start(config: *const ws_gateway_config) -> ws_gateway {
     entry::call(|| {
