@@ -98,7 +98,7 @@ pub struct Shaped<D> {
     shape: Shape,
     /// Set by the last [`Device::arm`].
     wakes_at: Instant,
-    /// Who sleeps until `wakes_at`, and has to wake earlier if a packet sent meanwhile arrives
+    /// The sleeper until `wakes_at`, which has to wake earlier if a packet sent meanwhile arrives
     /// earlier.
     sleeper: Option<Waker>,
 }

@@ -276,7 +276,7 @@ pub struct QuestionLine {
     pub to: SocketAddr,
     /// The names by which the guest knows that address.
     pub names: Vec<String>,
-    /// Who wants it.
+    /// The guest that wants it.
     pub guest: SocketAddr,
     /// The rule that asks.
     pub rule: String,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Call, Error};
 use crate::queue::Queue;
 
-/// Who wants to hear of a socket.
+/// The queue for news of one socket.
 pub(crate) struct News {
     socket: i64,
     queue: Arc<Queue>,

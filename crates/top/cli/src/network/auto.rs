@@ -21,9 +21,9 @@ use crate::output;
 /// So long a router has for its answer: two solicitations are sent meanwhile. And so long a DHCPv6
 /// server has to give an address.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So long addresses have to be checked for duplicates.
+/// The time of the check of addresses for duplicates.
 const CHECK: Duration = Duration::from_secs(3);
-/// So long a DHCPv6 server has to give options alone: we can do without.
+/// The time for a DHCPv6 server to give options alone: we can do without.
 const INFORM: Duration = Duration::from_secs(4);
 /// Addresses that a server gave and other hosts have, before we stop asking.
 const DECLINED_MAX: u32 = 3;
