@@ -35,12 +35,20 @@ impl Running {
         self.wait().success()
     }
 
+    /// Send the process a signal.
+    ///
+    /// # Panics
+    /// If the process has exited already.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("it runs");
+    }
+
     /// Send the process a signal, then wait as [`Running::end`] does.
     ///
     /// # Panics
     /// Those of [`Running::end`], and if the process has exited already.
     pub fn end_by(self, signal: Signal) -> (i32, String, String) {
-        kill_process(Pid::from_child(&self.0), signal).expect("it runs");
+        self.signal(signal);
         self.end()
     }
 

@@ -1,7 +1,8 @@
 //! Echoes: the kernel's ping against our stack, `wirespeed ping` against the kernel.
 
 use rustix::process::Signal;
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{ChildStderr, ChildStdout, Command, Output, Stdio};
 use testbed::{Case, Need, Running, ip};
 
 use crate::host::{Host, KERNEL, OURS, TAP, set_up_tap};
@@ -99,19 +100,57 @@ fn one_document() {
     assert_eq!(document["replies"][1]["seq"], 2);
 }
 
+/// A `wirespeed ping` in the background. It ends by itself after 200 requests.
+struct Pinging {
+    process: Running,
+    replies: BufReader<ChildStdout>,
+    errors: BufReader<ChildStderr>,
+}
+
+impl Pinging {
+    fn start(arguments: &[&str]) -> Pinging {
+        let ours = format!("{}/24", OURS[0]);
+        let ping = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
+            .args(["ping", "--dev", &format!("tap:{TAP}"), "--addr", &ours, "-c", "200"])
+            .args(["-i", "0.2"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut process = Running(ping.expect("the program starts"));
+        let replies = BufReader::new(process.0.stdout.take().expect("piped"));
+        let errors = BufReader::new(process.0.stderr.take().expect("piped"));
+        Pinging { process, replies, errors }
+    }
+
+    /// Wait for the first reply. A TAP device that has just come up may lose packets for a second.
+    fn is_answered(&mut self) {
+        assert!(is_followed_by(&mut self.replies, " bytes from "), "no reply");
+    }
+
+    /// Wait for the end. Returns the exit code, the rest of standard output and of standard error.
+    fn end(mut self) -> (i32, String, String) {
+        let code = self.process.wait().code().unwrap_or(-1);
+        let (mut text, mut errors) = (String::new(), String::new());
+        self.replies.read_to_string(&mut text).expect("text");
+        self.errors.read_to_string(&mut errors).expect("text");
+        (code, text, errors)
+    }
+}
+
+/// Read lines to the first that contains `part`. False if there is none.
+fn is_followed_by(lines: &mut impl BufRead, part: &str) -> bool {
+    lines.lines().map_while(Result::ok).any(|line| line.contains(part))
+}
+
 fn interrupted() {
     set_up_tap();
-    let ours = format!("{}/24", OURS[0]);
-    let ping = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
-        .args(["ping", "--dev", &format!("tap:{TAP}"), "--addr", &ours, KERNEL[0]])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let ping = Running(ping.expect("the program starts"));
-    std::thread::sleep(std::time::Duration::from_millis(1_500));
-    let (code, out, err) = ping.end_by(Signal::INT);
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("ping statistics"), "{out}");
+    let mut ping = Pinging::start(&[KERNEL[0]]);
+    ping.is_answered();
+    ping.process.signal(Signal::INT);
+    let (code, text, errors) = ping.end();
+    assert_eq!(code, 0, "{errors}");
+    assert!(text.contains("ping statistics"), "{text}");
 }
 
 /// The kernel forwards over a link with a smaller MTU.
@@ -120,49 +159,26 @@ fn too_long() {
     assert!(ip("link add narrow mtu 1300 type veth peer name wide") && ip("link set narrow up"));
     assert!(ip("addr add 198.51.100.1/24 dev narrow"));
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("our namespace");
-    let output = wirespeed_ping(&[
-        "--via",
-        KERNEL[0],
-        "-c",
-        "4",
-        "-i",
-        "0.3",
-        "-W",
-        "1",
-        "-M",
-        "do",
-        "-s",
-        "1400",
-        "198.51.100.2",
-    ]);
-    let (text, errors) = (text(&output), String::from_utf8_lossy(&output.stderr).into_owned());
-    assert_eq!(output.status.code(), Some(1), "{text}{errors}");
-    assert!(text.contains("4 packets transmitted, 0 received, +"), "{text}");
-    assert!(errors.contains("message too long, mtu=1300"), "{errors}");
+    let arguments = ["--via", KERNEL[0], "-W", "1", "-M", "do", "-s", "1400", "198.51.100.2"];
+    let mut ping = Pinging::start(&arguments);
+    for _ in 0..2 {
+        let told = is_followed_by(&mut ping.errors, "message too long, mtu=1300");
+        assert!(told, "the kernel did not say what its link carries");
+    }
+    ping.process.signal(Signal::INT);
+    let (code, text, errors) = ping.end();
+    assert_eq!(code, 1, "{text}{errors}");
+    assert!(text.contains(" packets transmitted, 0 received, +"), "{text}");
 }
 
 fn device_gone() {
     set_up_tap();
-    let ours = format!("{}/24", OURS[0]);
-    let ping = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
-        .args(["ping", "--dev", &format!("tap:{TAP}"), "--addr", &ours, "-i", "0.2", KERNEL[0]])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut ping = ping.expect("the program starts");
-    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let mut ping = Pinging::start(&[KERNEL[0]]);
+    ping.is_answered();
     assert!(ip(&format!("link del {TAP}")));
-    let ended = testbed::until(std::time::Duration::from_secs(20), || {
-        ping.try_wait().is_ok_and(|status| status.is_some())
-    });
-    if !ended {
-        ping.kill().expect("our child");
-    }
-    let output = ping.wait_with_output().expect("it has ended");
-    assert!(ended, "it goes on without a device: {output:?}");
-    let text = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(text.contains("ping statistics") && text.contains("rtt min"), "{output:?}");
+    let (code, text, errors) = ping.end();
+    assert_eq!(code, 2, "{text}{errors}");
+    assert!(text.contains("ping statistics") && text.contains("rtt min"), "{text}{errors}");
 }
 
 // RFC 4291 section 2.1, RFC 4007 section 11.
