@@ -15,7 +15,7 @@ use crate::measure::Measurement;
 const PROGRAM: &str = "forward-offload-linux";
 /// Bytes in each direction of a run, and of one with `--quick`.
 const BYTES: u64 = 500_000_000;
-const QUICK_BYTES: u64 = 200_000_000;
+const QUICK_BYTES: u64 = 100_000_000;
 /// `USER_HZ` of Linux on every architecture that Rust's tier 1 has.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -33,7 +33,7 @@ fn forwarder(bench: &Bench) -> Result<Figure> {
     let (ours, theirs) = (build(root, "ours")?, build(root, "theirs")?);
     let bytes = if bench.is_quick { QUICK_BYTES } else { BYTES };
     let one = |program: &Path| forwarded(bench, root, program, bytes);
-    let pairs = if bench.is_quick { 3 } else { 9 };
+    let pairs = if bench.is_quick { 7 } else { 9 };
     bench.long_ratio(pairs, Measurement::gbit_per_cpu_s, |_| one(&ours), |_| one(&theirs))
 }
 

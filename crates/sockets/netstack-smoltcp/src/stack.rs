@@ -161,10 +161,15 @@ impl StackBuilder {
         Ok(stack)
     }
 
-    /// Keep-alives as in the original.
+    /// Keep-alives as in the original, and no timestamps: the peer is a stack of this machine, at
+    /// the other end of a queue that neither delays nor reorders. Without their 12 bytes a packet
+    /// carries more data, and fewer packets cross the TUN interface.
     fn tcp_config(&self) -> tcp::Config {
-        let mut config =
-            tcp::Config { keepalive_idle: Some(Duration::from_secs(28)), ..tcp::Config::default() };
+        let mut config = tcp::Config {
+            keepalive_idle: Some(Duration::from_secs(28)),
+            timestamps: false,
+            ..tcp::Config::default()
+        };
         config.set_fixed_buffers(self.tcp_recv_buffer_size, self.tcp_send_buffer_size);
         config
     }
