@@ -3,15 +3,12 @@
 //! measures, and by `main.rs`, which runs the rows. This file does not depend on the stacks.
 //! `report.rs` defines the shape of the JSON.
 
-use std::cell::OnceCell;
-use std::path::PathBuf;
-
 use anyhow::{Result, anyhow, ensure};
 use serde::Serialize;
 
-use crate::gateway::World;
+use crate::command_line::Programs;
+use crate::learned::Learned;
 use crate::measure::{Cores, Measurement, median, pin};
-use crate::peers::Veth;
 
 /// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -109,28 +106,6 @@ pub struct Bench {
     pub learned: Learned,
     /// What the command line names.
     pub programs: Programs,
-}
-
-/// Programs that rows start, by the command line.
-#[derive(Clone, Debug, Default)]
-pub struct Programs {
-    /// The `wirespeed` that is measured.
-    pub wirespeed: Option<PathBuf>,
-    /// A tree of Debian sid with the peers of bench `gateway`.
-    pub peers: Option<PathBuf>,
-}
-
-/// Chosen settings, and what was built or set up on first use.
-#[derive(Default)]
-pub struct Learned {
-    /// The path of the program that runs gVisor's stack.
-    pub gvisor: OnceCell<Result<PathBuf, String>>,
-    /// The namespaces, joined by a veth pair, for rows that compare with the kernel.
-    pub veth: OnceCell<Result<Veth, String>>,
-    /// The network of bench `gateway`.
-    pub gateways: OnceCell<Result<World, String>>,
-    /// The programs of bench `frr`.
-    pub frr: OnceCell<Result<crate::frr::World, String>>,
 }
 
 impl Bench {

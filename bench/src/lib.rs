@@ -8,6 +8,7 @@
 //! xtask bench NAME` runs it.
 
 pub mod build;
+pub mod command_line;
 pub mod core;
 pub mod delay;
 pub mod devices;
@@ -21,6 +22,7 @@ pub mod hot;
 pub mod ip;
 pub mod isolate;
 pub mod lab;
+pub mod learned;
 pub mod measure;
 pub mod memory;
 pub mod namespace;

@@ -23,11 +23,11 @@ mod silence;
 mod space;
 mod stream;
 mod watch;
-mod world;
+pub mod world;
 
 use anyhow::{Result, anyhow};
-pub use world::World;
 
+use self::world::World;
 use crate::harness::{Bench, Better, Spec, spec};
 use crate::measure::pin;
 

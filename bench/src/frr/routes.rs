@@ -43,7 +43,12 @@ fn disconnect(frr: &Frr<'_>) -> Result<()> {
 
 /// A router of ours without routes takes all that zebra sends; the seconds from the first byte
 /// until the last route is in its FIB.
-fn taken(world: &super::World, ground: &Ground, control: &Control, frr: &Frr<'_>) -> Result<f64> {
+fn taken(
+    world: &super::world::World,
+    ground: &Ground,
+    control: &Control,
+    frr: &Frr<'_>,
+) -> Result<f64> {
     let config = ground.config(&control.space);
     let router = Router::start(world, &ground.space, "replayed", &config)?;
     let seconds = router.beside(|| {
@@ -134,7 +139,7 @@ struct Fed<'a> {
 
 impl<'a> Fed<'a> {
     fn start(
-        world: &super::World,
+        world: &super::world::World,
         (space, zebra): (&'a Space, &str),
         provider: &'a Space,
         config: &str,

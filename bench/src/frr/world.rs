@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use super::figures::Runs;
 use super::space::run;
 use crate::build::Scratch;
-use crate::harness::Programs;
+use crate::command_line::Programs;
 
 const ZEBRA: &str = "/usr/lib/frr/zebra";
 

@@ -14,11 +14,11 @@ pub(crate) mod processes;
 mod rows;
 mod server;
 mod traffic;
-mod world;
+pub mod world;
 
 use anyhow::{Result, anyhow};
-pub use world::World;
 
+use self::world::World;
 use crate::harness::{Bench, Better, Spec, spec};
 
 /// The network of this run, which is made once.

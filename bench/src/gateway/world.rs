@@ -15,7 +15,7 @@ use super::peers::Peers;
 use super::policies;
 use super::server::{self, Counted, SERVER, datagrams_received};
 use crate::build::Scratch;
-use crate::harness::Programs;
+use crate::command_line::Programs;
 use crate::measure::{Cores, pin};
 use crate::namespace::{enter, enter_new_namespace, ip};
 

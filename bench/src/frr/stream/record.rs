@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::super::World;
 use super::super::daemons::Bird;
 use super::super::feed;
 use super::super::scene::{Control, daemons, until_established, until_installed};
 use super::super::space::until;
+use super::super::world::World;
 
 pub(super) const ROUTES_V4: usize = 900_000;
 pub(super) const ROUTES_V6: usize = 100_000;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::super::World;
 use super::super::feed;
 use super::super::figures::Run;
 use super::super::router::{Metrics, Router};
 use super::super::scene::{Control, Ground};
 use super::super::space::{Space, until};
+use super::super::world::World;
 use super::record::{ROUTES_V4, ROUTES_V6, Recording};
 use crate::measure::{Cores, pin, pin_thread};
 
