@@ -35,6 +35,8 @@ impl core::error::Error for Stuck {}
 pub enum RunError {
     /// All tasks wait forever, or the limit is too short.
     Stuck(Stuck),
+    /// The caller runs inside a runtime of tokio, such as that of `#[tokio::test]`.
+    Nested,
     /// The runtime cannot be made.
     Runtime(io::Error),
     /// A capture file could not be written.
@@ -45,11 +47,11 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Stuck(stuck) => stuck.fmt(f),
-            RunError::Runtime(error) => write!(
-                f,
-                "tokio's runtime cannot be made: {error}. A world cannot run inside another \
-                 runtime; call `World::run` from a plain `#[test]`"
+            RunError::Nested => f.write_str(
+                "a world has a runtime of its own, and cannot run inside another one: call \
+                 `World::run` from a plain `#[test]`, or from a thread of its own",
             ),
+            RunError::Runtime(error) => write!(f, "tokio's runtime cannot be made: {error}"),
             RunError::Capture(error) => error.fmt(f),
         }
     }
@@ -59,6 +61,7 @@ impl core::error::Error for RunError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             RunError::Stuck(stuck) => Some(stuck),
+            RunError::Nested => None,
             RunError::Runtime(error) => Some(error),
             RunError::Capture(error) => Some(error),
         }

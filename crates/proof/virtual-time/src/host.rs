@@ -7,7 +7,6 @@ use core::net::{IpAddr, SocketAddr};
 use std::io;
 use std::sync::Arc;
 
-use device::Device;
 use net::Net;
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -45,14 +44,24 @@ impl Host {
         self.core.state().machines[self.number].name.clone()
     }
 
-    /// The host's address; it keeps the address when it crashes.
+    /// The host's IPv4 address; the host keeps its addresses when it crashes.
     pub fn ip(&self) -> IpAddr {
-        self.core.state().machines[self.number].addr
+        self.core.state().machines[self.number].v4.into()
     }
 
-    /// A port of the host.
+    /// The host's IPv6 address.
+    pub fn ip6(&self) -> IpAddr {
+        self.core.state().machines[self.number].v6.into()
+    }
+
+    /// A port of the host, at its IPv4 address.
     pub fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip(), port)
+    }
+
+    /// A port of the host, at its IPv6 address.
+    pub fn at6(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.ip6(), port)
     }
 
     /// The host's stack, for the calls that make sockets. After a crash the host has another stack.
@@ -69,13 +78,17 @@ impl Host {
         state.machines[self.number].name.clone()
     }
 
-    /// Run a task on this host: it ends when the host crashes.
+    /// Run a task on this host: it ends when the host crashes, and at once on a host that is down.
     pub fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let task = tokio::spawn(task);
-        let tasks = &mut self.core.state().machines[self.number].tasks;
+        let mut state = self.core.state();
+        if state.stations[self.number].is_none() {
+            task.abort();
+        }
+        let tasks = &mut state.machines[self.number].tasks;
         if tasks.len() >= TASKS.max(tasks.capacity()) {
             tasks.retain(|task| !task.is_finished());
         }
@@ -98,19 +111,14 @@ impl Host {
             (core::mem::take(&mut machine.tasks), station)
         };
         tasks.iter().for_each(AbortHandle::abort);
-        let take = |stack: &mut stack::Stack| {
-            stack.port_ids().into_iter().filter_map(|port| stack.remove_port(port)).collect()
-        };
-        // A stack that has ended has no devices to keep.
-        let devices: Vec<Box<dyn Device>> = station.net.with_stack(take).unwrap_or_default();
-        self.core.state().machines[self.number].unplugged = devices;
+        link::unplug(&self.core, self.number, &station.net);
         // All sockets of the host fail from here on.
         drop(station);
         link::follow_crash(&self.core, self.number);
     }
 
-    /// Start a host that has crashed: with the same address, a new stack, and no task. A host that
-    /// is up stays as it is.
+    /// Start a host that has crashed: with the same addresses, a new stack, and no task. A host
+    /// that is up stays as it is.
     ///
     /// # Errors
     /// A capture file cannot be made.
@@ -122,7 +130,7 @@ impl Host {
             }
             let machine = &mut state.machines[self.number];
             machine.boots += 1;
-            let station = self.core.boot(self.number, machine.addr, machine.boots);
+            let station = self.core.boot(self.number, machine);
             state.stations[self.number] = Some(station);
         }
         link::follow_restart(&self.core, self.number)?;

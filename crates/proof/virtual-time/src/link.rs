@@ -81,6 +81,7 @@ pub(crate) fn join(core: &Core, ends: [usize; 2], paths: Paths) -> io::Result<us
             paths: paths.0,
             is_cut: false,
             ports: [None; 2],
+            unplugged: [None, None],
             shapes: Default::default(),
             generation: 0,
         });
@@ -103,6 +104,8 @@ fn settings(cable: &Cable, state: &State, direction: usize) -> Settings {
 /// Make a new wire and give its ends to the hosts that run. The port of a host that has one
 /// keeps its connections.
 fn plug(core: &Core, number: usize) -> io::Result<()> {
+    // Dropped last: a device whose peer is dropped fails the connections of its port.
+    let mut old: [Option<Box<dyn Device>>; 2] = [None, None];
     let mut state = core.state();
     let cable = &state.cables[number];
     let (ends, generation) = (cable.ends, cable.generation);
@@ -119,24 +122,22 @@ fn plug(core: &Core, number: usize) -> io::Result<()> {
         let clock = core.clock.of_devices();
         let seed = core.seed_of(part);
         let (shaped, shape) = Shaped::new(wire, [path, Settings::default()], seed, clock);
-        let mut name = [own, peer].map(|end| state.machines[end].name.clone()).join("-");
+        let mut name = [own, peer].map(|end| state.machines[end].name.replace('/', "_")).join("-");
         if generation > 0 {
             name = format!("{name}-{generation}");
         }
         let mut record = core.record.lock().unwrap_or_else(PoisonError::into_inner);
         let device = record.wrap(shaped, &name)?;
-        let [own_addr, peer_addr] = [own, peer].map(|end| Cidr::host(state.machines[end].addr));
+        let of_both = [own, peer].map(|end| state.machines[end].addresses());
         let port = state.cables[number].ports[side];
-        let port = match &state.stations[own] {
-            Some(station) => Some(attach(&station.net, port, device, own_addr, peer_addr)?),
-            None => {
-                state.machines[own].unplugged.push(device);
-                None
-            }
+        let (port, unplugged) = match &state.stations[own] {
+            Some(station) => (Some(attach(&station.net, port, device, of_both)?), None),
+            None => (None, Some(device)),
         };
         let cable = &mut state.cables[number];
         cable.ports[side] = port;
         cable.shapes[side] = shape;
+        old[side] = core::mem::replace(&mut cable.unplugged[side], unplugged);
     }
     state.cables[number].generation += 1;
     Ok(())
@@ -162,48 +163,56 @@ fn apply(core: &Core, number: usize) {
 
 fn cables_of(core: &Core, host: usize) -> Vec<usize> {
     let state = core.state();
-    let has_host = |(_, cable): &(usize, &Cable)| cable.ends.contains(&host);
+    let has_host = |(_, cable): &(usize, &Cable)| cable.side_of(host).is_some();
     state.cables.iter().enumerate().filter(has_host).map(|(number, _)| number).collect()
+}
+
+/// Take the devices of a host that has crashed off its stack, and leave them at their cables.
+pub(crate) fn unplug(core: &Core, host: usize, net: &Net) {
+    let mut state = core.state();
+    let cables = state.cables.iter_mut();
+    let ends = cables.filter_map(|cable| cable.side_of(host).map(|side| (cable, side)));
+    let ends: Vec<_> = ends.map(|(cable, side)| (cable.ports[side].take(), cable, side)).collect();
+    // A stack that the program has shut down has no devices to keep.
+    let _ = net.with_stack(|stack| {
+        for (port, cable, side) in ends {
+            cable.unplugged[side] = port.and_then(|port| stack.remove_port(port));
+        }
+    });
 }
 
 /// A host has crashed: its links lose what is sent to it.
 pub(crate) fn follow_crash(core: &Core, host: usize) {
     for number in cables_of(core, host) {
-        {
-            let cable = &mut core.state().cables[number];
-            let side = usize::from(cable.ends[1] == host);
-            cable.ports[side] = None;
-        }
         apply(core, number);
     }
 }
 
 /// A host has come back: its links are made again.
 pub(crate) fn follow_restart(core: &Core, host: usize) -> io::Result<()> {
-    let old = core::mem::take(&mut core.state().machines[host].unplugged);
     for number in cables_of(core, host) {
         plug(core, number)?;
     }
-    // Only now: a device whose peer is dropped fails the connections of its port.
-    drop(old);
+    core.record.lock().unwrap_or_else(PoisonError::into_inner).add_up();
     Ok(())
 }
 
-/// Give a device to a stack: in place of that of a port, or as a new port with a route to the peer.
+/// Give a device to a stack: in place of that of a port, or as a new port with routes to the peer.
 fn attach(
     net: &Net,
     port: Option<PortId>,
     device: Box<dyn Device>,
-    own: Cidr,
-    peer: Cidr,
+    [own, peer]: [[Cidr; 2]; 2],
 ) -> io::Result<PortId> {
     if let Some(port) = port {
         return net.replace_port(port, device).map(|_| port);
     }
     net.with_stack(|stack| {
-        let config = PortConfig { addresses: vec![own], ..PortConfig::default() };
+        let config = PortConfig { addresses: own.to_vec(), ..PortConfig::default() };
         let port = stack.add_port(device, config);
-        stack.add_route(Route::new(peer, None, port.0));
+        for to in peer {
+            stack.add_route(Route::new(to, None, port.0));
+        }
         port
     })
 }

@@ -2,7 +2,6 @@
 //!
 //! Called by: the main future.
 
-use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
@@ -11,8 +10,8 @@ use crate::host::Host;
 use crate::link::{self, Link};
 use crate::state::{Core, Machine, Paths};
 
-/// The most hosts of a world: their addresses are 10.0.0.1 and so on.
-const HOSTS_MAX: usize = 1 << 16;
+/// The most hosts of a world: their addresses end with 16 bits that are not zero.
+const HOSTS_MAX: u16 = u16::MAX;
 
 /// The hosts and links of a run. Cheap to clone.
 #[derive(Clone)]
@@ -23,21 +22,21 @@ impl Network {
         Network(core)
     }
 
-    /// A new host, without a link.
+    /// A new host, without a link. Its addresses are 10.0.0.1 and fd00::1, those of the next host
+    /// 10.0.0.2 and fd00::2, and so on.
     ///
     /// # Errors
     /// There are 65,535 hosts.
     pub fn host(&self, name: &str) -> io::Result<Host> {
         let mut state = self.0.state();
         let number = state.machines.len();
-        if number + 1 >= HOSTS_MAX {
+        let Some(of_address) = u16::try_from(number).ok().filter(|&n| n < HOSTS_MAX) else {
             let text = "a world has at most 65,535 hosts: divide them into several worlds";
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));
-        }
-        let [high, low] = ((number + 1) as u16).to_be_bytes();
-        let addr = IpAddr::V4(Ipv4Addr::new(10, 0, high, low));
-        state.machines.push(Machine::new(name, addr));
-        let station = self.0.boot(number, addr, 0);
+        };
+        let machine = Machine::new(name, of_address);
+        let station = self.0.boot(number, &machine);
+        state.machines.push(machine);
         state.stations.push(Some(station));
         drop(state);
         self.0.idle.wake();
@@ -47,8 +46,10 @@ impl Network {
     /// Join two hosts by a link: `path` is a [`crate::Path`] for both directions, or one for each.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`]: the hosts are one host, are joined already, or one of them
-    /// has crashed. A capture file cannot be made.
+    /// [`io::ErrorKind::InvalidInput`]: the hosts are one host, or are joined already.
+    /// [`io::ErrorKind::HostUnreachable`]: one of them has crashed.
+    /// A capture file cannot be made; [`io::ErrorKind::AlreadyExists`]: it has the name of another
+    /// link's file.
     pub fn link(&self, a: &Host, b: &Host, path: impl Into<Paths>) -> io::Result<Link> {
         let number = link::join(&self.0, [a.number(), b.number()], path.into())?;
         Ok(Link::new(self.0.clone(), number))

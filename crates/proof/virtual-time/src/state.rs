@@ -3,7 +3,7 @@
 //! Called by: all others of this crate; `pump.rs`, for steps. One thread runs all of it, so the
 //! lock of the state is never waited for. It is not held while a program's code runs.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::task::Waker;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -53,16 +53,28 @@ pub(crate) struct Station {
 /// A machine: what stays of a host while it is down.
 pub(crate) struct Machine {
     pub(crate) name: String,
-    pub(crate) addr: IpAddr,
+    pub(crate) v4: Ipv4Addr,
+    pub(crate) v6: Ipv6Addr,
     pub(crate) boots: u32,
     pub(crate) tasks: Vec<AbortHandle>,
-    /// The devices of a machine that is down. They stay, so that its peers notice nothing.
-    pub(crate) unplugged: Vec<Box<dyn Device>>,
 }
 
 impl Machine {
-    pub(crate) fn new(name: &str, addr: IpAddr) -> Machine {
-        Machine { name: name.to_owned(), addr, boots: 0, tasks: Vec::new(), unplugged: Vec::new() }
+    /// The machine with this number: 0 has the addresses 10.0.0.1 and fd00::1.
+    pub(crate) fn new(name: &str, number: u16) -> Machine {
+        let last = number + 1;
+        let [high, low] = last.to_be_bytes();
+        Machine {
+            name: name.to_owned(),
+            v4: Ipv4Addr::new(10, 0, high, low),
+            v6: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last),
+            boots: 0,
+            tasks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn addresses(&self) -> [Cidr; 2] {
+        [IpAddr::V4(self.v4), IpAddr::V6(self.v6)].map(Cidr::host)
     }
 }
 
@@ -73,9 +85,18 @@ pub(crate) struct Cable {
     pub(crate) paths: [Path; 2],
     pub(crate) is_cut: bool,
     pub(crate) ports: [Option<PortId>; 2],
+    /// The devices of ends that are down. They stay, so that the peers notice nothing.
+    pub(crate) unplugged: [Option<Box<dyn Device>>; 2],
     pub(crate) shapes: [Shape; 2],
     /// How often the wire was made again.
     pub(crate) generation: u64,
+}
+
+impl Cable {
+    /// The side at which this machine is.
+    pub(crate) fn side_of(&self, machine: usize) -> Option<usize> {
+        self.ends.iter().position(|&end| end == machine)
+    }
 }
 
 /// The state of a network; machines and stations have the same numbers.
@@ -145,15 +166,15 @@ impl Core {
         z ^ (z >> 31)
     }
 
-    /// The stack of a machine that has been started `boots` times before.
-    pub(crate) fn boot(&self, machine: usize, addr: IpAddr, boots: u32) -> Station {
-        let part = (u64::from(boots) << 32) | ((machine as u64) << 2);
+    /// A stack for the machine with this number.
+    pub(crate) fn boot(&self, number: usize, machine: &Machine) -> Station {
+        let part = (u64::from(machine.boots) << 32) | ((number as u64) << 2);
         let seed = [self.seed_of(part), self.seed_of(part + 1)];
         let config = StackConfig { solicited_node_reports: false, ..StackConfig::new(seed) };
         let mut stack = Stack::new(config);
         let ip = LinkKind::Ip;
         let (port, unused) = mem::pair(&mem::Config { link: ip, ..mem::Config::default() });
-        let addresses = vec![Cidr::host(addr)];
+        let addresses = machine.addresses().to_vec();
         stack.add_port(Box::new(port), PortConfig { addresses, ..PortConfig::default() });
         let (net, steps) = Net::stepped(stack, self.clock.clone());
         let flag = self.idle.flag();

@@ -59,8 +59,8 @@ impl World {
     }
 
     /// Write the frames of each host's end of each link to a file of this directory, such as
-    /// `client-server.pcapng`. The directory is made if there is none. Files of earlier runs are
-    /// replaced.
+    /// `client-server.pcapng`, and after a restart of one of the two `client-server-1.pcapng`. The
+    /// directory is made if there is none. Files of earlier runs are replaced.
     #[must_use]
     pub fn captures(self, directory: impl AsRef<FilePath>) -> World {
         World { captures: Some(directory.as_ref().to_owned()), ..self }
@@ -72,6 +72,9 @@ impl World {
     /// # Errors
     /// [`RunError`].
     pub fn run<T>(&self, main: impl AsyncFnOnce(Network) -> T) -> Result<Run<T>, RunError> {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            return Err(RunError::Nested);
+        }
         let core = Arc::new(Core::new(self.seed, self.digest, self.captures.clone()));
         let (before, after) = (core.clone(), core.clone());
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -106,6 +106,14 @@ fn a_deadlock_is_an_error() {
     assert!(stuck.to_string().contains("has not ended at the limit of 86400s"), "{stuck}");
 }
 
+/// A world inside another one, or inside any runtime, is an error and not a panic.
+#[test]
+fn a_world_inside_a_runtime() {
+    let inner = World::new(6).run(async |_| World::new(7).run(async |_| ()).map(|run| run.output));
+    let error = inner.expect("it ends").output.expect_err("a runtime in a runtime");
+    assert!(matches!(error, RunError::Nested) && error.to_string().contains("#[test]"), "{error}");
+}
+
 /// A program that never ends by itself is ended at the limit.
 #[test]
 fn the_limit() {

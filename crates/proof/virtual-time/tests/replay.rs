@@ -82,6 +82,23 @@ fn captures_are_equal() {
     }
 }
 
+/// Hosts with dots and slashes in their names have a file each; two of one name have an error.
+#[test]
+fn names_of_captures() {
+    let directory = FilePath::new(env!("CARGO_TARGET_TMPDIR")).join("virtual-time-names");
+    let run = World::new(3).captures(&directory).run(async |network| {
+        network.mesh(&["node.a", "node.b", "node/c"], Path::default())?;
+        network.pair(Path::default())?;
+        Ok::<_, io::Error>(network.pair(Path::default()).expect_err("the same names again"))
+    });
+    let error = run.expect("it ends").output.expect("the first hosts have other names");
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    assert!(error.to_string().contains("client-server.pcapng"), "{error}");
+    for file in ["node.a-node.b", "node.b-node.a", "node.a-node_c", "node_c-node.b"] {
+        assert!(directory.join(file).with_added_extension("pcapng").exists(), "no file for {file}");
+    }
+}
+
 /// A directory that cannot be made is an error of the call that needs it.
 #[test]
 fn a_capture_without_a_place() {

@@ -15,20 +15,4 @@ pub(super) const PYTHON: &[Case] = &[python::CASE];
 pub(super) const SMOLTCP: &[Case] = smoltcp::CASES;
 pub(super) const DEB: &[Case] = packages::CASES;
 pub(super) const PACKAGES: &[Case] = packages::INSTALLED;
-pub(super) const VIRTUAL_TIME: &[Case] = &[
-    Case {
-        name: "a day of hyper's requests over HTTP/1 in virtual time, replayed by seed",
-        needs: &[],
-        run: virtual_time::hyper_http1,
-    },
-    Case {
-        name: "a day of hyper's requests over HTTP/2 in virtual time, replayed by seed",
-        needs: &[],
-        run: virtual_time::hyper_http2,
-    },
-    Case {
-        name: "a day of tonic's requests in virtual time, replayed by seed",
-        needs: &[],
-        run: virtual_time::tonic,
-    },
-];
+pub(super) const VIRTUAL_TIME: &[Case] = virtual_time::CASES;

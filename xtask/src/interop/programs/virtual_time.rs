@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::interop::Workbench;
+use crate::interop::{Case, Workbench};
 use crate::process;
 
 /// The time limit of a day, in seconds. The three days of a case run at the same time.
@@ -14,17 +14,23 @@ const LIMIT: &str = "300";
 /// Three clients ask every 10 seconds on average.
 const REQUESTS: u64 = 3 * 24 * 360;
 
-pub(super) fn hyper_http1(bench: &Workbench) -> Result<()> {
-    a_day(bench, "http1")
-}
-
-pub(super) fn hyper_http2(bench: &Workbench) -> Result<()> {
-    a_day(bench, "http2")
-}
-
-pub(super) fn tonic(bench: &Workbench) -> Result<()> {
-    a_day(bench, "grpc")
-}
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "a day of hyper's requests over HTTP/1 in virtual time, replayed by seed",
+        needs: &[],
+        run: |bench| a_day(bench, "http1"),
+    },
+    Case {
+        name: "a day of hyper's requests over HTTP/2 in virtual time, replayed by seed",
+        needs: &[],
+        run: |bench| a_day(bench, "http2"),
+    },
+    Case {
+        name: "a day of tonic's requests in virtual time, replayed by seed",
+        needs: &[],
+        run: |bench| a_day(bench, "grpc"),
+    },
+];
 
 /// Most requests are answered, those of the hours' cuts fail, packets are lost; the same seed
 /// prints the same line, another one another.
