@@ -64,7 +64,14 @@ pub(crate) fn timed_out() -> PyErr {
     PyTimeoutError::new_err("timed out")
 }
 
-/// A call on a socket that this program has closed.
+/// A call on a socket that this program has closed, or that a fork has left behind.
 pub(crate) fn closed() -> PyErr {
-    numbered(libc::EBADF, "the socket is closed: make a new one")
+    numbered(libc::EBADF, "the socket is closed, or belongs to the parent process: make a new one")
+}
+
+/// A call on a stack of the parent process.
+pub(crate) fn of_parent() -> PyErr {
+    let text = "the stack belongs to the parent process: make one after the fork, or start \
+                processes by `spawn`";
+    numbered(libc::EBADF, text)
 }

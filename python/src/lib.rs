@@ -33,6 +33,8 @@ mod _native {
     #[pymodule_export]
     use super::poller::Poller;
     #[pymodule_export]
+    use super::shared::forked;
+    #[pymodule_export]
     use super::socket::{Connection, Socket};
     #[pymodule_export]
     use super::stack::Stack;

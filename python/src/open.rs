@@ -2,7 +2,7 @@
 //!
 //! Called by: programs.
 
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ const BACKLOG_MAX: usize = 4096;
 impl Socket {
     pub(crate) fn bind_datagrams(&self, local: SocketAddr) -> PyResult<Arc<Datagrams>> {
         let broadcast = matches!(&*self.state(), State::Unbound(true));
-        let socket = blocking::UdpSocket::bind(&self.shared.net, local).map_err(|e| raise(&e))?;
+        let socket = blocking::UdpSocket::bind(self.shared.net()?, local).map_err(|e| raise(&e))?;
         socket.set_broadcast(broadcast).map_err(|e| raise(&e))?;
         let datagrams = Arc::new(Datagrams::new(socket));
         self.put(State::Datagrams(datagrams.clone()));
@@ -36,7 +36,7 @@ impl Socket {
             State::Fresh(fresh) => {
                 let settings = fresh.settings.clone();
                 let attempt = Box::pin(async move { settings.connect(remote).await });
-                let fresh = Fresh { error: 0, ..(**fresh).clone() };
+                let fresh = Fresh { error: None, ..(**fresh).clone() };
                 *state = State::Connecting(Box::new(Connecting { fresh, attempt }));
                 Ok(())
             }
@@ -63,7 +63,7 @@ impl Socket {
                     let free = |stack: &mut wirespeed::Stack| {
                         ip.is_unspecified() || ip.is_loopback() || stack.has_address(ip)
                     };
-                    if !self.shared.net.with_stack(free).map_err(|e| raise(&e))? {
+                    if !self.shared.net()?.with_stack(free).map_err(|e| raise(&e))? {
                         let text = "none of the stack's ports has such an address";
                         return Err(error::numbered(libc::EADDRNOTAVAIL, text));
                     }
@@ -126,6 +126,24 @@ impl Socket {
         Ok((Connection(Mutex::new(Some(stream))), address::tuple(py, remote)?))
     }
 
+    /// Has a connection attempt without waiting succeeded? Raises its error if it has failed.
+    fn _is_connected(&self) -> PyResult<bool> {
+        match self.poll_connect(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => return Ok(false),
+            // The state has the error.
+            Poll::Ready(_) => {}
+        }
+        match &mut *self.state() {
+            State::Stream(_) => Ok(true),
+            State::Closed => Err(closed()),
+            State::Fresh(fresh) => match fresh.error.take() {
+                Some((number, text)) => Err(error::numbered(number, &text)),
+                None => Err(error::numbered(libc::ENOTCONN, "nobody has called `connect`")),
+            },
+            _ => Err(error::numbered(libc::EOPNOTSUPP, "the socket does not connect")),
+        }
+    }
+
     /// Connect to the peer. A UDP socket then sends to it, and receives from it alone.
     fn _connect(&self, py: Python<'_>, address: &Bound<'_, PyAny>) -> PyResult<()> {
         let remote = address::parse(address, self.v6)?;
@@ -133,21 +151,28 @@ impl Socket {
             return self.datagrams()?.socket.connect(remote).map_err(|e| raise(&e));
         }
         self.start_connecting(remote)?;
-        if self.timeout().is_nonblocking() {
-            let mut context = Context::from_waker(core::task::Waker::noop());
-            return match self.poll_connect(&mut context) {
+        let connected = if self.timeout().is_nonblocking() {
+            match self.poll_connect(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(done) => done,
                 Poll::Pending => Err(error::numbered(
                     libc::EINPROGRESS,
                     "the connection is being made: wait until the socket is writable",
                 )),
-            };
-        }
-        wait_polled(py, &self.shared, self.timeout(), |cx| {
-            match self.closed.load(Ordering::Relaxed) {
-                true => Poll::Ready(Err(closed())),
-                false => self.poll_connect(cx),
             }
-        })
+        } else {
+            wait_polled(py, &self.shared, self.timeout(), |cx| {
+                match self.closed.load(Ordering::Relaxed) {
+                    true => Poll::Ready(Err(closed())),
+                    false => self.poll_connect(cx),
+                }
+            })
+        };
+        if connected.is_err()
+            && let State::Fresh(fresh) = &mut *self.state()
+        {
+            // It is reported here.
+            fresh.error = None;
+        }
+        connected
     }
 }

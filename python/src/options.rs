@@ -2,6 +2,7 @@
 //!
 //! Called by: programs. Unlike Linux, sizes of buffers are not doubled.
 
+use core::task::{Context, Waker};
 use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
@@ -90,9 +91,12 @@ impl Socket {
                 .map_err(|e| raise(&e))
             }
             State::Connecting(_) | State::Listener(_) => match (level, optname) {
-                (libc::SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_KEEPALIVE)
-                | (libc::IPPROTO_TCP, libc::TCP_NODELAY) => whole(value).map(drop),
-                _ => Err(unknown()),
+                (libc::SOL_SOCKET, libc::SO_REUSEADDR) => whole(value).map(drop),
+                _ => {
+                    let text = "set the option before `connect` or `listen`, or when there is a \
+                                connection; connections have those of their listener";
+                    Err(error::numbered(libc::EINVAL, text))
+                }
             },
             State::Closed => Err(closed()),
         }
@@ -181,11 +185,15 @@ impl Socket {
         if (level, option) == (libc::SOL_SOCKET, libc::SO_TYPE) {
             return Ok(self.kind.into());
         }
+        if (level, option) == (libc::SOL_SOCKET, libc::SO_ERROR) {
+            // An attempt that has ended meanwhile leaves its error in the state.
+            let _ = self.poll_connect(&mut Context::from_waker(Waker::noop()));
+        }
         let mut state = self.state();
         match (level, option, &mut *state) {
             (_, _, State::Closed) => Err(closed()),
             (libc::SOL_SOCKET, libc::SO_ERROR, State::Fresh(fresh)) => {
-                Ok(core::mem::take(&mut fresh.error).into())
+                Ok(fresh.error.take().map_or(0, |(number, _)| number).into())
             }
             (libc::SOL_SOCKET, libc::SO_ERROR, State::Stream(stream)) => {
                 let error = stream.take_error().map_err(|e| raise(&e))?;

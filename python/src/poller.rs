@@ -83,11 +83,6 @@ impl Poller {
         self.alarm.as_fd().as_raw_fd()
     }
 
-    /// Are there tokens to take?
-    fn ready(&self) -> bool {
-        self.news.any()
-    }
-
     /// Take the tokens of all sockets that had news since the last call.
     fn take(&self) -> Vec<u64> {
         // Silence first: a report that comes later rings again.

@@ -5,7 +5,7 @@
 //! one thread may send while another receives, or closes.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +43,12 @@ pub(crate) struct Connection(pub(crate) Mutex<Option<TcpStream>>);
 
 impl Socket {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.shared.is_of_parent() {
+            // To drop it would touch the stack.
+            core::mem::forget(core::mem::replace(&mut *state, State::Closed));
+        }
+        state
     }
 
     pub(crate) fn timeout(&self) -> Timeout {
@@ -79,8 +84,7 @@ impl Socket {
 
     /// The connection.
     pub(crate) fn stream(&self) -> PyResult<Arc<blocking::TcpStream>> {
-        if let Poll::Ready(Err(error)) =
-            self.poll_connect(&mut Context::from_waker(core::task::Waker::noop()))
+        if let Poll::Ready(Err(error)) = self.poll_connect(&mut Context::from_waker(Waker::noop()))
         {
             return Err(error);
         }
@@ -121,8 +125,9 @@ impl Socket {
                 Poll::Ready(Ok(()))
             }
             Err(error) => {
-                let fresh = Fresh { error: error::number(&error), ..connecting.fresh.clone() };
-                *state = State::Fresh(Box::new(fresh));
+                let fresh = connecting.fresh.clone();
+                let error_of_call = Some((error::number(&error), error.to_string()));
+                *state = State::Fresh(Box::new(Fresh { error: error_of_call, ..fresh }));
                 Poll::Ready(Err(raise(&error)))
             }
         }
@@ -181,7 +186,7 @@ impl Socket {
                 let mut stream = accepted.get().0.lock().unwrap_or_else(PoisonError::into_inner);
                 State::Stream(Arc::new(stream.take().ok_or_else(closed)?.into()))
             }
-            None if own == libc::IPPROTO_TCP => State::Fresh(Box::new(Fresh::new(&shared.net))),
+            None if own == libc::IPPROTO_TCP => State::Fresh(Box::new(Fresh::new(shared.net()?))),
             None => State::Unbound(false),
         };
         state.set_timeout(Timeout::NONE);

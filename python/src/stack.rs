@@ -29,13 +29,13 @@ impl Stack {
     /// A stack that a thread of its own drives.
     pub(crate) fn driven(stack: Core, addresses: Vec<Cidr>) -> PyResult<Stack> {
         let (net, driver) = Net::spawn_thread(stack).map_err(|e| raise(&e))?;
-        let shared = Arc::new(Shared { net, time: Time::Real });
+        let shared = Arc::new(Shared::new(net, Time::Real));
         Ok(Stack { shared, addresses, driver: Mutex::new(Some(driver)) })
     }
 
     /// A stack of a world.
     pub(crate) fn in_world(net: Net, addresses: Vec<Cidr>, world: Py<World>) -> Stack {
-        let shared = Arc::new(Shared { net, time: Time::Virtual(world) });
+        let shared = Arc::new(Shared::new(net, Time::Virtual(world)));
         Stack { shared, addresses, driver: Mutex::new(None) }
     }
 
@@ -143,7 +143,7 @@ impl Stack {
                 .add(name, address(of)?)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
         }
-        self.shared.net.set_resolver(config, hosts).map_err(|e| raise(&e))
+        self.shared.net()?.set_resolver(config, hosts).map_err(|e| raise(&e))
     }
 
     /// The addresses of a host; waits for answers of name servers.
@@ -153,7 +153,7 @@ impl Stack {
         host: String,
         timeout_ns: Option<u64>,
     ) -> PyResult<Vec<String>> {
-        let net = self.shared.net.clone();
+        let net = self.shared.net()?.clone();
         let mut lookup = Box::pin(async move { net.lookup_host(&host).await });
         let timeout = Timeout::from_nanos(timeout_ns);
         let found = wait_polled(py, &self.shared, timeout, |cx| {
@@ -166,7 +166,7 @@ impl Stack {
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (counters, drops) = self
             .shared
-            .net
+            .net()?
             .with_stack(|stack| (stack.counters().clone(), stack.drops().clone()))
             .map_err(|e| raise(&e))?;
         let found = PyDict::new(py);
@@ -182,24 +182,34 @@ impl Stack {
     /// How many TCP connections the stack has.
     #[getter]
     fn connections(&self) -> PyResult<usize> {
-        self.shared.net.with_stack(|stack| stack.connection_count()).map_err(|e| raise(&e))
+        self.shared.net()?.with_stack(|stack| stack.connection_count()).map_err(|e| raise(&e))
     }
 
-    /// End the stack: all of its sockets fail from then on.
+    /// End the stack: all of its sockets fail from then on. A stack of the parent process stays.
     fn close(&self, py: Python<'_>) {
+        let Ok(net) = self.shared.net() else { return };
         let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| {
             // What waits to be sent is sent, and a capture that has ended completes its file. A
             // stack that has ended already has nothing to do.
-            let _ = self.shared.net.with_stack(|stack| {
+            let _ = net.with_stack(|stack| {
                 let now = stack.now();
                 stack.poll(now);
             });
-            self.shared.net.shut_down();
+            net.shut_down();
             if let Some(driver) = driver {
                 // A driver that panicked has ended too.
                 let _ = driver.stop();
             }
         });
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        if self.shared.is_of_parent() {
+            let driver = self.driver.get_mut().unwrap_or_else(PoisonError::into_inner);
+            core::mem::forget(driver.take());
+        }
     }
 }

@@ -17,13 +17,13 @@ use crate::wait::{Timeout, Waiting};
 pub(crate) struct Fresh {
     pub(crate) settings: TcpSocket,
     pub(crate) bound: Option<SocketAddr>,
-    /// The error of a connection attempt that no call has reported: SO_ERROR.
-    pub(crate) error: i32,
+    /// The error of a connection attempt that no call has reported, SO_ERROR, and its text.
+    pub(crate) error: Option<(i32, String)>,
 }
 
 impl Fresh {
     pub(crate) fn new(net: &Net) -> Fresh {
-        Fresh { settings: TcpSocket::new(net), bound: None, error: 0 }
+        Fresh { settings: TcpSocket::new(net), bound: None, error: None }
     }
 }
 

@@ -3,8 +3,9 @@
 //! Called by: programs. Bytes are copied once in each direction: between the memory of Python's
 //! object and the stack's buffers.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,6 +16,7 @@ use crate::address;
 use crate::buffer::{View, filled};
 use crate::error::raise;
 use crate::socket::Socket;
+use crate::wait::SLICE;
 
 /// The most bytes that one `recv` returns.
 const RECEIVED_MAX: usize = 256 << 10;
@@ -120,8 +122,11 @@ impl Socket {
         let (stream, waits, data) = (self.stream()?, self.waits(timeout), view.bytes());
         let mut done = 0;
         self.wait(py, timeout, move || {
+            let began = Instant::now();
             while done < data.len() {
                 done += match waits {
+                    // A peer that reads all the time must not hold up Ctrl-C and the timeout.
+                    true if began.elapsed() > SLICE => return Err(ErrorKind::WouldBlock.into()),
                     true => (&*stream).write(&data[done..])?,
                     false => stream.try_write(&data[done..])?,
                 };

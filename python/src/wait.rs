@@ -20,7 +20,7 @@ use crate::shared::{Shared, Time};
 use crate::world::after;
 
 /// How long a call waits before it lets Python handle signals.
-const SLICE: Duration = Duration::from_millis(100);
+pub(crate) const SLICE: Duration = Duration::from_millis(100);
 
 /// How long calls of a socket wait: `None` without limit, zero not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

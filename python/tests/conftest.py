@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import socket
+import ssl
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import wirespeed
 
 Connected = tuple[wirespeed.Socket, wirespeed.Socket]
+
+
+def certificate(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's context with a certificate of host `b`, and that of a client which trusts it."""
+    pem = folder / "tls.pem"
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=b -addext subjectAltName=DNS:b"
+    subprocess.run([*make.split(), "-keyout", pem, "-out", folder / "cert"], check=True)
+    pem.write_text(pem.read_text() + (folder / "cert").read_text())
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(pem)
+    return server_side, ssl.create_default_context(cafile=str(pem))
 
 
 @pytest.fixture(params=[False, True], ids=["real", "virtual"])

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import functools
 import gc
+import os
 import shutil
+import socket
 import ssl
-import subprocess
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 import wirespeed
+from conftest import certificate
+from wirespeed._asyncio import Readiness
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -31,6 +37,7 @@ def test_streams(ends: wirespeed.Pair) -> None:
             assert isinstance(reader, asyncio.StreamReader)
             assert isinstance(writer, asyncio.StreamWriter)
             assert writer.get_extra_info("peername") == (ends.b.address, 7)
+            assert writer.get_extra_info("sockname")[0] == ends.a.address
             data = bytes(range(256)) * 20_000
             writer.write(data)
             writer.write_eof()
@@ -168,16 +175,93 @@ def test_a_protocol_that_fails_loses_its_connection(ends: wirespeed.Pair) -> Non
     ends.run(main())
 
 
+def test_a_server_survives_resets_and_failures(ends: wirespeed.Pair) -> None:
+    """A connection that is reset before it is accepted, and a factory that fails, end no server."""
+    failures = iter([ZeroDivisionError("first"), None, None])
+
+    class Greets(asyncio.Protocol):
+        def __init__(self) -> None:
+            failure = next(failures)
+            if failure is not None:
+                raise failure
+
+        def connection_made(self, transport: Any) -> None:
+            transport.write(b"hello")
+            transport.close()
+
+    async def main() -> None:
+        seen: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
+        async with await ends.b.create_protocol_server(Greets, port=7):
+            reader, writer = await ends.a.open_connection("b", 7)
+            assert await reader.read() == b""
+            writer.close()
+            assert isinstance(seen[0]["exception"], ZeroDivisionError)
+            # The loop, and with it the server, has no turn between these calls.
+            reset = ends.a.socket()
+            reset.setblocking(False)
+            assert reset.connect_ex((ends.b.address, 7)) in (0, errno.EINPROGRESS)
+            ends.sleep("50ms")
+            assert reset._is_connected()
+            reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            reset.close()
+            ends.sleep("50ms")
+            reader, writer = await ends.a.open_connection("b", 7)
+            assert await reader.read() == b"hello"
+            writer.close()
+        assert len(seen) == 1
+
+    ends.run(main())
+
+
+def test_a_callback_that_fails_costs_no_other_connection_its_news(ends: wirespeed.Pair) -> None:
+    called: list[int] = []
+
+    def call(number: int) -> None:
+        called.append(number)
+        if number == 1:
+            raise ZeroDivisionError
+
+    async def main() -> None:
+        seen: list[dict[str, Any]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: seen.append(context))
+        readiness = Readiness.of(loop)
+        tokens = [readiness.add(functools.partial(call, number)) for number in range(3)]
+        with ends.a.socket() as unconnected:
+            # All three have news at once: writing fails, without waiting.
+            for token in tokens:
+                unconnected._arm(readiness.poller, token, True)
+            await asyncio.sleep(0.1)
+        assert called == [0, 1, 2]
+        assert [type(context["exception"]) for context in seen] == [ZeroDivisionError]
+
+    ends.run(main())
+
+
+def test_loops_leave_nothing_behind(ends: wirespeed.Pair) -> None:
+    """Not even if their servers and connections were never closed."""
+
+    async def main(number: int) -> None:
+        server = await ends.b.create_protocol_server(asyncio.Protocol, port=number)
+        transport, _ = await ends.a.create_protocol_connection(asyncio.Protocol, "b", number)
+        assert server.is_serving() and transport.get_extra_info("peername")[1] == number
+
+    def descriptors() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    ends.run(main(1))
+    before = descriptors()
+    for number in range(2, 12):
+        ends.run(main(number))
+    assert descriptors() == before
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_tls(ends: wirespeed.Pair, tmp_path: Path) -> None:
     """TLS over the streams, with a certificate of host `b`."""
-    pem = tmp_path / "tls.pem"
-    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=b -addext subjectAltName=DNS:b"
-    subprocess.run([*make.split(), "-keyout", pem, "-out", tmp_path / "cert"], check=True)
-    pem.write_text(pem.read_text() + (tmp_path / "cert").read_text())
-    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server_side.load_cert_chain(pem)
-    client_side = ssl.create_default_context(cafile=str(pem))
+    server_side, client_side = certificate(tmp_path)
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello ")

@@ -100,6 +100,26 @@ def test_a_timeout(ends: wirespeed.Pair, connected: Connected) -> None:
     assert client.gettimeout() == client.timeout == 0.15
 
 
+def test_the_timeout_of_sendall_is_that_of_all_of_it() -> None:
+    """Also if the peer reads all the time."""
+    with wirespeed.pair() as (a, b), b.create_server(("", 7)) as listener:
+        client = a.create_connection((b.address, 7), timeout=0.15)
+        server, _ = listener.accept()
+
+        def read() -> None:
+            room = bytearray(1 << 16)
+            while server.recv_into(room):
+                pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with pytest.raises(TimeoutError):
+            client.sendall(bytes(1 << 31))
+        client.close()
+        reader.join(20)
+        assert not reader.is_alive()
+
+
 def test_without_waiting(ends: wirespeed.Pair, connected: Connected) -> None:
     client, server = connected
     client.setblocking(False)
@@ -161,6 +181,34 @@ def test_options(connected: Connected, kernel: Connected) -> None:
         with pytest.raises(OSError) as caught:
             one.setsockopt(socket.IPPROTO_TCP, 12345, 1)
         assert caught.value.errno == errno.ENOPROTOOPT
+
+
+def test_options_of_a_listener(ends: wirespeed.Pair) -> None:
+    """Connections have the options that their listener had; later ones are an error."""
+    with ends.b.socket() as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.bind(("", 7))
+        listener.listen()
+        with pytest.raises(OSError, match="before `connect` or `listen`"):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        with ends.a.create_connection((ends.b.address, 7)):
+            accepted, _ = listener.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+                assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
+def test_the_error_of_an_attempt(ends: wirespeed.Pair) -> None:
+    """Without waiting, the error of a connection attempt is that of SO_ERROR, once."""
+    with ends.a.socket() as client:
+        client.setblocking(False)
+        number = client.connect_ex((ends.b.address, 9))
+        if number == errno.EINPROGRESS:
+            ends.sleep("50ms")
+            number = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        assert number == errno.ECONNREFUSED
+        assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
 
 
 def test_the_same_errors_as_the_kernel(ends: wirespeed.Pair) -> None:

@@ -43,6 +43,57 @@ def test_ctrl_c(call: str) -> None:
         assert output == "interrupted\n" and one.returncode == 0
 
 
+FORK = """
+import os, socket, sys
+client, server, listener = connected()
+datagrams = b.socket(type=socket.SOCK_DGRAM)
+datagrams.bind(("", 53))
+virtual = wirespeed.pair(virtual=True)
+child = os.fork()
+if child == 0:
+    calls = [
+        lambda: client.recv(1),
+        lambda: server.sendall(b"x"),
+        lambda: listener.accept(),
+        lambda: datagrams.recvfrom(1),
+        lambda: a.socket(),
+        lambda: a.create_connection((b.address, 7)),
+        lambda: a.counters(),
+        lambda: a.connections,
+    ]
+    for call in calls:
+        try:
+            call()
+        except OSError as error:
+            assert "parent" in str(error), error
+        else:
+            sys.exit(3)
+    client.close()
+    b.close()
+    # Stacks of its own, and a world without threads, are the child's.
+    with wirespeed.pair() as (c, d):
+        kept = d.create_server(("", 9))
+        c.create_connection((d.address, 9)).sendall(b"own")
+        assert kept.accept()[0].recv(3) == b"own"
+    kept = virtual.b.create_server(("", 9))
+    virtual.a.create_connection((virtual.b.address, 9))
+    kept.accept()
+    print("child", flush=True)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+client.sendall(b"still here")
+print(server.recv(100).decode())
+"""
+
+
+def test_fork() -> None:
+    """The stacks stay with the parent; the child has errors that say so, and can end."""
+    ran = subprocess.run(
+        [sys.executable, "-c", BEFORE + FORK], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, ran.stdout) == (0, "child\nstill here\n"), ran.stderr
+
+
 ENDS = {
     "open sockets": "keep = connected()",
     "a thread that waits": """

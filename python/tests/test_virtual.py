@@ -7,6 +7,7 @@ import hashlib
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -177,10 +178,18 @@ def test_executors_work_in_virtual_time() -> None:
         time.sleep(0.05)
         return 5
 
-    async def main() -> int:
-        return await asyncio.get_running_loop().run_in_executor(None, compute)
+    async def main(executor: ThreadPoolExecutor | None) -> int:
+        return await asyncio.get_running_loop().run_in_executor(executor, compute)
 
-    assert pair.run(main()) == 5
+    async def then_never() -> None:
+        await main(None)
+        await asyncio.Event().wait()
+
+    assert pair.run(main(None)) == 5
+    with ThreadPoolExecutor() as own:
+        assert pair.run(main(own)) == 5
+    with pytest.raises(wirespeed.Deadlock):
+        pair.run(then_never())
     pair.close()
 
 

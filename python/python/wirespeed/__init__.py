@@ -14,11 +14,15 @@ b'hello'
 `docs/python.md` of the project is the guide.
 """
 
+import os
+
 from ._asyncio import Server, VirtualEventLoop
-from ._native import Deadlock
+from ._native import Deadlock, forked
 from ._pair import Pair, WorldThread, pair
 from ._socket import Socket
 from ._stack import Stack
+
+os.register_at_fork(after_in_child=forked)
 
 __all__ = [
     "Deadlock",

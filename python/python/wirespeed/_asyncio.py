@@ -14,8 +14,9 @@ import socket
 import ssl as ssl_module
 import time
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple, Unpack
 
 from ._native import Deadlock, Poller, World
 from ._socket import Socket
@@ -23,6 +24,9 @@ from ._transport import StreamTransport
 
 if TYPE_CHECKING:
     from ._stack import Stack
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 def time_of(world: World | None) -> float:
@@ -33,12 +37,13 @@ def time_of(world: World | None) -> float:
 class Readiness:
     """What the sockets of one event loop wait for."""
 
-    _of: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Readiness] = (
-        weakref.WeakKeyDictionary()
-    )
+    # By the number of the loop. The loop itself keeps the object, as long as it is open, because the
+    # callbacks know the loop.
+    _of: weakref.WeakValueDictionary[int, Readiness] = weakref.WeakValueDictionary()
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.poller = Poller()
+        self._loop = weakref.ref(loop)
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._tokens = 0
         loop.add_reader(self.poller.fileno(), self._report)
@@ -46,9 +51,9 @@ class Readiness:
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> Readiness:
         """The readiness of a loop, which is made with its first socket."""
-        found = cls._of.get(loop)
-        if found is None:
-            found = cls._of[loop] = Readiness(loop)
+        found = cls._of.get(id(loop))
+        if found is None or found._loop() is not loop:
+            found = cls._of[id(loop)] = Readiness(loop)
         return found
 
     def add(self, callback: Callable[[], None]) -> int:
@@ -62,10 +67,18 @@ class Readiness:
         self._callbacks.pop(token, None)
 
     def _report(self) -> None:
-        for token in self.poller.take():
-            callback = self._callbacks.get(token)
-            if callback is not None:
-                callback()
+        self._call(iter(self.poller.take()))
+
+    def _call(self, tokens: Iterator[int]) -> None:
+        try:
+            for token in tokens:
+                callback = self._callbacks.get(token)
+                if callback is not None:
+                    callback()
+        except BaseException:
+            # The loop reports it. The news of the other sockets must not be lost.
+            asyncio.get_running_loop().call_soon(self._call, tokens)
+            raise
 
 
 async def ready(of: Socket, write: bool) -> None:
@@ -87,12 +100,8 @@ async def _connected(of: Socket, address: tuple[str, int]) -> None:
     except BlockingIOError as error:
         if error.errno != errno.EINPROGRESS:
             raise
-    else:
-        return
-    await ready(of, True)
-    number = of.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if number:
-        raise OSError(number, f"connect to {address[0]} port {address[1]} failed")
+        while not of._is_connected():
+            await ready(of, True)
 
 
 async def _addresses(stack: Stack, host: str) -> list[str]:
@@ -132,7 +141,14 @@ async def connect(
             raise
         protocol = protocol_factory()
         if ssl is None:
-            return StreamTransport(loop, Readiness.of(loop), connection, protocol), protocol
+            transport = StreamTransport(loop, Readiness.of(loop), connection, protocol)
+            try:
+                # The loop calls `connection_made` first.
+                await asyncio.sleep(0)
+            except BaseException:
+                transport.abort()
+                raise
+            return transport, protocol
         return await _with_tls(loop, connection, protocol, ssl, server_hostname), protocol
     raise failure or socket.gaierror(socket.EAI_NONAME, f"{host} has no address")
 
@@ -252,7 +268,14 @@ class Server:
                 self.close()
                 return
             connection.setblocking(False)
-            protocol = self._factory()
+            try:
+                protocol = self._factory()
+            except Exception as error:
+                connection.close()
+                self._loop.call_exception_handler(
+                    {"message": "no protocol for a connection", "exception": error}
+                )
+                continue
             if self._ssl is None:
                 StreamTransport(self._loop, self._readiness, connection, protocol)
             else:
@@ -273,32 +296,32 @@ class Server:
             self._loop.call_exception_handler(context)
 
 
-class _VirtualSelector(selectors.SelectSelector):
+class _VirtualSelector(selectors.PollSelector):
     """Lets the time of a world pass instead of sleeping."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
         self.poller: Poller | None = None
+        # Calls that work in executors.
+        self.helpers = 0
+        # Does the loop wait for the end of its executor?
+        self.ending = False
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = super().select(0)
-        if found or (timeout is not None and timeout <= 0):
+        found = super().select(timeout if self.ending else 0)
+        if found or self.ending or (timeout is not None and timeout <= 0):
             return found
         nanoseconds = None if timeout is None else max(1, round(timeout * 1e9))
         poller = self.poller if self.poller is not None else Poller()
         try:
             self._world.wait_for(poller, nanoseconds)
         except Deadlock:
-            # Threads of the system and other descriptors may still wake the loop.
-            if len(self.get_map()) <= 2 and not self.has_helpers():
+            # Executors, and descriptors that are neither the loop's nor ours, may still wake the loop.
+            if len(self.get_map()) <= 2 and not self.helpers:
                 raise
             return super().select(None)
         return super().select(0)
-
-    def has_helpers(self) -> bool:
-        """Has the loop threads that may call it? The loop replaces this."""
-        return False
 
 
 class VirtualEventLoop(asyncio.SelectorEventLoop):
@@ -310,15 +333,32 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, world: World) -> None:
         self._world = world
-        selector = _VirtualSelector(world)
-        super().__init__(selector)
+        self._waits = _VirtualSelector(world)
+        super().__init__(self._waits)
         self._clock_resolution = 1e-9
-        executor = lambda: getattr(self, "_default_executor", None) is not None  # noqa: E731
-        selector.has_helpers = executor  # type: ignore[method-assign]
-        selector.poller = Readiness.of(self).poller
+        self._waits.poller = Readiness.of(self).poller
 
     def time(self) -> float:
         """The time of the world in seconds."""
         return self._world.time_ns() / 1e9
 
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+    ) -> asyncio.Future[T]:
+        """Run a function in a thread of the executor, in the system's time."""
 
+        def done(_: asyncio.Future[T]) -> None:
+            self._waits.helpers -= 1
+
+        future = super().run_in_executor(executor, func, *args)
+        self._waits.helpers += 1
+        future.add_done_callback(done)
+        return future
+
+    async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
+        """Wait, in the system's time, until the executor has ended."""
+        self._waits.ending = True
+        try:
+            await super().shutdown_default_executor(*args, **kwargs)
+        finally:
+            self._waits.ending = False

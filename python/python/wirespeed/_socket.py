@@ -80,7 +80,8 @@ class Socket(_native.Socket):
         if self._closed:
             return -1
         raise io.UnsupportedOperation(
-            "the socket has no descriptor: use threads, or the stack's calls for asyncio"
+            "the socket has no descriptor: use threads, or the stack's calls for asyncio; "
+            "docs/python.md has adapters for HTTP libraries"
         )
 
     def settimeout(self, value: float | None) -> None:

@@ -73,12 +73,17 @@ class Stack:
     def address(self) -> str:
         """The stack's first IPv4 address, or its first address."""
         addresses = self.addresses
+        if not addresses:
+            raise LookupError("the stack has no address: give it addresses=[...]")
         return next((found for found in addresses if "." in found), addresses[0])
 
     @property
     def address6(self) -> str:
         """The stack's first IPv6 address."""
-        return next(found for found in self.addresses if ":" in found)
+        for found in self.addresses:
+            if ":" in found:
+                return found
+        raise LookupError("the stack has no IPv6 address: give it one in addresses=[...]")
 
     @property
     def world(self) -> _native.World | None:

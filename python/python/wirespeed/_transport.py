@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -28,13 +29,13 @@ class StreamTransport(asyncio.Transport):
         connection: Socket,
         protocol: asyncio.BaseProtocol,
     ) -> None:
-        super().__init__(
-            {
-                "socket": connection,
-                "sockname": connection.getsockname(),
-                "peername": connection.getpeername(),
-            }
-        )
+        extra: dict[str, Any] = {"socket": connection}
+        # A connection that the peer has reset already has no addresses; reading reports the error.
+        with contextlib.suppress(OSError):
+            extra["sockname"] = connection.getsockname()
+            extra["peername"] = connection.getpeername()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().__init__(extra)
         self._loop = loop
         self._readiness = readiness
         self._socket = connection
@@ -49,16 +50,13 @@ class StreamTransport(asyncio.Transport):
         self._reader = readiness.add(self._readable)
         self._writer = readiness.add(self._writable)
         self.set_protocol(protocol)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop.call_soon(protocol.connection_made, self)
         loop.call_soon(self._arm_reader)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Let another protocol hear of the connection."""
         self._protocol = protocol
-        self._buffered = (
-            protocol if isinstance(protocol, asyncio.BufferedProtocol) else None
-        )
+        self._buffered = isinstance(protocol, asyncio.BufferedProtocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         """The protocol that hears of the connection."""
@@ -92,41 +90,39 @@ class StreamTransport(asyncio.Transport):
         if not self._reading or self._closing:
             return
         try:
-            received = self._receive()
+            self._read()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._fail(error, "the protocol failed to take data")
+
+    def _read(self) -> None:
+        """Pass on what has arrived, or the end of the stream."""
+        protocol: Any = self._protocol
+        received: bytes | int
+        try:
+            if self._buffered:
+                room = memoryview(protocol.get_buffer(-1))
+                if not room.nbytes:
+                    raise RuntimeError("get_buffer() returned an empty buffer")
+                received = self._socket.recv_into(room)
+            else:
+                received = self._socket.recv(_RECEIVED_MAX)
         except BlockingIOError:
             self._arm_reader()
             return
         except OSError as error:
             self._end(error)
             return
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            self._fail(error, "the protocol failed to take data")
-            return
-        if received:
-            self._arm_reader()
-            return
-        keep = False
-        if isinstance(self._protocol, asyncio.Protocol | asyncio.BufferedProtocol):
-            keep = bool(self._protocol.eof_received())
-        self._reading = False
-        if not keep:
+        if isinstance(received, int) and received:
+            protocol.buffer_updated(received)
+        elif received:
+            protocol.data_received(received)
+        elif protocol.eof_received():
+            self._reading = False
+        else:
             self.close()
-
-    def _receive(self) -> bool:
-        """Pass on what has arrived; `False` at the end of the stream."""
-        if self._buffered is not None:
-            buffer = self._buffered.get_buffer(-1)
-            count = self._socket.recv_into(buffer)
-            if count:
-                self._buffered.buffer_updated(count)
-            return count > 0
-        data = self._socket.recv(_RECEIVED_MAX)
-        if data:
-            assert isinstance(self._protocol, asyncio.Protocol)
-            self._protocol.data_received(data)
-        return bool(data)
+        self._arm_reader()
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         """Send data, now or as soon as there is room."""
@@ -171,13 +167,13 @@ class StreamTransport(asyncio.Transport):
             self._end(error)
             return
         del self._unsent[:sent]
-        self._tell_protocol()
         if self._unsent:
             self._arm_writer()
         elif self._closing:
             self._loop.call_soon(self._lose, None)
         elif self._eof_wanted:
             self._shut_down()
+        self._tell_protocol()
 
     def _tell_protocol(self) -> None:
         if not self._writing_paused and len(self._unsent) > self._high:

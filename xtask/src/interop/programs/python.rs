@@ -24,6 +24,9 @@ pub(super) const CASE: Case = Case {
     run: wheel,
 };
 
+/// What the tests use: the last three are libraries for which the package's page has adapters.
+const INSTALL: [&str; 5] = ["install", "pytest", "aiohttp", "httpx", "requests"];
+
 /// The longest build, on a machine that has nothing yet.
 const BUILD: Duration = Duration::from_secs(900);
 /// The longest other step.
@@ -36,7 +39,7 @@ fn wheel(bench: &Workbench) -> Result<()> {
     let wheel = built(&bench.path("wheels"))?;
     println!("  {}", wheel.file_name().unwrap_or_default().to_string_lossy());
 
-    first.pip(bench, &["install", "mypy", "pytest"], &[&wheel])?;
+    first.pip(bench, &[&INSTALL[..], &["mypy"]].concat(), &[&wheel])?;
     // Tests and types are those of the installed package, not those of the source tree.
     let tests = bench.path("tests");
     copy(&package.join("tests"), &tests)?;
@@ -49,7 +52,7 @@ fn wheel(bench: &Workbench) -> Result<()> {
     println!("  pytest: {}", first.pytest(bench)?);
 
     let fresh = Environment::new(bench, "fresh")?;
-    fresh.pip(bench, &["install", "pytest"], &[&wheel])?;
+    fresh.pip(bench, &INSTALL, &[&wheel])?;
     println!("  pytest in a fresh environment: {}", fresh.pytest(bench)?);
     Ok(())
 }
