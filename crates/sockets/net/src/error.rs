@@ -93,7 +93,7 @@ pub(crate) fn close_timed_out() -> Error {
 
 /// The error of a call on a stack whose driver has ended.
 pub(crate) fn driver_gone() -> Error {
-    Error::other("the driver of this stack has ended: keep it running as long as its sockets")
+    Error::other("the stack has ended: keep it open, and its driver running, for its sockets")
 }
 
 /// A panic left the stack in an unknown state.
