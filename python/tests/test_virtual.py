@@ -175,7 +175,7 @@ def test_executors_work_in_virtual_time() -> None:
     pair = wirespeed.pair(virtual=True)
 
     def compute() -> int:
-        time.sleep(0.05)
+        time.sleep(0.2)
         return 5
 
     async def main(executor: ThreadPoolExecutor | None) -> int:
@@ -185,7 +185,13 @@ def test_executors_work_in_virtual_time() -> None:
         await main(None)
         await asyncio.Event().wait()
 
+    async def forgets() -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, compute)
+        await asyncio.sleep(1)
+        future.cancel()
+
     assert pair.run(main(None)) == 5
+    pair.run(forgets())
     with ThreadPoolExecutor() as own:
         assert pair.run(main(own)) == 5
     with pytest.raises(wirespeed.Deadlock):

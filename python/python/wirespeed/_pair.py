@@ -109,9 +109,10 @@ class Pair:
         path: _native.Path,
         world: _native.World | None,
     ) -> None:
-        self.a, self.b = Stack(_core=a), Stack(_core=b)
+        self.a: Stack = Stack(_core=a)
+        self.b: Stack = Stack(_core=b)
         self._path = path
-        self.world = world
+        self.world: _native.World | None = world
         names = [("a", found) for found in self.a.addresses]
         names += [("b", found) for found in self.b.addresses]
         for stack in (self.a, self.b):

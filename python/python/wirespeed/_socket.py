@@ -183,7 +183,7 @@ class Socket(_native.Socket):
             if "b" not in mode:
                 raise ValueError("unbuffered streams must be binary")
             return raw
-        buffer: io.BufferedRWPair | io.BufferedReader | io.BufferedWriter
+        buffer: Any
         if reading and writing:
             buffer = io.BufferedRWPair(raw, raw, buffering)
         elif reading:
