@@ -17,7 +17,8 @@ Connected = tuple[wirespeed.Socket, wirespeed.Socket]
 def certificate(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """A server's context with a certificate of host `b`, and that of a client which trusts it."""
     pem = folder / "tls.pem"
-    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=b -addext subjectAltName=DNS:b"
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=b"
+    make += " -addext subjectAltName=DNS:b"
     subprocess.run([*make.split(), "-keyout", pem, "-out", folder / "cert"], check=True)
     pem.write_text(pem.read_text() + (folder / "cert").read_text())
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

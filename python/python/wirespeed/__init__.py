@@ -16,11 +16,12 @@ b'hello'
 
 import os
 
-from ._asyncio import Server, VirtualEventLoop
+from ._asyncio import Server
 from ._native import Deadlock, forked
 from ._pair import Pair, WorldThread, pair
 from ._socket import Socket
 from ._stack import Stack
+from ._virtual import VirtualEventLoop
 
 os.register_at_fork(after_in_child=forked)
 

@@ -1,32 +1,25 @@
-"""asyncio over sockets of a stack: transports, servers, and an event loop in virtual time.
+"""asyncio over sockets of a stack: connections, servers, and how a loop hears of ready sockets.
 
-In a usual event loop the stack's thread reports sockets that are ready through a descriptor. In
-virtual time the loop's clock is the world's, and instead of sleeping the loop lets the world pass to
-its next event.
+The stack reports sockets that are ready through a descriptor, on which the event loop waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import selectors
 import socket
 import ssl as ssl_module
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
-from ._native import Deadlock, Poller, World
+from ._native import Poller, World
 from ._socket import Socket
 from ._transport import StreamTransport
 
 if TYPE_CHECKING:
     from ._stack import Stack
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 def time_of(world: World | None) -> float:
@@ -37,8 +30,8 @@ def time_of(world: World | None) -> float:
 class Readiness:
     """What the sockets of one event loop wait for."""
 
-    # By the number of the loop. The loop itself keeps the object, as long as it is open, because the
-    # callbacks know the loop.
+    # By the number of the loop. Only the open loop itself keeps the object: the callbacks know the
+    # loop, so it would never be freed otherwise.
     _of: weakref.WeakValueDictionary[int, Readiness] = weakref.WeakValueDictionary()
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -178,7 +171,7 @@ async def _with_tls(
 
 
 class _Before(asyncio.Protocol):
-    """Takes the place of the protocol until TLS has begun, and keeps what came with the handshake."""
+    """Takes the protocol's place until TLS has begun, and keeps what came with the handshake."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -294,71 +287,3 @@ class Server:
         except (OSError, EOFError) as error:
             context = {"message": "a TLS handshake failed", "exception": error}
             self._loop.call_exception_handler(context)
-
-
-class _VirtualSelector(selectors.PollSelector):
-    """Lets the time of a world pass instead of sleeping."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self._world = world
-        self.poller: Poller | None = None
-        # Calls that work in executors.
-        self.helpers = 0
-        # Does the loop wait for the end of its executor?
-        self.ending = False
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = super().select(timeout if self.ending else 0)
-        if found or self.ending or (timeout is not None and timeout <= 0):
-            return found
-        nanoseconds = None if timeout is None else max(1, round(timeout * 1e9))
-        poller = self.poller if self.poller is not None else Poller()
-        try:
-            self._world.wait_for(poller, nanoseconds)
-        except Deadlock:
-            # Executors, and descriptors that are neither the loop's nor ours, may still wake the loop.
-            if len(self.get_map()) <= 2 and not self.helpers:
-                raise
-            return super().select(None)
-        return super().select(0)
-
-
-class VirtualEventLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is that of a world.
-
-    `await asyncio.sleep(3600)` takes no time at all, and timeouts come when the world's clock says
-    so. The same program with the same seed does the same in each run.
-    """
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._waits = _VirtualSelector(world)
-        super().__init__(self._waits)
-        self._clock_resolution = 1e-9
-        self._waits.poller = Readiness.of(self).poller
-
-    def time(self) -> float:
-        """The time of the world in seconds."""
-        return self._world.time_ns() / 1e9
-
-    def run_in_executor(
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
-    ) -> asyncio.Future[T]:
-        """Run a function in a thread of the executor, in the system's time."""
-
-        def done(_: asyncio.Future[T]) -> None:
-            self._waits.helpers -= 1
-
-        future = super().run_in_executor(executor, func, *args)
-        self._waits.helpers += 1
-        future.add_done_callback(done)
-        return future
-
-    async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
-        """Wait, in the system's time, until the executor has ended."""
-        self._waits.ending = True
-        try:
-            await super().shutdown_default_executor(*args, **kwargs)
-        finally:
-            self._waits.ending = False

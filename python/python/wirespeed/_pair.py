@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from . import _asyncio, _native, _units
 from ._stack import Stack
+from ._virtual import VirtualEventLoop
 
 T = TypeVar("T")
 
@@ -150,7 +151,7 @@ class Pair:
             self.world.sleep_ns(nanoseconds)
 
     def set_link(self, *, direction: str = "both", **settings: Any) -> None:
-        """Change the link: `direction` is `"a-b"`, `"b-a"` or `"both"`. What is left out is perfect.
+        """Change the link: `direction` is `"a-b"`, `"b-a"` or `"both"`; what is left out is perfect.
 
         A link that was made perfect cannot change; `loss=1` cuts one that was not.
         """
@@ -171,7 +172,7 @@ class Pair:
         """An event loop in the pair's time."""
         if self.world is None:
             return asyncio.SelectorEventLoop()
-        return _asyncio.VirtualEventLoop(self.world)
+        return VirtualEventLoop(self.world)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """`asyncio.run`, in the pair's time."""

@@ -20,7 +20,7 @@ Address = tuple[Any, ...]
 class Socket(_native.Socket):
     """A TCP or UDP socket of a stack.
 
-    `Socket(stack)` is a TCP socket for IPv4. The calls, their errors and their timeouts are those of
+    `Socket(stack)` is a TCP socket for IPv4. The calls, errors and timeouts are those of
     `socket.socket`. Names of hosts are looked up by the stack. Calls may come from any thread.
 
     It has no descriptor: `select` and `selectors` cannot wait for it. Use threads, or the stack's
