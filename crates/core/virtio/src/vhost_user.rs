@@ -3,11 +3,13 @@
 //! Called by: the stack, once per burst; programs that open one. Counters: [`Device::drops`], by
 //! reason. One pair of queues; one machine at a time, the next one when it has gone.
 //!
-//! # Who wakes whom The driver notifies us by an eventfd, which is in the port's epoll instance
-//! with the socket ([`Interest`]). While the stack is at work it looks at the ring anyway, so the
-//! driver is asked to be quiet; [`Device::rx_ready`], which is asked before a driver of ours
-//! sleeps, asks for notifications. In the other direction the guest says which of its buffers it
-//! wants to be called for; we call once a burst.
+//! # Who wakes whom
+//!
+//! The guest's driver notifies us by an eventfd, which is in the port's epoll instance with the
+//! socket ([`Interest`]). The stack looks at the ring in every turn, so we ask the guest not to
+//! notify us while the stack is at work. The thread that drives the stack calls
+//! [`Device::rx_ready`] before it sleeps; that call asks the guest for notifications. In the other
+//! direction the guest says for which buffers it wants to be notified; we notify once a burst.
 
 mod connection;
 

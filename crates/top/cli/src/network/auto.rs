@@ -18,7 +18,7 @@ use crate::Usage;
 use crate::clock::Interrupt;
 use crate::output;
 
-/// So long a router has for its answer: two solicitations are sent meanwhile. And so long a DHCPv6
+/// The time that a router has for its answer (two solicitations are sent in it), and that a DHCPv6
 /// server has to give an address.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time of the check of addresses for duplicates.

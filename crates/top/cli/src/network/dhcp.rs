@@ -15,12 +15,12 @@ use crate::Usage;
 use crate::clock::Interrupt;
 use crate::output;
 
-/// So long a server has for its first answer: three questions are sent meanwhile.
+/// The time that a server has for its first answer; the client asks three times in it.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// And so long an address is checked for conflicts (RFC 5227 section 2.1 takes up to 7 seconds).
+/// The time of the check of an address for conflicts (RFC 5227 section 2.1: up to 7 seconds).
 const CHECK: Duration = Duration::from_secs(8);
-/// So long we wait after an address that another host has: the client asks again after ten seconds
-/// (RFC 2131 section 3.1), and its server may look around first.
+/// The wait after an address that another host has: the client asks again after ten seconds
+/// (RFC 2131 section 3.1), and its server may first check the address that it offers.
 const AFTER_DECLINE: Duration = Duration::from_secs(20);
 /// Addresses that a server gave and other hosts have, before we stop asking.
 const DECLINED_MAX: u32 = 3;
