@@ -55,7 +55,8 @@ impl<D: Device> AsPhy<D> {
         }
     }
 
-    /// The device: its descriptor and its waker say when to poll the interface again.
+    /// The device: its descriptor and its waker say when to poll the interface again, unless
+    /// [`AsPhy::is_ready`].
     pub fn device(&self) -> &D {
         &self.device
     }
@@ -68,6 +69,14 @@ impl<D: Device> AsPhy<D> {
     /// Frames that were lost here: without a buffer, or because they could not be cut.
     pub fn drops(&self) -> &Drops {
         &self.drops
+    }
+
+    /// Has [`Interface::poll`](smoltcp::iface::Interface::poll) something to do? Ask before a wait
+    /// for the device: a super-segment was cut into several frames, and those that are left are
+    /// here, where the device's descriptor and waker do not see them. A frame that the device
+    /// pushed back leaves if there is room again.
+    pub fn is_ready(&mut self) -> bool {
+        self.has_room() && (!self.received.is_empty() || self.device.rx_ready())
     }
 
     /// Does the device take a frame? One that it pushed back leaves first.

@@ -2,7 +2,9 @@
 //!
 //! Called by: programs whose device cannot leave its thread; smoltcp's `TunTapInterface` and
 //! `RawSocket` are such devices. Limits: those of the channel; a frame that finds it full is
-//! dropped, as by a network card whose ring is full. Counter: [`Pump::dropped`].
+//! dropped, as by a network card whose ring is full. A turn moves at most as many frames each way as
+//! the channel has room for, so a flood from one side does not stop the other one. Counter:
+//! [`Pump::dropped`].
 
 use base::LinkKind;
 use device::Limits;
@@ -18,10 +20,14 @@ pub struct Pump<D> {
     device: D,
     end: End,
     link: LinkKind,
+    depth: usize,
+    /// The longest frame that the device takes.
+    max_frame: usize,
     frame: Vec<u8>,
     /// Bytes in `frame` that the device had no token for.
     waiting: usize,
     dropped: u64,
+    is_closed: bool,
 }
 
 impl<D: phy::Device> Pump<D> {
@@ -37,15 +43,19 @@ impl<D: phy::Device> Pump<D> {
         let Limits { link, mtu, max_frame, .. } = limits;
         let (channel, end) = pair(&Config { link, mtu, depth });
         let frame = vec![0; max_frame];
-        Ok((Pump { device, end, link, frame, waiting: 0, dropped: 0 }, channel))
+        let (waiting, dropped, is_closed) = (0, 0, false);
+        let pump = Pump { device, end, link, depth, max_frame, frame, waiting, dropped, is_closed };
+        Ok((pump, channel))
     }
 
-    /// Move all frames that wait on both sides; returns how many. Call it when the device is
-    /// readable, and at an interval of a few milliseconds for frames of the stack.
+    /// Move frames that wait on both sides; returns how many. Call it again at once if it moved
+    /// some, when the device is readable, and at an interval of a few milliseconds for frames of
+    /// the stack.
     pub fn turn(&mut self, now: Instant) -> usize {
         let mut moved = 0;
         let caps = self.device.capabilities().checksum;
-        while let Some((token, _)) = self.device.receive(now) {
+        for _ in 0..self.depth {
+            let Some((token, _)) = self.device.receive(now) else { break };
             let sent = token.consume(|bytes| {
                 let mut frame = bytes.to_vec();
                 if !checksums::all_in_software(&caps) {
@@ -56,10 +66,14 @@ impl<D: phy::Device> Pump<D> {
             self.dropped += u64::from(sent.is_err());
             moved += usize::from(sent.is_ok());
             if sent == Err(SendError::Closed) {
+                self.is_closed = true;
                 break;
             }
         }
-        while self.waiting > 0 || self.fetch() {
+        for _ in 0..self.depth {
+            if self.waiting == 0 && !self.fetch() {
+                break;
+            }
             let Some(token) = self.device.transmit(now) else { break };
             let bytes = &self.frame[..self.waiting];
             token.consume(bytes.len(), |room| {
@@ -73,23 +87,35 @@ impl<D: phy::Device> Pump<D> {
         moved
     }
 
-    /// The next frame of the stack, into `frame`.
+    /// The next frame of the stack, into `frame`. The channel has room for VLAN tags, the device may
+    /// have none: a frame that is too long for it is dropped.
     fn fetch(&mut self) -> bool {
-        match self.end.try_recv(&mut self.frame) {
-            Ok(len) => self.waiting = len,
-            Err(RecvError::TooSmall(len)) => {
-                // No frame is longer than the channel's limits; room for one that is.
-                self.frame.resize(len, 0);
-                self.waiting = self.end.try_recv(&mut self.frame).unwrap_or(0);
+        loop {
+            match self.end.try_recv(&mut self.frame) {
+                Ok(len) if len > self.max_frame => self.dropped += 1,
+                Ok(len) => {
+                    self.waiting = len;
+                    return len > 0;
+                }
+                Err(RecvError::TooSmall(len)) => self.frame.resize(len, 0),
+                Err(RecvError::Empty) => return false,
+                Err(RecvError::Closed) => {
+                    self.is_closed = true;
+                    return false;
+                }
             }
-            Err(RecvError::Empty | RecvError::Closed) => {}
         }
-        self.waiting > 0
     }
 
-    /// Received frames that found the channel full, or the stack gone.
+    /// Frames that were lost here: received ones that found the channel full or the stack gone, and
+    /// those that were too long for the other side.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Is the stack gone, and did its last frames leave? Then the pump has nothing more to do.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed && self.waiting == 0
     }
 
     /// The device, for its descriptor.

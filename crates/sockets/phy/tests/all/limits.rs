@@ -8,7 +8,7 @@ use std::task::{Wake, Waker};
 use base::{DropReason, LinkKind};
 use device::{Burst, Device as _, Doorbell, mem};
 use mbuf::Pool;
-use smoltcp::phy::{ChecksumCapabilities, Device as _, Medium, RxToken as _, TxToken as _};
+use smoltcp::phy::{ChecksumCapabilities, Device as _, Medium, TxToken as _};
 use smoltcp::time::Instant;
 use wirespeed_phy::{AsPhy, FromPhy, NotAPort, Pump};
 
@@ -115,24 +115,4 @@ fn the_doorbell_wakes_the_driver() {
     assert!(!port.arm(&waker), "a frame waits");
     let (a, _b) = pair(Medium::Ip, 1_500, 8);
     assert!(!FromPhy::new(a).unwrap().arm(&waker), "without a doorbell it is polled");
-}
-
-#[test]
-fn the_pump_moves_frames_both_ways_and_drops_when_full() {
-    let (a, mut b) = pair(Medium::Ip, 1_500, 1);
-    let (mut pump, mut channel) = Pump::new(a, 2).unwrap();
-    let (mut pool, mut burst) = (Pool::new(1 << 20), Burst::new());
-    for n in 1..4 {
-        b.transmit(Instant::ZERO).unwrap().consume(20 + n, |room| room.fill(5));
-        pump.turn(Instant::ZERO);
-    }
-    assert_eq!((channel.rx_burst(&mut pool, &mut burst), pump.dropped()), (2, 1));
-    channel.tx_burst(&mut pool, &mut burst);
-    // The device takes one frame at a time; the other waits.
-    for len in [21, 22] {
-        assert_eq!(pump.turn(Instant::ZERO), 1);
-        let (token, _) = b.receive(Instant::ZERO).unwrap();
-        token.consume(|frame| assert_eq!(frame.len(), len));
-    }
-    assert_eq!(pump.turn(Instant::ZERO), 0);
 }

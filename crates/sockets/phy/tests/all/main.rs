@@ -3,6 +3,8 @@
 mod checksums;
 mod faults;
 mod limits;
+mod pump;
+mod tokens;
 mod transfers;
 mod wire;
 mod world;

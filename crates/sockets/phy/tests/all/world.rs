@@ -78,13 +78,30 @@ impl<D: phy::Device> World<D> {
     /// Connect from our side, `version` 0 for IPv4, send `len` bytes, which smoltcp sends back, and
     /// check that all come back.
     pub(crate) fn echo_tcp(&mut self, version: usize, len: usize) {
+        let (handle, socket) = self.connecting(version);
+        let back = self.exchange(handle, socket, len);
+        assert!(back == pattern(len), "{} bytes came back", back.len());
+    }
+
+    /// A connection from our side that is open, and smoltcp's socket.
+    pub(crate) fn connected(&mut self, version: usize) -> (TcpHandle, SocketHandle) {
+        let (handle, socket) = self.connecting(version);
+        for _ in 0..STEPS_MAX {
+            self.step();
+            if self.sockets.get_mut::<tcp::Socket>(socket).may_recv() {
+                return (handle, socket);
+            }
+        }
+        panic!("the connection does not open");
+    }
+
+    fn connecting(&mut self, version: usize) -> (TcpHandle, SocketHandle) {
         let socket = self.tcp_socket();
         self.sockets.get_mut::<tcp::Socket>(socket).listen(PORT).unwrap();
         let to = SocketAddr::new(THEIRS[version].parse().unwrap(), PORT);
         let (config, now) = (Default::default(), self.now());
         let handle = self.stack.tcp_connect(to, None, &config, Owner::program(), now).unwrap();
-        let back = self.exchange(handle, socket, len);
-        assert!(back == pattern(len), "{} bytes came back", back.len());
+        (handle, socket)
     }
 
     /// The same with smoltcp as the client and our stack as the server.
