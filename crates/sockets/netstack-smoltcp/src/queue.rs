@@ -121,9 +121,16 @@ impl Outer {
         Poll::Pending
     }
 
-    pub(crate) fn send(&mut self, packet: AnyIpPktFrame) {
-        self.shared.inward.lock().packets.push_back(packet);
-        self.shared.bell.ring();
+    /// Queue a packet; false if there is no room for it.
+    pub(crate) fn send(&mut self, packet: AnyIpPktFrame) -> bool {
+        let mut waiting = self.shared.inward.lock();
+        let has_room = waiting.packets.len() < self.shared.inward.limit;
+        if has_room {
+            waiting.packets.push_back(packet);
+            drop(waiting);
+            self.shared.bell.ring();
+        }
+        has_room
     }
 
     /// The next packet from the stack; `None` once the stack has ended.

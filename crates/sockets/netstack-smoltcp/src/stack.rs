@@ -201,7 +201,8 @@ impl Sink<AnyIpPktFrame> for Stack {
         Poll::Ready(room.map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, text)))
     }
 
-    /// Packets that a filter refuses, and those of protocols that are not enabled, are dropped.
+    /// Packets that a filter refuses, and those of protocols that are not enabled, are dropped. A
+    /// packet that is sent without `poll_ready` may find no room, which is an error.
     fn start_send(mut self: Pin<&mut Self>, item: AnyIpPktFrame) -> io::Result<()> {
         if item.is_empty() {
             return Ok(());
@@ -216,8 +217,9 @@ impl Sink<AnyIpPktFrame> for Stack {
             protocol::HOP_BY_HOP | protocol::FRAGMENT | protocol::DESTINATION_OPTIONS => true,
             _ => false,
         };
-        if taken && self.filters.is_allowed(&src, &dst) {
-            self.outer.send(item);
+        if taken && self.filters.is_allowed(&src, &dst) && !self.outer.send(item) {
+            let text = "the stack's queue is full; wait for `poll_ready` before each packet";
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
         }
         Ok(())
     }

@@ -43,24 +43,28 @@ impl Stream for TcpListener {
     type Item = (TcpStream, SocketAddr, SocketAddr);
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        while self.opening.len() < OPENING_MAX
-            && let Poll::Ready(request) = self.accepting.as_mut().poll(cx)
-        {
-            let Ok(request) = request else { return Poll::Ready(None) };
-            self.accepting = accept(&self.forwarder);
-            self.opening.push(Box::pin(async move {
-                let (src, dst) = (request.src(), request.dst());
-                Ok(TcpStream { stream: request.complete().await?, src, dst })
-            }));
-        }
-        // A handshake that fails is the client's affair, and the stack counts it.
-        while let Poll::Ready(Some(opened)) = Pin::new(&mut self.opening).poll_next(cx) {
-            if let Ok(stream) = opened {
-                let (src, dst) = (stream.src, stream.dst);
-                return Poll::Ready(Some((stream, src, dst)));
+        loop {
+            while self.opening.len() < OPENING_MAX
+                && let Poll::Ready(request) = self.accepting.as_mut().poll(cx)
+            {
+                let Ok(request) = request else { return Poll::Ready(None) };
+                self.accepting = accept(&self.forwarder);
+                self.opening.push(Box::pin(async move {
+                    let (src, dst) = (request.src(), request.dst());
+                    Ok(TcpStream { stream: request.complete().await?, src, dst })
+                }));
+            }
+            match Pin::new(&mut self.opening).poll_next(cx) {
+                Poll::Ready(Some(Ok(stream))) => {
+                    let (src, dst) = (stream.src, stream.dst);
+                    return Poll::Ready(Some((stream, src, dst)));
+                }
+                // A handshake that fails is the client's affair, and the stack counts it. It leaves
+                // room for a request that has to be looked for again.
+                Poll::Ready(Some(Err(_))) => {}
+                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Pending
     }
 }
 

@@ -15,6 +15,7 @@ use netstack_smoltcp::{IpFilters, Stack, StackBuilder, TcpListener};
 use stack::{PortConfig, Route, StackConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use wire::checksum::Sum;
 
 /// More than any of these tests takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -235,6 +236,8 @@ async fn a_full_queue_pushes_back() {
     };
     assert!(send(&mut stack, 1).is_ready() && send(&mut stack, 2).is_ready());
     assert!(send(&mut stack, 3).is_pending());
+    let unasked = stack.start_send_unpin(ping([10, 0, 0, 1], [198, 51, 100, 3]));
+    assert_eq!(unasked.unwrap_err().kind(), ErrorKind::WouldBlock);
     tokio::spawn(runner.unwrap());
     let third = ping([10, 0, 0, 1], [198, 51, 100, 4]);
     timeout(LONG, stack.send(third)).await.expect("woken when there is room").unwrap();
@@ -246,6 +249,54 @@ async fn a_full_queue_pushes_back() {
 
 fn noop() -> std::task::Context<'static> {
     std::task::Context::from_waker(std::task::Waker::noop())
+}
+
+/// A segment without data from 10.0.0.1 to 198.51.100.7:80.
+fn segment(port: u16, seq: u32, flags: u8) -> Vec<u8> {
+    let mut packet = ping([10, 0, 0, 1], [198, 51, 100, 7]);
+    packet.truncate(20);
+    packet[2..4].copy_from_slice(&[0, 40]);
+    packet[9] = wire::protocol::TCP;
+    packet[10..12].fill(0);
+    let field = wire::checksum::sum_short(&packet).field();
+    packet[10..12].copy_from_slice(&field);
+    packet.extend(port.to_be_bytes());
+    packet.extend([0, 80]);
+    packet.extend(seq.to_be_bytes());
+    packet.extend([0, 0, 0, 0, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    let ends = ([10, 0, 0, 1].into(), [198, 51, 100, 7].into());
+    let sum = Sum::pseudo_v4(ends.0, ends.1, wire::protocol::TCP).plus(Sum::of_be16(20));
+    let field = sum.plus(wire::checksum::Ladder::best().sum(&packet[20..])).field();
+    packet[36..38].copy_from_slice(&field);
+    packet
+}
+
+#[tokio::test]
+async fn a_handshake_that_fails_makes_room_for_another() {
+    const SYN: u8 = 2;
+    const RST: u8 = 4;
+    let (mut stack, runner, _udp, listener) = all().build().unwrap();
+    tokio::spawn(runner.unwrap());
+    let mut listener = listener.unwrap();
+    tokio::spawn(async move { while listener.next().await.is_some() {} });
+    let most = netstack_smoltcp::tcp::OPENING_MAX as u16;
+    for port in 1..=most {
+        stack.send(segment(port, 7, SYN)).await.unwrap();
+        answer_to(&mut stack, port).await;
+    }
+    stack.send(segment(1, 8, RST)).await.unwrap();
+    stack.send(segment(most + 1, 7, SYN)).await.unwrap();
+    answer_to(&mut stack, most + 1).await;
+}
+
+/// Wait for a segment to this port.
+async fn answer_to(stack: &mut Stack, port: u16) {
+    loop {
+        let packet = timeout(LONG, stack.next()).await.expect("an answer").unwrap().unwrap();
+        if packet[22..24] == port.to_be_bytes() {
+            return;
+        }
+    }
 }
 
 #[tokio::test]
