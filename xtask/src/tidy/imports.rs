@@ -28,7 +28,7 @@ const OBSERVE: &[&str] =
 
 const MACHINE: &[&str] = &[
     "base", "device", "stack", "link", "virtio", "host", "control", "live", "observe", "gateway",
-    "outside", "policy", "jail",
+    "outside", "policy",
 ];
 
 const ROUTER: &[&str] = &[

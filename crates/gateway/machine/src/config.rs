@@ -9,8 +9,7 @@ use base::Mtu;
 
 use super::networks::Network;
 use super::settings::{Learn, Settings, Tool};
-use super::usage::Usage;
-use super::values::{Dns, MTU_MAX, Net4, Net6};
+use super::values::{Dns, MTU_MAX, Net4, Net6, Usage};
 use super::vm::Vm;
 
 /// What takes the lines of the log.
@@ -22,7 +21,7 @@ pub type Say = Box<dyn Fn(&str) + Send>;
 pub struct Config {
     /// The rules, in the language of docs/gateway.md: what may be reached, published ports
     /// (`[[publish]]`), limits (`[limits]`), name servers (`[dns]`). An empty text denies
-    /// everything; `default = "allow"` allows everything but the host itself.
+    /// everything; `default = "allow"` allows everything but the host itself. No rule can `ask`.
     pub policy: String,
     /// The links of the machines.
     pub vms: Vec<Vm>,

@@ -54,7 +54,7 @@ pub enum Connection {
 
 impl Connection {
     /// The connection below offloads.
-    pub(super) fn plain(&self) -> &Connection {
+    pub fn plain(&self) -> &Connection {
         match self {
             Connection::Bare(inner) => inner,
             other => other,

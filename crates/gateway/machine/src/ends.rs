@@ -3,8 +3,6 @@
 //!
 //! Called by: `turns.rs`; drop-ins for containers open these descriptors.
 
-use std::fs::File;
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -85,23 +83,6 @@ impl AsFd for End {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-/// A copy of a descriptor that this process inherited, by its number.
-///
-/// # Errors
-/// It is not open.
-pub fn inherited(number: i32) -> io::Result<OwnedFd> {
-    // Opening it again would make another pipe's end of a socket fail; a copy is always possible.
-    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-    let own = Pid::from_raw(std::process::id() as i32).ok_or(io::ErrorKind::NotFound)?;
-    let copy = pidfd_open(own, PidfdFlags::empty())
-        .and_then(|own| pidfd_getfd(own, number, PidfdGetfdFlags::empty()));
-    // Containers may forbid pidfd_getfd(2).
-    copy.map_err(io::Error::from).or_else(|_| {
-        let path = format!("/proc/self/fd/{number}");
-        File::options().read(true).write(true).open(path).map(OwnedFd::from)
-    })
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 //!
 //! Called by: `machine.rs`, once.
 
-use std::net::SocketAddr;
-
 use ::gateway::{Config, Credentials, Gateway, NamesConfig};
 use anyhow::{Context, Result, anyhow};
 use base::{KeyedHash, Limit};
@@ -15,9 +13,7 @@ use stack::{Foreign, Stack, StackConfig};
 use super::egress;
 use super::near::HOST_NAME;
 use super::settings::Settings;
-
-/// The port of name servers (RFC 1035 section 4.2).
-const NAMES: u16 = 53;
+use super::values::name_server;
 
 /// The most that a connection's buffers may grow to behind a long link, in each direction.
 const LONG_PATH_BYTES: u32 = 16 << 20;
@@ -59,7 +55,7 @@ pub(super) fn engine(settings: &Settings, rules: &Rules) -> Result<(Stack, Engin
 fn names(settings: &Settings, rules: &Rules, secret: KeyedHash) -> Result<NamesConfig> {
     let of = |server: &Server| match server {
         Server::Host => settings.servers.clone(),
-        Server::Address(ip) => vec![SocketAddr::new(*ip, NAMES)],
+        Server::Address(ip) => vec![name_server(*ip)],
     };
     let servers = rules.dns.servers.iter().flat_map(of).collect();
     let (mut hosts, _) = Hosts::from_text(&settings.hosts);

@@ -3,13 +3,9 @@
 //! the loop that runs them. Linux only.
 //!
 //! Called by: programs that give virtual machines a network, by [`Gateway`], in a thread of their
-//! own process; the program `wirespeed`, by `tools`, in a process that has given up its privileges
-//! (crate `jail`). Read `machine.rs` first, then `machine/turns.rs`.
+//! own process; the program `wirespeed`, by [`parts`], in a process that has given up its
+//! privileges (crate `jail`). Read `machine.rs` first, then `machine/turns.rs`.
 #![cfg(target_os = "linux")]
-#![cfg_attr(
-    not(feature = "tools"),
-    allow(dead_code, unreachable_pub, reason = "the tools of the command line use more")
-)]
 
 mod addresses;
 mod asking;
@@ -27,11 +23,11 @@ mod links;
 mod listening;
 mod log;
 mod machine;
-mod memory;
 mod messages;
 mod near;
 mod networks;
 mod orders;
+pub mod parts;
 mod ports;
 mod publish;
 mod routers;
@@ -40,9 +36,6 @@ mod running;
 mod servers;
 mod settings;
 mod taken;
-#[cfg(feature = "tools")]
-pub mod tools;
-mod usage;
 mod values;
 mod vm;
 mod wakes;
@@ -51,6 +44,5 @@ mod watch;
 pub use config::{Config, Log, Say};
 pub use networks::Network;
 pub use running::{Error, Gateway};
-pub use usage::Usage;
-pub use values::{Dns, Net4, Net6};
+pub use values::{Dns, Net4, Net6, Usage};
 pub use vm::{Vm, VmKind};

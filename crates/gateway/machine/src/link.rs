@@ -73,6 +73,14 @@ pub(super) struct Path {
     pub(super) seed: u64,
 }
 
+/// Check how a path is written.
+///
+/// # Errors
+/// A sentence that says how to write it.
+pub fn check(text: &str) -> Result<(), String> {
+    parse(text).map(drop)
+}
+
 /// Read a path.
 ///
 /// # Errors

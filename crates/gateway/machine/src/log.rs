@@ -139,7 +139,7 @@ mod tests {
 
     /// A file in memory, and another handle of it.
     fn file() -> (File, File) {
-        let fd = crate::memory::in_memory(&[]).expect("memory");
+        let fd = crate::taken::in_memory(&[]).expect("memory");
         let file = File::from(fd);
         (file.try_clone().expect("a descriptor"), file)
     }

@@ -1,8 +1,8 @@
 //! A running gateway: a stack towards the guests, the host's sockets beyond, and the engine between
 //! them. One thread, one epoll. A guest is a program or a virtual machine.
 //!
-//! Called by: `child.rs`, in a process of its own, and `running.rs`, in a thread. `turns.rs` is the
-//! loop; `watch.rs` lets tools and a page see it.
+//! Called by: `running.rs`, in a thread; tools, in a process of its own. `turns.rs` is the loop;
+//! `watch.rs` lets tools and a page see it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -34,17 +34,17 @@ use super::routers::Routers;
 use super::servers::Servers;
 use super::settings::{EndsWith, Settings};
 use super::taken::Taken;
-use super::usage::Usage;
+use super::values::Usage;
 use super::watch::{Lines, Watch};
 
 mod obeying;
 mod publishing;
 mod turns;
 
-pub(super) use self::turns::Owner;
+pub use self::turns::Owner;
 
 /// A running gateway.
-pub(super) struct Machine {
+pub struct Machine {
     messages: Messages,
     /// The switch of several machines, until it has had news.
     switch: Option<SwitchNews>,
@@ -88,18 +88,19 @@ pub(super) struct Machine {
     awaited: Vec<(PortId, Awaited)>,
 }
 
-/// What a gateway uses.
-pub(super) struct Given {
+/// What is open for a gateway.
+#[derive(Default)]
+pub struct Opened {
     /// The link to the program, if there is one.
-    pub(super) link: Option<Box<dyn Device>>,
+    pub link: Option<Box<dyn Device>>,
     /// What [`Settings::given`] says.
-    pub(super) descriptors: Vec<OwnedFd>,
+    pub descriptors: Vec<OwnedFd>,
     /// The sockets in a program's network that lead to [`Settings::to_host`].
-    pub(super) inside: Vec<OwnedFd>,
+    pub inside: Vec<OwnedFd>,
     /// Open tables of the sockets in that network, for [`Settings::auto`].
-    pub(super) tables: Vec<OwnedFd>,
+    pub tables: Vec<OwnedFd>,
     /// Takes the lines of the log.
-    pub(super) lines: Option<Lines>,
+    pub lines: Option<Lines>,
 }
 
 impl Machine {
@@ -107,8 +108,8 @@ impl Machine {
     ///
     /// # Errors
     /// The rules do not fit, or the system refuses something.
-    pub(super) fn begin(settings: &Settings, given: Given, messages: Messages) -> Result<Machine> {
-        let Given { link, descriptors, inside, tables, lines } = given;
+    pub fn begin(settings: &Settings, opened: Opened, messages: Messages) -> Result<Machine> {
+        let Opened { link, descriptors, inside, tables, lines } = opened;
         let began = std::time::Instant::now();
         let mut host = host(settings)?;
         let taken = Taken::of(settings, descriptors, &messages)?;

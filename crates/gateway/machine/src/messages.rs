@@ -1,7 +1,7 @@
 //! Where a gateway's messages to people go.
 //!
-//! Called by: `child.rs` and `running.rs`, which make it; the parts of a gateway that have
-//! something to say.
+//! Called by: `running.rs` and tools, which make it; the parts of a gateway that have something to
+//! say.
 
 use std::rc::Rc;
 
@@ -16,11 +16,11 @@ pub struct Program {
 
 /// Messages of one gateway.
 #[derive(Clone)]
-pub(super) struct Messages {
+pub struct Messages {
     /// Takes each sentence.
-    pub(super) say: Rc<dyn Fn(&str)>,
+    pub say: Rc<dyn Fn(&str)>,
     /// The program that serves a page.
-    pub(super) program: Option<Program>,
+    pub program: Option<Program>,
 }
 
 impl Messages {

@@ -1,6 +1,6 @@
 //! The addresses of a private network: the program's, the gateway's, the resolver's.
 //!
-//! Called by: `open.rs`; `machine.rs`, which answers for them. IPv4 as slirp has it: .2 is the
+//! Called by: `config.rs` and tools; `machine.rs`, which answers for them. IPv4 as slirp has it: .2 is the
 //! gateway, .3 the resolver, .100 the program. Nothing of the host's interfaces is copied, so the
 //! network is the same on every host, with or without a network.
 
@@ -10,8 +10,7 @@ use anyhow::{Context, Result};
 use base::{Cidr, MacAddr};
 use serde::{Deserialize, Serialize};
 
-use super::usage::Usage;
-use super::values::{Net4, Net6};
+use super::values::{Net4, Net6, Usage};
 
 /// The gateway's hardware address on all links. A guest's interface has another one.
 pub(super) const MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);

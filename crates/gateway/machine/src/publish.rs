@@ -1,6 +1,6 @@
 //! `-p`: ports of the host that lead to ports of a guest.
 //!
-//! Called by: clap; `open.rs`, which makes the sockets, because a gateway without privileges cannot
+//! Called by: `running.rs` and tools, which make the sockets, because a gateway without privileges cannot
 //! bind them to an interface; `machine.rs`, which accepts.
 
 use std::io;

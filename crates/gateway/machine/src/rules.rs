@@ -1,7 +1,7 @@
 //! What may be reached: from the options and the file of `--policy` to the fence.
 //!
-//! Called by: `open.rs`, which reads the files and reports mistakes; `machine.rs`, which has no
-//! files and reads the same texts again.
+//! Called by: `running.rs` and tools, which read the files and report mistakes; `machine.rs`, which
+//! has no files and reads the same texts again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,13 +9,12 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
+use control::advice;
 use policy::text::{Argument, BYTES_MAX, Source};
 use policy::{Action, Rules};
 use serde::{Deserialize, Serialize};
 
-use super::usage::Usage;
-use super::values::DefaultAction;
-use control::advice;
+use super::values::{DefaultAction, Usage};
 
 /// The texts of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //!
 //! Called by: programs that give virtual machines a network. There is no jail: the gateway has the
 //! privileges of the process. It changes nothing that the process shares: no signal handler, no
-//! working directory, no limit. Its threads block all signals, which the other threads get.
+//! working directory, no limit. Its threads block the signals that other threads can take.
 
 use core::fmt;
 use std::os::fd::OwnedFd;
@@ -10,23 +10,26 @@ use std::rc::Rc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use base::Duration;
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use policy::{Action, Rules};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::config::{Config, Log, Say};
 use super::ends::When;
-use super::machine::{Given, Machine, Owner};
-use super::memory::in_memory;
+use super::machine::{Machine, Opened, Owner};
 use super::messages::Messages;
 use super::networks::Network;
 use super::publish::Publish;
 use super::rules::Texts;
 use super::servers;
-use super::settings::{Given as What, Settings};
+use super::settings::{Given, Settings};
+use super::taken::in_memory;
 use super::values::Dns;
 use super::watch::Lines;
+
+const NO_DESCRIPTOR: &str = "no descriptor is left: raise `ulimit -n`";
 
 /// Why a gateway does not run. The text says what to do.
 #[derive(Debug)]
@@ -91,14 +94,13 @@ impl Gateway {
     pub fn start(config: Config) -> Result<Gateway, Error> {
         let settings = config.settings().map_err(invalid)?;
         let texts = Texts::of_text(&config.policy).map_err(invalid)?;
+        let rules = texts.known_rules().and_then(asks_nobody).map_err(invalid)?;
         let networks = settings.networks.clone();
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let end = end.context("no descriptor is left: raise `ulimit -n`").map_err(refused)?;
-        let order = order(config, settings, &texts, &end).map_err(refused)?;
+        let end = end.context(NO_DESCRIPTOR).map_err(refused)?;
+        let order = order(config, settings, &texts, &rules, &end).map_err(refused)?;
         let (begun, has_begun) = sync_channel(1);
-        let thread = thread::Builder::new().name("gateway".to_owned());
-        let thread = thread.spawn(move || run(order, &begun));
-        let thread = thread.context("no thread can be started").map_err(refused)?;
+        let thread = spawned(move || run(order, &begun)).map_err(refused)?;
         match has_begun.recv() {
             Ok(Ok(())) => Ok(Gateway { networks, end, thread: Some(thread) }),
             Ok(Err(why)) => {
@@ -157,17 +159,59 @@ fn refused(why: anyhow::Error) -> Error {
     Error::Begin(format!("the gateway cannot begin: {why:#}"))
 }
 
+/// The rules, if none of them asks people: `wirespeed policy ask` knows the gateways of tools alone.
+fn asks_nobody(rules: Rules) -> Result<Rules> {
+    let number = rules.rules.iter().position(|rule| rule.action == Action::Ask);
+    if let Some(number) = number {
+        let place = rules.place(u16::try_from(number).ok());
+        bail!("{place}: nobody can be asked: write allow or deny in place of ask");
+    }
+    if rules.default == Action::Ask {
+        bail!("policy: nobody can be asked: write default = \"allow\" or \"deny\"");
+    }
+    Ok(rules)
+}
+
+/// A thread that gets none of the signals that another thread can take. Those of its own mistakes
+/// stay: a handler of the program, such as the one that reports an overflow of a thread's memory,
+/// would not be called for a blocked one.
+fn spawned(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<JoinHandle<Result<()>>> {
+    let mut blocked = SigSet::all();
+    for own in [
+        Signal::SIGABRT,
+        Signal::SIGBUS,
+        Signal::SIGFPE,
+        Signal::SIGILL,
+        Signal::SIGSEGV,
+        Signal::SIGSYS,
+        Signal::SIGTRAP,
+    ] {
+        blocked.remove(own);
+    }
+    // A thread begins with the mask of the one that starts it.
+    let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let before = before.context("signals cannot be blocked")?;
+    let thread = thread::Builder::new().name("gateway".to_owned()).spawn(work);
+    before.thread_set_mask().context("signals cannot be unblocked")?;
+    thread.context("no thread can be started: raise `ulimit -u`, or stop other gateways")
+}
+
 /// Open what the gateway uses.
-fn order(config: Config, settings: Settings, texts: &Texts, end: &OwnedFd) -> Result<Order> {
-    let rules = texts.known_rules()?;
-    let mut given = vec![(What::Policy, in_memory(&serde_json::to_vec(texts)?)?)];
-    given.push((What::End(When::Ready), end.try_clone().context("no descriptor is left")?));
+fn order(
+    config: Config,
+    settings: Settings,
+    texts: &Texts,
+    rules: &Rules,
+    end: &OwnedFd,
+) -> Result<Order> {
+    let mut given = vec![(Given::Policy, in_memory(&serde_json::to_vec(texts)?)?)];
+    given.push((Given::End(When::Ready), end.try_clone().context(NO_DESCRIPTOR)?));
     for publish in &rules.publish {
         let sockets = Publish::from(publish).sockets()?.into_iter();
-        given.extend(sockets.map(|(what, fd)| (What::Published(what), fd)));
+        given.extend(sockets.map(|(what, fd)| (Given::Published(what), fd)));
     }
     for vm in config.vms {
-        given.push((What::Machine(vm.connection()?), vm.fd));
+        given.push((Given::Machine(vm.connection()?), vm.fd));
     }
     let (given, descriptors) = given.into_iter().unzip();
     let settings = Settings { given, ..settings };
@@ -184,18 +228,15 @@ fn run(order: Order, begun: &SyncSender<Result<()>>) -> Result<()> {
     };
     let mut resolv_conf = None;
     let made = (|| {
-        SigSet::all().thread_block().context("signals cannot be blocked")?;
         if follows {
             let followed = servers::follow()?;
             resolv_conf = Some(followed.thread);
-            settings.given.push(What::Servers);
+            settings.given.push(Given::Servers);
             descriptors.push(followed.news);
         }
         let lines = log.map(|lines| lines as Lines);
-        let nothing = (None, Vec::new(), Vec::new());
-        let (link, inside, tables) = nothing;
-        let given = Given { link, descriptors, inside, tables, lines };
-        Machine::begin(&settings, given, Messages { say, program: None })
+        let opened = Opened { descriptors, lines, ..Opened::default() };
+        Machine::begin(&settings, opened, Messages { say, program: None })
     })();
     let ended = match made {
         Ok(mut machine) => {

@@ -1,8 +1,7 @@
 //! The host's name servers: those of /etc/resolv.conf, and news of other ones.
 //!
-//! Called by: `open.rs` and `running.rs`, whose thread waits for changes of the file (inotify(7))
-//! and writes a line of JSON to a pipe; `turns.rs` reads it, perhaps in a process that can open no
-//! file.
+//! Called by: `running.rs` and tools, whose thread waits for changes of the file (inotify(7)) and
+//! writes a line of JSON to a pipe; `turns.rs` reads it, perhaps in a process that can open no file.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -17,10 +16,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 
+use super::values::name_server;
+
 /// The file, which may be a link to a file in another folder.
 const FILE: &str = "/etc/resolv.conf";
-/// The port of name servers (RFC 1035 section 4.2).
-pub(super) const PORT: u16 = 53;
+/// Each process that follows the file takes one of few instances of inotify.
+const CANNOT: &str = "changes of /etc/resolv.conf cannot be followed: raise the sysctl \
+                      fs.inotify.max_user_instances (and max_user_watches), or name the servers";
 /// Bytes of a line; longer ones are not ours.
 const LINE_MAX: usize = 4_096;
 
@@ -32,32 +34,32 @@ pub(super) fn of_host() -> Vec<SocketAddr> {
 fn parse(resolv_conf: &str) -> Vec<SocketAddr> {
     let lines = resolv_conf.lines().filter_map(|line| line.strip_prefix("nameserver"));
     let servers = lines.filter_map(|rest| rest.trim().parse::<IpAddr>().ok());
-    servers.map(|ip| SocketAddr::new(ip, PORT)).collect()
+    servers.map(name_server).collect()
 }
 
 /// News of the servers.
 #[derive(Debug)]
-pub(super) struct Followed {
+pub struct Followed {
     /// A line of JSON comes whenever the servers are others.
-    pub(super) news: OwnedFd,
+    pub news: OwnedFd,
     /// It ends once nobody has the other end of `news`.
-    pub(super) thread: JoinHandle<()>,
+    pub thread: JoinHandle<()>,
 }
 
 /// Begin to follow the servers.
 ///
 /// # Errors
 /// The system has no inotify, no pipe or no thread for us.
-pub(super) fn follow() -> Result<Followed> {
+pub fn follow() -> Result<Followed> {
     let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
-    let news = inotify::init(flags).context("changes of /etc/resolv.conf cannot be followed")?;
+    let news = inotify::init(flags).context(CANNOT)?;
     let target = fs::canonicalize(FILE).unwrap_or_else(|_| FILE.into());
     for folder in [Path::new(FILE).parent(), target.parent()].into_iter().flatten() {
         let what = inotify::WatchFlags::CLOSE_WRITE
             | inotify::WatchFlags::MOVED_TO
             | inotify::WatchFlags::CREATE
             | inotify::WatchFlags::DELETE;
-        inotify::add_watch(&news, folder, what).context("a folder cannot be watched")?;
+        inotify::add_watch(&news, folder, what).context(CANNOT)?;
     }
     follow_file(&news);
     let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;

@@ -1,7 +1,8 @@
 //! What a gateway has to know, as text; files and sockets come beside it, in the order
 //! of [`Settings::given`].
 //!
-//! Called by: `open.rs` makes it, `machine.rs` uses it, perhaps in another process of this program.
+//! Called by: `config.rs` and tools make it, `machine.rs` uses it, perhaps in another process of the
+//! program.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -108,7 +109,7 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of a gateway of these networks, whose guests find the host at its address.
-    pub(super) fn new(tool: Tool, networks: Vec<Network>, dns: &Dns, learn: Learn) -> Settings {
+    pub fn new(tool: Tool, networks: Vec<Network>, dns: &Dns, learn: Learn) -> Settings {
         let has_names = *dns != Dns::Off;
         Settings {
             tool,

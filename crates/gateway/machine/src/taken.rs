@@ -1,11 +1,13 @@
 //! What the descriptors are for that a gateway gets.
 //!
-//! Called by: `machine.rs`, once. `settings.rs` says which is which.
+//! Called by: `machine.rs`, once; `running.rs` and tools, for texts that are given as files.
+//! `settings.rs` says which descriptor is which.
 
 use std::fs::File;
+use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use device::Device;
 
 use super::asking::Asking;
@@ -73,4 +75,15 @@ impl Taken {
         }
         Ok(taken)
     }
+}
+
+/// A file in memory.
+///
+/// # Errors
+/// The system has no descriptor or no memory left.
+pub fn in_memory(contents: &[u8]) -> Result<OwnedFd> {
+    let made = rustix::fs::memfd_create("settings", rustix::fs::MemfdFlags::CLOEXEC);
+    let mut file = File::from(made.context("no file in memory can be made")?);
+    file.write_all(contents).and_then(|()| file.rewind()).context("no memory is left")?;
+    Ok(file.into())
 }

@@ -1,8 +1,9 @@
 //! Values of a gateway's options that a program gives, too: networks, name servers, what happens
-//! without a rule.
+//! without a rule; and the error for invalid ones.
 //!
-//! Called by: `config.rs`; `options.rs`, where clap parses them.
+//! Called by: `config.rs`; tools, whose options they are.
 
+use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -11,9 +12,20 @@ use serde::{Deserialize, Serialize};
 
 use super::servers;
 
+/// An invalid option: what is wrong and what to do instead.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
 /// What happens with flows that no rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "tools", derive(clap::ValueEnum))]
 pub enum DefaultAction {
     /// They begin.
     Allow,
@@ -23,11 +35,24 @@ pub enum DefaultAction {
     Ask,
 }
 
+impl FromStr for DefaultAction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DefaultAction, String> {
+        match text {
+            "allow" => Ok(DefaultAction::Allow),
+            "deny" => Ok(DefaultAction::Deny),
+            "ask" => Ok(DefaultAction::Ask),
+            _ => Err(format!("'{text}' is no action: write allow, deny or ask")),
+        }
+    }
+}
+
 /// The usual private network.
-pub(super) const NET4: &str = "10.0.2.0/24";
+pub const NET4: &str = "10.0.2.0/24";
 
 /// The most that both a frame and a segment without link header can have.
-pub(super) const MTU_MAX: Mtu = Mtu::new(65_520).expect("a frame has room for more");
+pub const MTU_MAX: Mtu = Mtu::new(65_520).expect("a frame has room for more");
 
 /// The IPv4 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +97,7 @@ pub enum Net6 {
 
 impl Net6 {
     /// Did the user give one? It is routed, whatever the host does.
-    pub(super) fn is_given(self) -> bool {
+    pub fn is_given(self) -> bool {
         matches!(self, Net6::Of(_))
     }
 }
@@ -96,6 +121,11 @@ fn network(text: &str) -> Result<Cidr, String> {
     text.parse().map_err(|_| format!("'{text}' is no network: write 10.0.2.0/24 or fd12::/64"))
 }
 
+/// A name server at this address, at the port of RFC 1035 section 4.2.
+pub fn name_server(ip: IpAddr) -> SocketAddr {
+    SocketAddr::new(ip, 53)
+}
+
 /// The name servers behind the resolver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dns {
@@ -112,7 +142,7 @@ impl Dns {
     pub(super) fn servers(&self) -> Vec<SocketAddr> {
         match self {
             Dns::Off => Vec::new(),
-            Dns::Of(all) => all.iter().map(|&ip| SocketAddr::new(ip, servers::PORT)).collect(),
+            Dns::Of(all) => all.iter().copied().map(name_server).collect(),
             Dns::Host => servers::of_host(),
         }
     }
@@ -146,6 +176,8 @@ mod tests {
         assert!("10.0.0.0".parse::<Net4>().is_err_and(|why| why.contains("10.0.2.0/24")));
         let two = ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().expect("an address"));
         assert_eq!("192.0.2.1,2001:db8::1".parse(), Ok(Dns::Of(two.to_vec())));
+        assert_eq!("ask".parse(), Ok(DefaultAction::Ask));
+        assert!("drop".parse::<DefaultAction>().is_err_and(|why| why.contains("allow")));
         assert!("hosts".parse::<Dns>().is_err_and(|why| why.contains("9.9.9.9")));
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Watch {
 }
 
 /// A function of the program that takes lines of the log.
-pub(super) type Lines = Box<dyn FnMut(&str)>;
+pub type Lines = Box<dyn FnMut(&str)>;
 
 impl Watch {
     /// Nobody.

@@ -9,6 +9,8 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::{Arc, Mutex};
 
 use guest::{Echo, Guest};
+use nix::sys::signal::{SigSet, Signal};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wirespeed_machine::{Config, Error, Gateway, Net6, Vm, VmKind};
 
 /// The address that stands for the host.
@@ -89,6 +91,10 @@ fn a_mistake_is_an_error_that_says_what_to_do() {
     assert!(matches!(&no_machine, Error::Config(why) if why.contains("vms")), "{no_machine}");
     let policy = start(&|config| config.policy = "[[rule]]\nallow = ['???']\n".to_owned());
     assert!(matches!(&policy, Error::Config(why) if why.contains("policy:2")), "{policy}");
+    for ask in ["[[rule]]\nask = ['any']\n", "default = 'ask'\n"] {
+        let asks = start(&|config| config.policy = ask.to_owned());
+        assert!(matches!(&asks, Error::Config(why) if why.contains("nobody can be asked")), "{asks}");
+    }
     let mtu = start(&|config| config.mtu = 100);
     assert!(matches!(&mtu, Error::Config(why) if why.contains("576")), "{mtu}");
     let network = start(&|config| config.net4 = "10.0.0.0/31".parse().expect("a network"));
@@ -109,6 +115,39 @@ fn a_mistake_is_an_error_that_says_what_to_do() {
     let publish = format!("[[publish]]\nport = '127.0.0.1/{port}:80'\n");
     let taken = start(&|config| config.policy.clone_from(&publish));
     assert!(matches!(&taken, Error::Begin(why) if why.contains("another one")), "{taken}");
+}
+
+#[test]
+fn nothing_of_the_process_changes() {
+    let before = getrlimit(Resource::Nofile);
+    let lower = Rlimit { current: Some(512), ..before };
+    setrlimit(Resource::Nofile, lower).expect("it is less");
+    let own_mask = SigSet::thread_get_mask().expect("a mask");
+    let echo = Echo::new();
+    let (link, machine) = UnixStream::pair().expect("sockets");
+    let (send_mask, mask) = std::sync::mpsc::channel();
+    let gateway = Gateway::start(Config {
+        log: Some(Box::new(move |_| {
+            let _ = send_mask.send(SigSet::thread_get_mask());
+        })),
+        ..config(only(echo.port), VmKind::Stream, link.into())
+    });
+    let gateway = gateway.expect("it starts");
+    let mut guest = Guest::on_stream(machine);
+    guest.set_address(Ipv4Addr::new(10, 0, 2, 100));
+    assert_eq!(guest.echo(at(echo.port), b"x").expect("allowed"), b"x");
+    gateway.stop().expect("it ran");
+    let mask = mask.recv().expect("a line of the log").expect("a mask");
+    for (signal, is_blocked) in [
+        (Signal::SIGTERM, true),
+        (Signal::SIGCHLD, true),
+        (Signal::SIGPIPE, true),
+        (Signal::SIGSEGV, false),
+    ] {
+        assert_eq!(mask.contains(signal), is_blocked, "{signal}");
+    }
+    assert_eq!(SigSet::thread_get_mask().expect("a mask"), own_mask);
+    assert_eq!(getrlimit(Resource::Nofile).current, Some(512));
 }
 
 #[test]

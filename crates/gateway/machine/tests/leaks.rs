@@ -1,8 +1,9 @@
 //! A gateway that is started and stopped again and again leaves nothing behind. The only test of
-//! its program: the descriptors and threads that are counted are all of the process.
+//! its program: the descriptors, threads and bytes that are counted are all of the process.
 
 mod guest;
 
+use std::alloc::System;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
@@ -10,9 +11,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use guest::{Echo, Guest};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use wirespeed_machine::{Config, Gateway, Vm, VmKind};
 
 const TIMES: usize = 100;
+/// What a cycle may leave in memory, on average: less than any structure of a gateway has. Caches
+/// of the standard library grow a little.
+const BYTES_MAX: usize = 64;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Bytes that are allocated now.
+fn bytes() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated - stats.bytes_deallocated
+}
 
 /// Open descriptors by what they are, and threads by their names.
 fn used() -> Vec<String> {
@@ -25,27 +39,34 @@ fn used() -> Vec<String> {
     descriptors.chain(threads).collect()
 }
 
-#[test]
-fn a_hundred_gateways_leave_no_descriptor_and_no_thread() {
-    let echo = Echo::new();
-    let cycle = || {
-        let (link, machine) = UnixStream::pair().expect("sockets");
-        let gateway = Gateway::start(Config {
-            policy: format!("[[rule]]\nallow = ['host']\nports = ['{}/tcp']\n", echo.port),
-            vms: vec![Vm { kind: VmKind::Stream, fd: link.into() }],
-            ..Config::default()
-        });
-        let gateway = gateway.expect("it starts");
-        let mut guest = Guest::on_stream(machine);
-        guest.set_address(Ipv4Addr::new(10, 0, 2, 100));
-        let to = (Ipv4Addr::new(10, 0, 2, 2), echo.port).into();
-        assert_eq!(guest.echo(to, b"again").expect("allowed"), b"again");
-        gateway.stop().expect("it ran");
-    };
+/// A gateway that carries a connection, and stops.
+fn runs(echo: &Echo) {
+    let (link, machine) = UnixStream::pair().expect("sockets");
+    let gateway = Gateway::start(Config {
+        policy: format!("[[rule]]\nallow = ['host']\nports = ['{}/tcp']\n", echo.port),
+        vms: vec![Vm { kind: VmKind::Stream, fd: link.into() }],
+        ..Config::default()
+    });
+    let gateway = gateway.expect("it starts");
+    let mut guest = Guest::on_stream(machine);
+    guest.set_address(Ipv4Addr::new(10, 0, 2, 100));
+    let to = (Ipv4Addr::new(10, 0, 2, 2), echo.port).into();
+    assert_eq!(guest.echo(to, b"again").expect("allowed"), b"again");
+    gateway.stop().expect("it ran");
+}
+
+/// A gateway that does not begin: its thread finds that the socket is no TAP.
+fn fails() {
+    let (link, _machine) = UnixStream::pair().expect("sockets");
+    let vms = vec![Vm { kind: VmKind::Tap, fd: link.into() }];
+    Gateway::start(Config { vms, ..Config::default() }).expect_err("no TAP");
+}
+
+fn leaves_nothing(what: &str, cycle: impl Fn() + Sync) {
     // A thread that waits in a call of crate `net` has a descriptor for that until its end.
-    let once = || thread::scope(|scope| scope.spawn(cycle).join()).expect("a cycle");
+    let once = || thread::scope(|scope| scope.spawn(&cycle).join()).expect("a cycle");
     once();
-    let before = used();
+    let (before, bytes_before) = (used(), bytes());
     for _ in 0..TIMES {
         once();
     }
@@ -55,5 +76,14 @@ fn a_hundred_gateways_leave_no_descriptor_and_no_thread() {
         thread::sleep(Duration::from_millis(10));
     }
     let after = used();
-    assert_eq!(after.len(), before.len(), "{after:?}, and before {before:?}");
+    assert_eq!(after.len(), before.len(), "{what}: {after:?}, and before {before:?}");
+    let left = bytes().saturating_sub(bytes_before);
+    assert!(left <= TIMES * BYTES_MAX, "{what}: {left} bytes are left of {TIMES}");
+}
+
+#[test]
+fn a_hundred_gateways_leave_no_descriptor_no_thread_and_no_memory() {
+    let echo = Echo::new();
+    leaves_nothing("gateways that ran", || runs(&echo));
+    leaves_nothing("gateways that did not begin", fails);
 }

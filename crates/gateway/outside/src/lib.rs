@@ -28,6 +28,7 @@
 //! stack.add_port(device, PortConfig { addresses, ..PortConfig::default() });
 //! let mut engine = Gateway::new(&mut stack, Config::default())?;
 //!
+//! wirespeed_outside::raise_descriptors();
 //! let mut host = Host::new(wirespeed_outside::descriptors())?;
 //! const GUEST: u32 = 0;
 //! host.watch(descriptor, GUEST, Ready::READABLE)?;
@@ -84,7 +85,7 @@ pub use datagrams::Socket;
 pub use egress::{Egress, EgressSocket, EgressTcp, Outlet};
 pub use engine::{AnyPolicy, HostGateway, event, ready, turn};
 pub use info::TcpInfo;
-pub use limits::{RESERVED, descriptors};
+pub use limits::{RESERVED, descriptors, raise_descriptors};
 pub use listen::{Accepted, Bound, Listen, ListenParseError, ListenerId};
 pub use relay::{Relay, RelayCounts};
 pub use tcp::Tcp;

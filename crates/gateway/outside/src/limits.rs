@@ -7,17 +7,18 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Descriptors that are left for listeners, logs and devices.
 pub const RESERVED: usize = 16;
 
-/// Raise the limit of open descriptors (RLIMIT_NOFILE) to its hard limit, and return how many
-/// sockets a [`crate::Host`] may have: all but [`RESERVED`]. The default of the engine's limit
-/// `gateway_flows` should not be more.
+/// How many sockets a [`crate::Host`] may have: as many descriptors as this process may open
+/// (RLIMIT_NOFILE), all but [`RESERVED`]. The engine's limit `gateway_flows` should not be more.
 pub fn descriptors() -> usize {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: maximum, maximum };
-    // A limit up to the hard one is never refused. If it were, the old limit would stay.
-    let limit = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => maximum,
-        Err(_) => current,
-    };
+    let limit = getrlimit(Resource::Nofile).current;
     let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
     limit.saturating_sub(RESERVED)
+}
+
+/// Raise the limit of open descriptors to its hard limit. The limit is the whole process's: a
+/// library leaves that to its program, which may have code that uses select(2).
+pub fn raise_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // A limit up to the hard one is never refused. If it were, the old limit would stay.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

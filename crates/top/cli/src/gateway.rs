@@ -9,16 +9,16 @@ mod args;
 mod spec;
 
 use anyhow::Result;
-use machine::tools::{
-    Given as What, Learns, Network, Tool, open,
-    serve::{self, How},
-};
+use machine::Network;
+use machine::parts::{Given as What, Tool};
 use rustix::fs::Mode;
 use rustix::process::umask;
 
 pub(crate) use args::Args;
 pub(crate) use spec::{Held, Opened, listen};
 
+use crate::gateways::serve::{self, How};
+use crate::gateways::{Learns, open};
 use crate::{Outcome, Usage, output};
 
 /// Run it until Ctrl-C.
@@ -35,14 +35,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let mut settings = open::settings(Tool::Gateway, options, Vec::new(), links)?;
     settings.is_switched = is_switched;
     let learns = options.learn.as_deref().map(Learns::begin).transpose()?;
-    let how = How {
-        options,
-        settings,
-        learns: learns.as_ref(),
-        more: Vec::new(),
-        leaves: None,
-        say: output::err,
-    };
+    let how = How { options, settings, learns: learns.as_ref(), more: Vec::new(), leaves: None };
     let running = begin(how, || args.vm.iter().map(|vm| vm.open()).collect())?;
     for (number, vm) in args.vm.iter().enumerate() {
         let link = if is_switched { 0 } else { number };

@@ -20,6 +20,8 @@ mod explain;
 mod filter;
 #[cfg(target_os = "linux")]
 mod gateway;
+#[cfg(target_os = "linux")]
+mod gateways;
 mod http;
 mod ip;
 mod lab;
@@ -80,11 +82,6 @@ use args::{Cli, Tool};
 use clap::{CommandFactory, Parser};
 pub(crate) use output::{Outcome, Usage};
 
-/// This program, for the process of a gateway.
-#[cfg(target_os = "linux")]
-const PROGRAM: machine::tools::Program =
-    machine::tools::Program { version: env!("WIRESPEED_VERSION"), say: output::err };
-
 /// The whole command line: all tools and options, with their help.
 pub fn command() -> clap::Command {
     Cli::command()
@@ -97,7 +94,7 @@ pub fn main() -> ExitCode {
         return code;
     }
     #[cfg(target_os = "linux")]
-    if let Some(code) = machine::tools::child(PROGRAM) {
+    if let Some(code) = gateways::child() {
         return code;
     }
     #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use machine::tools::{AnswerLine, QuestionLine, Texts, asking_name};
+use machine::parts::{AnswerLine, QuestionLine, Texts, asking_name};
 use policy::learn::Learned;
 use wirespeed::control::text::plain;
 

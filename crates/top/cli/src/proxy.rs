@@ -10,14 +10,13 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Result};
-use machine::tools::{
-    Given as What, Learns, Options, Tool, open,
-    serve::{self, How},
-};
+use machine::parts::{Given as What, Tool};
 use outside::{Bound, Listen};
 
 pub(crate) use args::{Args, address};
 
+use crate::gateways::serve::{self, How};
+use crate::gateways::{Learns, Options, open};
 use crate::{Outcome, output};
 
 /// Run it until Ctrl-C.
@@ -36,14 +35,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             "warning: everybody who reaches this port can use it: give --user NAME:PASSWORD",
         );
     }
-    let how = How {
-        options: &options,
-        settings,
-        learns: learns.as_ref(),
-        more,
-        leaves: None,
-        say: output::err,
-    };
+    let how = How { options: &options, settings, learns: learns.as_ref(), more, leaves: None };
     let running = serve::begin(how)?;
     for at in at {
         output::err(&format!("wirespeed proxy: SOCKS5 and HTTP at {at}"));

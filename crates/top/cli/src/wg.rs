@@ -7,10 +7,10 @@
 mod args;
 
 use anyhow::{Result, anyhow};
-use machine::tools::{Options, Outer};
 
 pub(crate) use args::Args;
 
+use crate::gateways::{Options, Outer};
 use crate::{Outcome, Usage, netns, proxy};
 
 /// Run the program, or the proxy until Ctrl-C.

@@ -1,6 +1,6 @@
 //! The loop: one turn takes what came from the guests and from the host, and passes it on.
 //!
-//! Called by: the tool that began the gateway. An idle gateway does not wake up.
+//! Called by: whoever began the gateway. An idle gateway does not wake up.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,13 +29,13 @@ use crate::wakes::{ADDRESSES, ASKING, LINK, ORDERS, OWNER, RELAY, ROUTES, SERVER
 const LOOK: Duration = Duration::from_millis(10);
 
 /// For whom a gateway runs, and until when.
-pub(crate) struct Owner<'a> {
+pub struct Owner<'a> {
     /// Readable once it has ended; `None` if that never happens.
-    pub(crate) fd: Option<BorrowedFd<'a>>,
+    pub fd: Option<BorrowedFd<'a>>,
     /// Has it ended?
-    pub(crate) has_ended: &'a dyn Fn() -> bool,
+    pub has_ended: &'a dyn Fn() -> bool,
     /// How long data may take to leave after the end.
-    pub(crate) last: Duration,
+    pub last: Duration,
 }
 
 /// The ones that wait for an answer.
@@ -51,7 +51,7 @@ impl Machine {
     ///
     /// # Errors
     /// The system refuses something without which the gateway cannot go on.
-    pub(crate) fn run(&mut self, owner: &Owner<'_>) -> Result<()> {
+    pub fn run(&mut self, owner: &Owner<'_>) -> Result<()> {
         if let Some(fd) = owner.fd {
             self.host.watch(fd, OWNER, Ready::READABLE).context("epoll refuses the owner")?;
         }

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use base::Instant;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tcp::State;
-use wirespeed_outside::{Host, RESERVED, descriptors};
+use wirespeed_outside::{Host, RESERVED, descriptors, raise_descriptors};
 
 use crate::world::{SERVER, World, at, set_up};
 
@@ -100,6 +100,8 @@ fn raised() {
     let before = getrlimit(Resource::Nofile);
     let lower = Rlimit { current: Some(256), ..before };
     setrlimit(Resource::Nofile, lower).expect("it is less");
+    assert_eq!(descriptors(), 256 - RESERVED);
+    raise_descriptors();
     let sockets = descriptors();
     let after = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, before).expect("it was so");

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use jail::{Attach, Attached, Attaching, Inside};
-use machine::tools::{Auto, Dialect, EndsWith, Given as What, Options, Tool, When, open};
+use machine::parts::{Auto, Dialect, EndsWith, Given as What, Tool, When, deleted};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use wirespeed::MacAddr;
 
 use super::pasta::args::Serves;
+use crate::gateways::{Options, open};
 use crate::output;
 
 /// The network to connect.
@@ -79,7 +80,7 @@ impl Network {
             _ if !quits => None,
             Some(pid) => Some(process(pid)?),
             // Without it the gateway ends when nobody is left in the network.
-            None => machine::tools::deleted(path).ok(),
+            None => deleted(path).ok(),
         };
         Ok(Network { network, user: user.map(file).transpose()?, ends: end.into_iter().collect() })
     }
@@ -106,7 +107,7 @@ fn process_of(path: &Path) -> Option<u32> {
 /// A port is taken, a namespace cannot be entered, an address is no good; nothing is left then.
 pub(super) fn begin(plan: &Plan<'_>, network: Network) -> Result<Attached> {
     let attaching = Attaching::start()?;
-    let mut opened = open::open(plan.options, attaching.pid(), output::err)?;
+    let mut opened = open::open(plan.options, attaching.pid())?;
     opened.extend(network.ends.into_iter().map(|(when, fd)| (What::End(when), fd)));
     if let Some(path) = &plan.api {
         opened.push((What::Orders(Dialect::Slirp), open::listener(path)?));

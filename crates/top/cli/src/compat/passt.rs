@@ -12,11 +12,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use machine::tools::{Connection, EndsWith, Tool, inherited, open, serve::How};
+use machine::parts::{Connection, EndsWith, Tool};
 
 use self::args::{Args, Asked};
 use super::{attach, pasta};
 use crate::gateway::{self, Opened};
+use crate::gateways::open::{self, inherited};
+use crate::gateways::serve::How;
 use crate::{Outcome, output};
 
 /// Paths that are tried if no option names one.
@@ -62,14 +64,7 @@ fn run(name: &str, args: &Args) -> Result<()> {
     };
     let leaves = !shared.foreground;
     let leaves = leaves.then(|| attach::messages(shared.log_file.as_deref())).transpose()?;
-    let how = How {
-        options: &options,
-        settings,
-        learns: None,
-        more: Vec::new(),
-        leaves,
-        say: output::err,
-    };
+    let how = How { options: &options, settings, learns: None, more: Vec::new(), leaves };
     let mut at = None;
     let running = gateway::begin(how, || {
         let (opened, path) = connect(args)?;

@@ -14,11 +14,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Parser;
-use machine::tools::{Auto, Options, Tool};
+use machine::parts::{Auto, Tool};
 
 use self::args::{Args, Asked, Target};
 use super::attach::{self, Network, Plan};
 use super::ports::Spec;
+use crate::gateways::Options;
 use crate::output;
 
 /// Sockets that are opened here, with this process's privileges; more are the gateway's work.

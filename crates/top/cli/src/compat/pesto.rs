@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use machine::tools::{Answer, Order};
+use machine::parts::{Answer, Order};
 
 use super::getopt::{Known, Order as Words, parse};
 use super::ports::{self, Spec};

@@ -161,7 +161,7 @@ fn range(text: &str) -> Result<Range, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machine::tools::Publish;
+    use machine::parts::Publish;
 
     fn published(text: &str) -> Vec<String> {
         match parse(text).expect("good ports") {

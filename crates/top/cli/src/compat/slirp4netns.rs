@@ -13,12 +13,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use machine::tools::{Auto, DefaultAction, Tool, When, inherited, open};
+use machine::parts::{Auto, DefaultAction, Tool, When};
 
 use self::args::{Args, Asked, Kind};
 use super::attach::{self, Network, Plan};
 use super::pasta::args::Serves;
 use super::pasta::options;
+use crate::gateways::open::{self, inherited};
 use crate::{Outcome, output};
 
 /// Be `slirp4netns`.

@@ -2,9 +2,8 @@
 //!
 //! Called by: clap, then `gateway.rs`.
 
-use machine::tools::Options;
-
 use super::spec::Spec;
+use crate::gateways::Options;
 
 /// The options.
 #[derive(clap::Args, Debug)]

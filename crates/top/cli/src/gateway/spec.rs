@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use machine::tools::{Connection, inherited};
+use machine::parts::Connection;
 use wirespeed::Device;
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
 use wirespeed::device::vm::Bound;
+
+use crate::gateways::open::inherited;
 
 /// The kinds, as they are written.
 const KINDS: &str = "qemu:PATH, qemu-dgram:LOCAL,REMOTE, vhost-user:PATH, \

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use machine::tools::Options;
+use crate::gateways::Options;
 
 /// The options.
 #[derive(clap::Args, Debug)]

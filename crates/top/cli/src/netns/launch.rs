@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use jail::{Inside, User};
-use machine::tools::{Dns, EndsWith, Given as What, Learns, Tool, open};
+use machine::Dns;
+use machine::parts::{EndsWith, Given as What, Tool};
 
 use super::args::Args;
+use crate::gateways::{Learns, open};
 use crate::output;
 
 /// Run the program, and wait for it; returns its exit status.
@@ -21,7 +23,7 @@ use crate::output;
 pub(super) fn run(args: &Args) -> Result<u8> {
     let given = &args.options;
     given.check()?;
-    let mut opened = open::open(given, std::process::id(), output::err)?;
+    let mut opened = open::open(given, std::process::id())?;
     let learns = given.learn.as_deref().map(Learns::begin).transpose()?;
     if let Some(learns) = &learns {
         opened.push((What::Learn, learns.lines()?));

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use machine::tools::Outer;
+use crate::gateways::Outer;
 
 /// The options.
 #[derive(clap::Args, Debug)]

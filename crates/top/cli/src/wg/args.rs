@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use machine::tools::Outer;
+use crate::gateways::Outer;
 
 use crate::proxy;
 

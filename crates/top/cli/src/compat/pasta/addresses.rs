@@ -6,10 +6,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Result, bail};
-use machine::tools::{Net4, Net6, Network, Options, open};
+use machine::{Net4, Net6, Network};
 use wirespeed::Cidr;
 
 use super::args::Args;
+use crate::gateways::{Options, open};
 
 /// Set the networks, and which addresses stand for the host.
 ///
@@ -50,7 +51,7 @@ pub(in crate::compat) fn set(args: &Args, options: &mut Options) -> Result<()> {
     if !loopback.is_empty() && options.policy.is_none() && !options.is_fenced() {
         // Without a rule the host's loopback address is not reached.
         options.outer.allow.push("host".to_owned());
-        options.outer.default = Some(machine::tools::DefaultAction::Allow);
+        options.outer.default = Some(machine::parts::DefaultAction::Allow);
     }
     options.fixed.host_addresses = Some(loopback);
     options.fixed.own_address.clone_from(&args.own_address);

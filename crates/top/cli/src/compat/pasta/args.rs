@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use machine::tools::Learn;
+use machine::parts::Learn;
 use wirespeed::MacAddr;
 
 use super::super::getopt::{Known, Line, Order, parse};

@@ -9,31 +9,28 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use jail::{Sees, Served, Serving};
+use machine::parts::{Connection, Given as What, Settings};
 
 use super::learning::Learns;
 use super::open;
 use super::options::Options;
-use crate::connection::Connection;
-use crate::settings::{Given as What, Settings};
 
 /// How a gateway runs.
-pub struct How<'a> {
+pub(crate) struct How<'a> {
     /// What it opens.
-    pub options: &'a Options,
+    pub(crate) options: &'a Options,
     /// What it has to know.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// The rules that it learns.
-    pub learns: Option<&'a Learns>,
+    pub(crate) learns: Option<&'a Learns>,
     /// Descriptors besides those that all gateways have.
-    pub more: Vec<(What, OwnedFd)>,
+    pub(crate) more: Vec<(What, OwnedFd)>,
     /// It outlives this process, and its messages go there.
-    pub leaves: Option<OwnedFd>,
-    /// Prints messages.
-    pub say: fn(&str),
+    pub(crate) leaves: Option<OwnedFd>,
 }
 
 /// A gateway that runs in its own process.
-pub struct Running {
+pub(crate) struct Running {
     served: Served,
     control: ControlSocket,
 }
@@ -51,11 +48,11 @@ impl Drop for ControlSocket {
 ///
 /// # Errors
 /// Something cannot be opened, or the gateway cannot begin.
-pub fn begin(how: How<'_>) -> Result<Running> {
-    let How { options, mut settings, learns, more, leaves, say } = how;
+pub(crate) fn begin(how: How<'_>) -> Result<Running> {
+    let How { options, mut settings, learns, more, leaves } = how;
     let serving = Serving::start(&sees(&more))?;
     let pid = if leaves.is_some() { serving.pid() } else { std::process::id() };
-    let mut given = open::open(options, pid, say)?;
+    let mut given = open::open(options, pid)?;
     let control = ControlSocket;
     if let Some(learns) = learns {
         given.push((What::Learn, learns.lines()?));
@@ -71,17 +68,17 @@ impl Running {
     ///
     /// # Errors
     /// It failed, or something killed it.
-    pub fn wait(self) -> Result<()> {
+    pub(crate) fn wait(self) -> Result<()> {
         Ok(self.served.wait()?)
     }
 
     /// The number of the gateway's process.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.served.pid()
     }
 
     /// Leave the gateway, and the file of its control socket.
-    pub fn leave(self) {
+    pub(crate) fn leave(self) {
         std::mem::forget(self.control);
         self.served.leave();
     }

@@ -5,6 +5,7 @@
 //! and listen at no port, so all of that is opened before, as the user.
 
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
@@ -13,31 +14,31 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use control::advice;
 use live::Live;
+use machine::parts::{
+    DefaultAction, Dialect, Given, Learn, Publish, Settings, Texts, Tool, asking_name, follow,
+    in_memory, name_server,
+};
+use machine::{Dns, Net6, Network};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use wirespeed::control::Server;
 
 use super::options::Options;
-use crate::egress;
-use crate::memory::in_memory;
-use crate::networks::Network;
-use crate::publish::Publish;
-use crate::rules::Texts;
-use crate::servers;
-use crate::settings::{Dialect, Given, Learn, Settings, Tool, asking_name};
-use crate::values::{DefaultAction, Dns, Net6};
+use super::via;
+use crate::output::{err, what_to_do};
 
 /// The settings of a tool's gateway with this many links, whose sockets and files are `given`.
 ///
 /// # Errors
 /// A network is too small; the system gives no random numbers.
-pub fn settings(
+pub(crate) fn settings(
     tool: Tool,
     options: &Options,
     given: Vec<Given>,
     links: usize,
 ) -> Result<Settings> {
     let networks = networks(options, links)?;
-    let found = egress::find(options.via.as_deref())?;
+    let found = via::find(options.via.as_deref())?;
     let beyond = beyond(options, &found);
     let host_addresses = host_addresses(options, &networks);
     let learn = Learn {
@@ -65,7 +66,7 @@ pub fn settings(
 ///
 /// # Errors
 /// A network is too small; the system gives no random numbers.
-pub fn networks(options: &Options, links: usize) -> Result<Vec<Network>> {
+pub(crate) fn networks(options: &Options, links: usize) -> Result<Vec<Network>> {
     if !options.fixed.networks.is_empty() {
         return Ok(options.fixed.networks.clone());
     }
@@ -83,7 +84,7 @@ fn host_addresses(options: &Options, networks: &[Network]) -> Vec<IpAddr> {
 
 /// The next hops of the default routes. Without a network that the user gave, IPv6 is routed only
 /// if the host has a way out: programs that do not try a second address would wait otherwise.
-pub fn routed(networks: &[Network], net6: Net6) -> Vec<IpAddr> {
+pub(crate) fn routed(networks: &[Network], net6: Net6) -> Vec<IpAddr> {
     let is_asked_for = net6.is_given();
     let is_routed =
         |network: &&Network| network.gateway.is_ipv4() || is_asked_for || host_has_ipv6();
@@ -104,22 +105,22 @@ fn host_has_ipv6() -> bool {
 
 /// The name servers that are asked by the way of `--via`: those that the user named, or else those
 /// that a tunnel's file has. The host's own servers are asked by the host.
-fn beyond(options: &Options, found: &egress::Found) -> Option<Vec<SocketAddr>> {
+fn beyond(options: &Options, found: &via::Found) -> Option<Vec<SocketAddr>> {
     let has_egress = found.tunnel.is_some() || found.proxy.is_some();
     let servers = match &options.dns {
         Dns::Of(servers) if has_egress => servers,
         Dns::Host if !found.servers.is_empty() => &found.servers,
         Dns::Off | Dns::Host | Dns::Of(_) => return None,
     };
-    Some(servers.iter().map(|&ip| SocketAddr::new(ip, servers::PORT)).collect())
+    Some(servers.iter().copied().map(name_server).collect())
 }
 
 /// The sockets and files of a gateway, each with what it is for. Others find it by the number of
-/// process `pid`. `say` prints messages.
+/// process `pid`.
 ///
 /// # Errors
 /// One of them cannot be made, or the rules have mistakes.
-pub fn open(options: &Options, pid: u32, say: fn(&str)) -> Result<Vec<(Given, OwnedFd)>> {
+pub(crate) fn open(options: &Options, pid: u32) -> Result<Vec<(Given, OwnedFd)>> {
     let default = options.default.or(options.ask.then_some(DefaultAction::Ask));
     let texts = Texts::new(&options.allow, &options.deny, default);
     let texts = texts.read(options.policy.as_deref())?;
@@ -136,7 +137,7 @@ pub fn open(options: &Options, pid: u32, say: fn(&str)) -> Result<Vec<(Given, Ow
     match &options.log {
         None => {}
         Some(path) if path == Path::new("-") => {
-            let stderr = std::io::stderr();
+            let stderr = io::stderr();
             let own = rustix::io::dup(&stderr).context("no descriptor is left")?;
             given.push((Given::Log, own));
         }
@@ -144,7 +145,7 @@ pub fn open(options: &Options, pid: u32, say: fn(&str)) -> Result<Vec<(Given, Ow
     }
     if let Some(http) = options.http {
         let page = Live::bind(http)?;
-        say(&page.says());
+        err(&page.says());
         let (listener, token) = page.parts();
         let what = Given::Page { token: token.map(str::to_owned) };
         let listener = listener.map(|listener| listener.try_clone().map(OwnedFd::from));
@@ -156,19 +157,19 @@ pub fn open(options: &Options, pid: u32, say: fn(&str)) -> Result<Vec<(Given, Ow
         given.push((Given::Orders(Dialect::Lines), listener(path)?));
     }
     if options.dns == Dns::Host {
-        given.push((Given::Servers, servers::follow()?.news));
+        given.push((Given::Servers, follow()?.news));
     }
     match asking_socket(pid) {
         Ok(listener) => given.push((Given::Asking, listener)),
         // Another PID namespace of this network may have a process of the same number.
         Err(why) if options.is_fenced() => {
-            say(&format!("warning: `wirespeed policy ask` does not reach it: {why:#}"));
+            err(&format!("warning: `wirespeed policy ask` does not reach it: {why:#}"));
         }
         Err(_) => {}
     }
     match control_socket(pid) {
         Ok((path, listener)) => given.push((Given::Control(path), listener)),
-        Err(why) => say(&format!("warning: `wirespeed show` does not reach it: {why}")),
+        Err(why) => err(&format!("warning: `wirespeed show` does not reach it: {why}")),
     }
     Ok(given)
 }
@@ -191,7 +192,7 @@ fn older_log(path: &Path) -> PathBuf {
 }
 
 /// Remove the file for the older lines of the log at the end, if there are none.
-pub fn remove_empty_log(options: &Options) {
+pub(crate) fn remove_empty_log(options: &Options) {
     if let Some(older) = options.log.as_deref().map(older_log)
         && older.metadata().is_ok_and(|of| of.is_file() && of.len() == 0)
     {
@@ -209,15 +210,15 @@ fn asking_socket(pid: u32) -> Result<OwnedFd> {
 
 fn control_socket(pid: u32) -> Result<(PathBuf, OwnedFd)> {
     let path = observe::socket_path(pid)?;
-    let listener = control::Server::listener(&path)?;
+    let listener = Server::listener(&path)?;
     Ok((path, listener))
 }
 
 /// Remove the file of the control socket at the end: the gateway, which has no files, cannot.
-pub fn remove_control_socket() {
+pub(crate) fn remove_control_socket() {
     if let Ok(path) = observe::socket_path(std::process::id()) {
         // It is not there if it could not be made.
-        let _ = std::fs::remove_file(path);
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -225,13 +226,29 @@ pub fn remove_control_socket() {
 ///
 /// # Errors
 /// The socket cannot be made.
-pub fn listener(path: &Path) -> Result<OwnedFd> {
+pub(crate) fn listener(path: &Path) -> Result<OwnedFd> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err() {
         let _ = fs::remove_file(path);
     }
     let made = UnixListener::bind(path);
     Ok(made.with_context(|| format!("cannot listen at {}", path.display()))?.into())
+}
+
+/// A copy of a descriptor that this process inherited, by its number.
+///
+/// # Errors
+/// It is not open.
+pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
+    // Opening it again would make another pipe's end of a socket fail; a copy is always possible.
+    let own = Pid::from_raw(std::process::id() as i32).ok_or(io::ErrorKind::NotFound)?;
+    let copy = pidfd_open(own, PidfdFlags::empty())
+        .and_then(|own| pidfd_getfd(own, number, PidfdGetfdFlags::empty()));
+    // Containers may forbid pidfd_getfd(2).
+    copy.map_err(io::Error::from).or_else(|_| {
+        let path = format!("/proc/self/fd/{number}");
+        File::options().read(true).write(true).open(path).map(OwnedFd::from)
+    })
 }
 
 /// A new file that only its owner can read: captures and logs have secrets.
@@ -241,11 +258,11 @@ pub(super) fn private_file(path: &Path) -> Result<OwnedFd> {
 
 fn private(how: &mut OpenOptions, path: &Path) -> Result<OwnedFd> {
     how.write(true).create(true).truncate(true).mode(0o600);
-    let opened: std::io::Result<File> = how.open(path);
+    let opened: io::Result<File> = how.open(path);
     Ok(opened.map_err(|why| cannot_write(path, &why))?.into())
 }
 
 /// The error for a file that cannot be written, with what to do.
-pub(super) fn cannot_write(path: &Path, why: &std::io::Error) -> anyhow::Error {
-    anyhow!("cannot write {}: {why}{}", path.display(), advice::to_write(why))
+pub(super) fn cannot_write(path: &Path, why: &io::Error) -> anyhow::Error {
+    anyhow!("cannot write {}: {why}{}", path.display(), what_to_do(why))
 }

@@ -9,13 +9,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use machine::parts::in_memory;
 use policy::learn::Learned;
 
 use super::open::{cannot_write, private_file};
-use crate::memory::in_memory;
 
 /// A file of rules to come.
-pub struct Learns {
+pub(crate) struct Learns {
     lines: File,
     file: File,
     path: PathBuf,
@@ -26,7 +26,7 @@ impl Learns {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn begin(path: &Path) -> Result<Learns> {
+    pub(crate) fn begin(path: &Path) -> Result<Learns> {
         let (lines, file) = (in_memory(&[])?.into(), private_file(path)?.into());
         Ok(Learns { lines, file, path: path.to_owned() })
     }
@@ -35,7 +35,7 @@ impl Learns {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub fn lines(&self) -> Result<OwnedFd> {
+    pub(crate) fn lines(&self) -> Result<OwnedFd> {
         Ok(self.lines.try_clone().context("no descriptor is left")?.into())
     }
 
@@ -43,7 +43,7 @@ impl Learns {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn end(mut self) -> Result<()> {
+    pub(crate) fn end(mut self) -> Result<()> {
         let mut learned = Learned::default();
         self.lines.rewind().context("the lines of the log are lost")?;
         for line in BufReader::new(&self.lines).lines() {

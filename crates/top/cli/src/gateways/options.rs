@@ -1,115 +1,114 @@
 //! The options that all tools with a gateway have.
 //!
-//! Called by: clap, as part of a tool's own options; `open.rs` and `rules.rs`, which act on them.
+//! Called by: clap, as part of a tool's own options; `open.rs`, which acts on them.
 
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use base::Mtu;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use live::Http;
+use machine::parts::{DefaultAction, MTU_MAX, NET4, Publish, check_link};
+use machine::{Dns, Net4, Net6, Network};
+use wirespeed::Mtu;
 
-use crate::egress;
-use crate::link;
-use crate::networks::Network;
-use crate::publish::Publish;
-use crate::usage::Usage;
-use crate::values::{DefaultAction, Dns, MTU_MAX, NET4, Net4, Net6};
+use super::via;
+use crate::Usage;
 
 /// The options. The guest is a program or a virtual machine.
 #[derive(clap::Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// A bad network in front of the gateway; see below
     #[arg(long, value_name = "SPEC", value_parser = checked_link)]
-    pub link: Option<String>,
+    pub(crate) link: Option<String>,
     /// Publish a port: connections to the host's port H lead to port G behind the gateway
     #[arg(short = 'p', long = "publish", value_name = "[ADDR[%IF]/]H[-H2][:G[-G2]][/udp]")]
-    pub publish: Vec<Publish>,
+    pub(crate) publish: Vec<Publish>,
     /// Take orders of `wirespeed pesto`, which adds and closes published ports, at a Unix socket
     #[arg(long, value_name = "SOCKET")]
-    pub orders: Option<PathBuf>,
+    pub(crate) orders: Option<PathBuf>,
     /// An address that stands for the host, if it may be reached (--allow host) [default: the
     /// gateway's, 10.0.2.2]
     #[arg(long, value_name = "ADDRESS")]
-    pub host_address: Option<IpAddr>,
+    pub(crate) host_address: Option<IpAddr>,
     /// The private IPv4 network: the gateway is .2, the resolver .3, the first guest .100
     #[arg(long, value_name = "NETWORK|off", default_value = NET4)]
-    pub net4: Net4,
+    pub(crate) net4: Net4,
     /// The IPv6 network: a random one, a given one, or off
     #[arg(long, value_name = "ula|NETWORK|off", default_value = "ula")]
-    pub net6: Net6,
+    pub(crate) net6: Net6,
     /// The MTU of the private network [default: 65520, with --link 1500]
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     mtu: Option<Mtu>,
     /// Write every packet of the private network to a pcapng file
     #[arg(long, value_name = "FILE")]
-    pub capture: Option<PathBuf>,
+    pub(crate) capture: Option<PathBuf>,
     /// What is beyond, and who watches.
     #[command(flatten)]
-    pub outer: Outer,
+    pub(crate) outer: Outer,
     /// What drop-ins say in other words.
     #[arg(skip)]
-    pub fixed: Fixed,
+    pub(crate) fixed: Fixed,
 }
 
 /// The options about what is beyond a gateway, and who watches: a proxy has them, too. The tools
 /// read them as fields of [`Options`].
 #[derive(clap::Args, Clone, Debug)]
-pub struct Outer {
+pub(crate) struct Outer {
     /// Rules that say what may be reached, by name, address and port; see docs/gateway.md
     #[arg(long, value_name = "FILE")]
-    pub policy: Option<PathBuf>,
+    pub(crate) policy: Option<PathBuf>,
     /// Let this be reached, before all rules of the file; without a file nothing else
     #[arg(long, value_name = "NAME|ADDRESS|NETWORK|GROUP[:PORTS]")]
-    pub allow: Vec<String>,
+    pub(crate) allow: Vec<String>,
     /// Do not let this be reached
     #[arg(long, value_name = "NAME|ADDRESS|NETWORK|GROUP[:PORTS]")]
-    pub deny: Vec<String>,
+    pub(crate) deny: Vec<String>,
     /// What happens with flows that no rule matches
-    #[arg(long, value_name = "allow|deny|ask")]
-    pub default: Option<DefaultAction>,
+    #[arg(long, value_name = "allow|deny|ask", value_parser = default_action())]
+    pub(crate) default: Option<DefaultAction>,
     /// Ask about flows that no rule matches: their connections wait for `wirespeed policy ask`
     #[arg(long, conflicts_with = "default")]
-    pub ask: bool,
+    pub(crate) ask: bool,
     /// Write the rules that this run needed to a file, when it has ended
     #[arg(long, value_name = "FILE")]
-    pub learn: Option<PathBuf>,
+    pub(crate) learn: Option<PathBuf>,
     /// The name servers that names are asked of: the host's, or these addresses; off: none
     #[arg(long, value_name = "host|ADDRESS,..|off", default_value = "host")]
-    pub dns: Dns,
+    pub(crate) dns: Dns,
     /// The way out: a proxy, which carries TCP only; a WireGuard tunnel, by its configuration of
     /// wg-quick; direct: the host's own
     #[arg(long, value_name = "socks5|http://[USER:PASSWORD@]HOST:PORT|wg:FILE|direct",
-          value_parser = egress::check)]
-    pub via: Option<String>,
+          value_parser = via::check)]
+    pub(crate) via: Option<String>,
     /// Write a line of JSON for every flow that ended or was refused, to a file or to - (stderr)
     #[arg(long, value_name = "FILE|-")]
-    pub log: Option<PathBuf>,
+    pub(crate) log: Option<PathBuf>,
     /// Serve a page that shows what happens, at an address of this machine
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = Http::parse)]
-    pub http: Option<Http>,
+    pub(crate) http: Option<Http>,
 }
 
 /// What no option of ours says.
 #[derive(Clone, Debug, Default)]
-pub struct Fixed {
+pub(crate) struct Fixed {
     /// The addresses of each version, in the place of networks.
-    pub networks: Vec<Network>,
+    pub(crate) networks: Vec<Network>,
     /// Other addresses of these networks are hosts beyond the gateway, too.
-    pub is_shared: bool,
+    pub(crate) is_shared: bool,
     /// Addresses that stand for the host's loopback address; none is a choice, too.
-    pub host_addresses: Option<Vec<IpAddr>>,
+    pub(crate) host_addresses: Option<Vec<IpAddr>>,
     /// Addresses that stand for the host's address towards others.
-    pub own_address: Vec<IpAddr>,
+    pub(crate) own_address: Vec<IpAddr>,
     /// Published ports that the gateway's process opens.
-    pub publish: Vec<String>,
+    pub(crate) publish: Vec<String>,
     /// The name of the interface.
-    pub interface: Option<String>,
+    pub(crate) interface: Option<String>,
 }
 
 impl Outer {
     /// Are there rules?
-    pub fn is_fenced(&self) -> bool {
+    pub(crate) fn is_fenced(&self) -> bool {
         self.policy.is_some()
             || !self.allow.is_empty()
             || !self.deny.is_empty()
@@ -121,7 +120,7 @@ impl Outer {
     ///
     /// # Errors
     /// [`Usage`]: what does not, and what to do.
-    pub fn check(&self) -> Result<(), Usage> {
+    pub(crate) fn check(&self) -> Result<(), Usage> {
         match self.http {
             Some(Http::Stack(port)) => Err(Usage(format!(
                 "the page is for this machine: give --http 127.0.0.1:{port} instead of stack:"
@@ -144,13 +143,13 @@ impl Options {
     ///
     /// # Errors
     /// None: the usual network is one.
-    pub fn with_network(outer: Outer) -> Result<Options, String> {
+    pub(crate) fn with_network(outer: Outer) -> Result<Options, String> {
         let net4 = NET4.parse()?;
         Ok(Options { net4, net6: Net6::Ula, ..Options::without_network(&outer) })
     }
 
     /// The options of a gateway without a private network: a proxy's.
-    pub fn without_network(outer: &Outer) -> Options {
+    pub(crate) fn without_network(outer: &Outer) -> Options {
         Options {
             link: None,
             publish: Vec::new(),
@@ -169,7 +168,7 @@ impl Options {
     ///
     /// # Errors
     /// [`Usage`]: what does not, and what to do.
-    pub fn check(&self) -> Result<(), Usage> {
+    pub(crate) fn check(&self) -> Result<(), Usage> {
         if self.net4 == Net4::Off && self.net6 == Net6::Off {
             return Err(Usage("--net4 off and --net6 off leave no network: drop one".to_owned()));
         }
@@ -184,7 +183,7 @@ impl Options {
 
     /// The MTU of the program's interface. Long packets cost least, but a link has packets as they
     /// are on the wire.
-    pub fn mtu(&self) -> Mtu {
+    pub(crate) fn mtu(&self) -> Mtu {
         self.mtu.unwrap_or(if self.link.is_some() { Mtu::ETHERNET } else { MTU_MAX })
     }
 }
@@ -195,7 +194,17 @@ fn mtu(text: &str) -> Result<Mtu, String> {
 }
 
 fn checked_link(text: &str) -> Result<String, String> {
-    link::parse(text).map(|_| text.to_owned())
+    check_link(text).map(|()| text.to_owned())
+}
+
+/// An action, as one of the words that clap lists and completes.
+fn default_action() -> impl TypedValueParser<Value = DefaultAction> {
+    let words = [
+        PossibleValue::new("allow").help("They begin"),
+        PossibleValue::new("deny").help("They are refused"),
+        PossibleValue::new("ask").help("Somebody is asked"),
+    ];
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<DefaultAction>())
 }
 
 #[cfg(test)]
