@@ -5,6 +5,7 @@
 //! working directory, no limit. Its threads block the signals that other threads can take.
 
 use core::fmt;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -12,9 +13,12 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, bail};
 use base::Duration;
+use device::tap::TapError;
+use device::vm::VmError;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use policy::{Action, Rules};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 
 use super::config::{Config, Log, Say};
 use super::ends::When;
@@ -37,14 +41,19 @@ pub enum Error {
     /// The configuration has a mistake. Nothing was begun.
     Config(String),
     /// The system refused something, or a link is not what it is said to be.
-    Begin(String),
+    Begin {
+        /// What happened, and what to do.
+        why: String,
+        /// The system's error number, if it is the system that refused something.
+        errno: Option<i32>,
+    },
     /// The gateway ran, and failed.
     Ended(String),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Error::Config(why) | Error::Begin(why) | Error::Ended(why)) = self;
+        let (Error::Config(why) | Error::Begin { why, .. } | Error::Ended(why)) = self;
         f.write_str(why)
     }
 }
@@ -108,8 +117,8 @@ impl Gateway {
                 Err(refused(why))
             }
             Err(_) => Err(match ended(thread) {
-                Err(why) => Error::Begin(why.to_string()),
-                Ok(()) => Error::Begin("the gateway did not begin: start another one".to_owned()),
+                Err(why) => did_not_begin(why.to_string()),
+                Ok(()) => did_not_begin("the gateway did not begin: start another one".to_owned()),
             }),
         }
     }
@@ -156,7 +165,23 @@ fn invalid(why: anyhow::Error) -> Error {
 }
 
 fn refused(why: anyhow::Error) -> Error {
-    Error::Begin(format!("the gateway cannot begin: {why:#}"))
+    Error::Begin { errno: errno(&why), why: format!("the gateway cannot begin: {why:#}") }
+}
+
+/// The gateway's thread ended without a word, by a defect.
+fn did_not_begin(why: String) -> Error {
+    Error::Begin { why, errno: Some(Errno::NOTRECOVERABLE.raw_os_error()) }
+}
+
+/// The system's error number that is the reason for an error.
+fn errno(why: &anyhow::Error) -> Option<i32> {
+    why.chain().find_map(|cause| {
+        let of_system = || cause.downcast_ref().and_then(io::Error::raw_os_error);
+        let of_call = || cause.downcast_ref::<Errno>().map(|errno| errno.raw_os_error());
+        let of_tap = || cause.downcast_ref::<TapError>().map(TapError::raw_os_error);
+        let of_vm = || cause.downcast_ref::<VmError>().map(VmError::raw_os_error);
+        of_system().or_else(of_call).or_else(of_tap).or_else(of_vm)
+    })
 }
 
 /// The rules, if none of them asks people: `wirespeed policy ask` knows the gateways of tools alone.

@@ -16,6 +16,10 @@ use wirespeed_machine::{Config, Error, Gateway, Net6, Vm, VmKind};
 /// The address that stands for the host.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
+/// Error numbers of Linux.
+const INVALID: i32 = 22;
+const IN_USE: i32 = 98;
+
 /// Rules that allow one port of the host.
 fn only(port: u16) -> String {
     format!("[[rule]]\nallow = ['host']\nports = ['{port}/tcp']\n")
@@ -100,21 +104,28 @@ fn a_mistake_is_an_error_that_says_what_to_do() {
     let network = start(&|config| config.net4 = "10.0.0.0/31".parse().expect("a network"));
     assert!(matches!(&network, Error::Config(why) if why.contains("/29")), "{network}");
     let kind = start(&|config| config.vms[0].kind = VmKind::Tap);
-    assert!(matches!(kind, Error::Begin(_)), "{kind}");
+    assert!(matches!(kind, Error::Begin { errno: Some(INVALID), .. }), "{kind}");
     let kind = start(&|config| config.vms[0].kind = VmKind::Datagram);
-    assert!(matches!(&kind, Error::Begin(why) if why.contains("no datagram socket")), "{kind}");
+    assert!(
+        matches!(&kind, Error::Begin { why, .. } if why.contains("no datagram socket")),
+        "{kind}"
+    );
     let kind = start(&|config| config.vms[0].kind = VmKind::VhostUser);
-    assert!(matches!(&kind, Error::Begin(why) if why.contains("listen")), "{kind}");
+    assert!(matches!(&kind, Error::Begin { why, .. } if why.contains("listen")), "{kind}");
     let kind = start(&|config| {
         let (datagrams, _) = UnixDatagram::pair().expect("sockets");
         config.vms[0].fd = datagrams.into();
     });
-    assert!(matches!(&kind, Error::Begin(why) if why.contains("no stream socket")), "{kind}");
+    assert!(
+        matches!(&kind, Error::Begin { why, .. } if why.contains("no stream socket")),
+        "{kind}"
+    );
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let publish = format!("[[publish]]\nport = '127.0.0.1/{port}:80'\n");
     let taken = start(&|config| config.policy.clone_from(&publish));
-    assert!(matches!(&taken, Error::Begin(why) if why.contains("another one")), "{taken}");
+    let says = |why: &str, errno| errno == Some(IN_USE) && why.contains("another one");
+    assert!(matches!(&taken, Error::Begin { why, errno } if says(why, *errno)), "{taken:?}");
 }
 
 #[test]

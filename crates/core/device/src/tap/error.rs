@@ -69,6 +69,23 @@ pub enum TapError {
     },
 }
 
+impl TapError {
+    /// The system's error number that says the same as far as a number can.
+    pub fn raw_os_error(&self) -> i32 {
+        let errno = match self {
+            TapError::NoPrivilege { .. } | TapError::OpenDenied => Errno::PERM,
+            TapError::NameTooLong { .. }
+            | TapError::Mismatch { .. }
+            | TapError::BadDescriptor { .. } => Errno::INVAL,
+            TapError::Taken { .. } => Errno::BUSY,
+            TapError::NoDriver | TapError::NotHere { .. } => Errno::NODEV,
+            TapError::Down { .. } => Errno::NETDOWN,
+            TapError::Refused { errno, .. } | TapError::Gone { errno, .. } => *errno,
+        };
+        errno.raw_os_error()
+    }
+}
+
 impl fmt::Display for TapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,6 +7,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 /// Why a socket could not be made, or why frames do not pass.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -50,6 +52,20 @@ impl VmError {
     ) -> impl FnOnce(E) -> VmError {
         let place = path.display().to_string();
         move |error| VmError::Refused { what, place, error: Arc::new(error.into()) }
+    }
+
+    /// The system's error number that says the same as far as a number can.
+    pub fn raw_os_error(&self) -> i32 {
+        let errno = match self {
+            VmError::Refused { error, .. } => {
+                return error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+            }
+            VmError::NotASocket { .. } => Errno::NOTSOCK,
+            VmError::InUse { .. } => Errno::ADDRINUSE,
+            VmError::Waiting { .. } => Errno::AGAIN,
+            VmError::Gone { .. } => Errno::CONNRESET,
+        };
+        errno.raw_os_error()
     }
 }
 
