@@ -92,6 +92,8 @@ int main(int argc, char **argv) {
 
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[4]))};
     ws_sock listener = ws_socket(stack, AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    int on = 1; // for the connections too: one whose peer has vanished ends
+    ws_setsockopt(listener, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     if (listener < 0 || ws_bind(listener, (struct sockaddr *)&at, sizeof at) < 0 ||
         ws_listen(listener, 128) < 0 || ws_watch(listener, WS_IN, NULL) < 0)
         die("cannot listen");

@@ -61,7 +61,7 @@ static void receive_moves(ws_sock socket) {
         text[got] = 0;
         struct player *player = player_at(&from);
         if (player != NULL)
-            sscanf(text, "%d %d", &player->x, &player->y);
+            sscanf(text, "%9d %9d", &player->x, &player->y);
     }
 }
 

@@ -31,25 +31,15 @@ static void die(const char *what) {
     exit(1);
 }
 
-static int read_all(int fd, unsigned char *into, size_t length) {
-    while (length > 0) {
-        ssize_t got = read(fd, into, length);
-        if (got <= 0)
-            return -1;
-        into += got;
-        length -= (size_t)got;
-    }
-    return 0;
-}
-
 // Ask the proxy for a destination. Returns the connected descriptor, or -1.
 static int ask_proxy(const struct sockaddr_storage *to) {
     unsigned char text[32] = {5, 1, 0}; // version 5, one method: without authentication
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    if (connect(fd, (struct sockaddr *)&proxy, sizeof proxy) < 0 || write(fd, text, 3) != 3 ||
-        read_all(fd, text, 2) < 0 || text[0] != 5 || text[1] != 0)
+    if (connect(fd, (struct sockaddr *)&proxy, sizeof proxy) < 0 ||
+        send(fd, text, 3, MSG_NOSIGNAL) != 3 || recv(fd, text, 2, MSG_WAITALL) != 2 ||
+        text[0] != 5 || text[1] != 0)
         goto failed;
     size_t length = 4; // version, CONNECT, reserved, kind of address
     memcpy(text, "\x05\x01\x00", 3);
@@ -66,10 +56,12 @@ static int ask_proxy(const struct sockaddr_storage *to) {
         memcpy(text + length + 4, &v4->sin_port, 2);
         length += 6;
     }
-    if (write(fd, text, length) != (ssize_t)length || read_all(fd, text, 4) < 0 || text[1] != 0)
+    if (send(fd, text, length, MSG_NOSIGNAL) != (ssize_t)length ||
+        recv(fd, text, 4, MSG_WAITALL) != 4 || text[1] != 0)
         goto failed;
     // The address that the proxy connected from is of no interest.
-    if (read_all(fd, text + 4, text[3] == 4 ? 18 : 6) == 0)
+    ssize_t rest = text[3] == 4 ? 18 : 6;
+    if (recv(fd, text + 4, (size_t)rest, MSG_WAITALL) == rest)
         return fd;
 failed:
     close(fd);
@@ -98,6 +90,8 @@ static void *carry(void *argument) {
     struct sockaddr_storage to;
     socklen_t length = sizeof to;
     pthread_t other;
+    int on = 1; // a peer that has vanished ends its flow
+    ws_setsockopt(flow->inside, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     flow->outside = -1;
     if (ws_getsockname(flow->inside, (struct sockaddr *)&to, &length) == 0)
         flow->outside = ask_proxy(&to);
@@ -128,6 +122,8 @@ int main(int argc, char **argv) {
     if (inet_pton(AF_INET, argv[4], &proxy.sin_addr) != 1)
         return 2;
     ws_stack stack = ws_stack_new(NULL);
+    if (stack < 0)
+        die("no stack");
     int port = ws_port_tun(stack, argv[1], argv[2]);
     if (port < 0)
         die(argv[1]);

@@ -74,7 +74,7 @@ typedef int64_t ws_stack;
 // A limit of a stack, by its name.
 typedef struct {
     // The name, for example "mbuf_bytes" (bytes of buffers that the stack may hold, 256 MiB by
-    // default), "connections" or "udp_queue_bytes". docs/c.md has the table of all.
+    // default), "connections" or "udp_queue_bytes". The error of an unknown name lists all.
     const char *name;
     // The value: bytes if the name ends in "bytes", else a number.
     uint64_t value;
@@ -255,23 +255,25 @@ int64_t ws_strerror(int number, char *buffer, size_t size);
 // name, -EMFILE if the process has no descriptor left.
 ws_stack ws_stack_new(const ws_config *config);
 
-// Run the stack in a thread of the library. From now on calls may wait. Ports, addresses and
-// sockets may be made before and after.
+// Run the stack in a thread of the library, which blocks all signals. From now on calls may wait.
+// Ports, addresses and sockets may be made before and after.
 //
-// Returns 0; -EALREADY if it runs, -EINVAL if it is polled, -EAGAIN if the system has no thread.
+// Returns 0; -EALREADY if it runs, -EINVAL if it is polled; -EAGAIN if the system has no thread,
+// which ends the stack: free it.
 int ws_stack_start(ws_stack stack);
 
 // Free a stack: its thread ends, its sockets become stale, calls that wait in other threads return
-// errors, devices are released. Data that was not sent is lost: to send it, shut the connections
-// down and wait for the peers' ends first.
+// errors, and no callback of the stack is called any more, except for the release of devices: the
+// last call of another thread, if there is one, makes it when it returns. Data that was not sent is
+// lost: to send it, shut the connections down and wait for the peers' ends first.
 //
 // Returns 0; -EBADF.
 int ws_stack_free(ws_stack stack);
 
 // Poll a stack that was made with WS_POLLED: receive and send frames, run the timers that are due,
 // at the time now_ns. The time is in nanoseconds, from any beginning. It does not go back: an
-// earlier time, or one 2^63 ns later, counts as the last one. Between
-// two polls it stands still. The stack sends what calls write at once, without waiting for a poll.
+// earlier time, or one 2^63 ns later, counts as the last one. Between two polls it stands still.
+// The stack sends what calls write at once, without waiting for a poll.
 //
 // Returns 0; -EINVAL if the stack was not made with WS_POLLED; -ESHUTDOWN if it has ended.
 int ws_stack_poll(ws_stack stack, uint64_t now_ns);
@@ -302,7 +304,7 @@ int ws_port_tap(ws_stack stack, const char *name, const char *kernel_address);
 // be closed. mtu is the largest packet in bytes, 0 for 1,500.
 //
 // Returns the port's number; -EBADF if the stack or the descriptor is none, -EINVAL for kind and
-// mtu, and the system's number if the descriptor is of another sort.
+// mtu, -EINVAL or -ENOTSOCK if the descriptor is of another kind.
 int ws_port_descriptor(ws_stack stack, int fd, int kind, uint32_t mtu);
 
 // Add a port over a device of the program's own, which is copied. Its release is called in the
@@ -365,7 +367,7 @@ int ws_route_remove(ws_stack stack, const char *destination, int port);
 int ws_neighbour_add(ws_stack stack, int port, const char *address, const char *mac);
 
 // Store the value of a counter in *value, by name: a counter of docs/counters.md, for example
-// "tcp_segments_sent", or a reason to drop packets, for example "ip_no_route".
+// "tcp_retransmits", or a reason to drop packets, for example "ip_no_route".
 //
 // Returns 0; -ENOENT if there is no such counter; -EFAULT, -EBADF.
 int ws_counter(ws_stack stack, const char *name, uint64_t *value);
@@ -585,9 +587,10 @@ int ws_set_resolver(ws_stack stack, const char *resolv_conf, const char *hosts);
 // you keep one, the machine does not see the end of the gateway, and you can start another one.
 //
 // Returns the gateway; -EFAULT if config, or vms with a vm_count above 0, is NULL; -E2BIG; -EINVAL
-// if a value is not understood, ws_last_error() says which one (of the policy: with the line);
-// -EBADF if a descriptor is none, -EMFILE if none is left; -EIO if the system refuses something, a
-// published port that is taken for example, or sees that a socket is not of the kind.
+// if a value is not understood (of the policy: ws_last_error() names the line), or a machine's
+// socket is not of the kind, -ENOTSOCK if it is no socket; -EBADF if a descriptor is none, -EMFILE
+// if none is left; of published ports -EADDRINUSE, -EADDRNOTAVAIL, and -EACCES below 1024 without
+// privilege; the system's number if it refuses something else, as -EAGAIN for a thread.
 ws_gateway ws_gateway_start(const ws_gateway_config *config);
 
 // Copy the addresses of a gateway's networks to buffer, with a zero byte behind them, cut to size

@@ -81,15 +81,28 @@ pub extern "C" fn ws_listen(socket: ws_sock, backlog: c_int) -> c_int {
     entry::status(|| handles::socket(socket)?.listen(backlog))
 }
 
+/// Open the socket of a new handle, which goes if that fails: the program has not seen it yet.
+pub(crate) fn open_new(handle: ws_sock, open: Open) -> Call<ws_sock> {
+    let socket = handles::socket(handle)?;
+    match socket.set_open(open) {
+        Ok(_) => Ok(handle),
+        Err(error) => {
+            // Stale already: the stack was freed in the meantime.
+            let _ = handles::remove_socket(handle);
+            Err(error)
+        }
+    }
+}
+
 /// Make a socket of what was accepted.
 fn adopt(listener: &Socket, arrival: Arrival, remote: SocketAddr) -> Call<i64> {
     let (stack, is_v6) = (listener.stack(), remote.is_ipv6());
     match arrival {
         Arrival::Stream(stream) => {
-            let handle = handles::add_socket(stack, Kind::Stream, is_v6, |_| {})?;
-            // If the stack was freed in the meantime, the stream is dropped here.
-            handles::socket(handle)?.set_open(Open::Stream(stream.into()))?;
-            Ok(handle)
+            let options = listener.settings().of_accepted();
+            let keep = |socket: &Socket| *socket.settings() = options;
+            let handle = handles::add_socket(stack, Kind::Stream, is_v6, keep)?;
+            open_new(handle, Open::Stream(stream.into()))
         }
         Arrival::Request(request) => {
             let keep = |socket: &Socket| socket.ask(request);

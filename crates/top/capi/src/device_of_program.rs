@@ -26,14 +26,17 @@ const LINK_HEADER: usize = 14 + 8;
 /// `ws_port_wake` for one port.
 #[derive(Default)]
 pub(crate) struct Bell {
-    /// The program said that there is a frame or room.
-    is_rung: AtomicBool,
+    /// It was rung since the last burst was received.
+    frames: AtomicBool,
+    /// It was rung since the last burst was sent.
+    room: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Bell {
     pub(crate) fn ring(&self) {
-        self.is_rung.store(true, Ordering::Release);
+        self.frames.store(true, Ordering::Release);
+        self.room.store(true, Ordering::Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(waker) = waker {
             waker.wake();
@@ -74,7 +77,8 @@ impl fmt::Display for Gone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Gone::Number(number) => {
-                let why = std::io::Error::from_raw_os_error((-number) as i32);
+                let number = i32::try_from(number.unsigned_abs()).unwrap_or(libc::EIO);
+                let why = std::io::Error::from_raw_os_error(number);
                 write!(f, "the program's device is gone: {why}. Remove the port")
             }
             Gone::Panicked => f.write_str("a function of the program's device panicked"),
@@ -190,20 +194,24 @@ impl Device for OfProgram {
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();
         // Rung from here on: for frames that this burst may not find.
-        self.bell.is_rung.store(false, Ordering::Release);
+        self.bell.frames.store(false, Ordering::Release);
         self.more = false;
         while !into.is_full() {
             let Some(length) = self.receive() else { return into.len() - before };
-            match pool.copy_of(&self.room[..length]) {
-                Some(frame) => into.push(frame),
-                None => self.drops.count(DropReason::MbufExhausted),
-            }
+            let Some(frame) = pool.copy_of(&self.room[..length]) else {
+                // No buffer comes free here, and the program may always have a frame.
+                self.drops.count(DropReason::MbufExhausted);
+                break;
+            };
+            into.push(frame);
         }
         self.more = true;
         into.len() - before
     }
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        // Rung from here on: for room that this burst may not find.
+        self.bell.room.store(false, Ordering::Release);
         let mut taken = 0;
         while taken < from.len() && self.transmit(from[taken].as_slice()) {
             taken += 1;
@@ -214,11 +222,11 @@ impl Device for OfProgram {
     }
 
     fn rx_ready(&self) -> bool {
-        self.gone.is_none() && (self.more || self.bell.is_rung.load(Ordering::Acquire))
+        self.gone.is_none() && (self.more || self.bell.frames.load(Ordering::Acquire))
     }
 
     fn tx_ready(&self) -> bool {
-        !self.pushed_back || self.gone.is_some() || self.bell.is_rung.load(Ordering::Acquire)
+        !self.pushed_back || self.gone.is_some() || self.bell.room.load(Ordering::Acquire)
     }
 
     fn link_up(&self) -> bool {

@@ -88,8 +88,9 @@ pub extern "C" fn ws_version() -> *const c_char {
 /// address space.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ws_last_error(buffer: *mut c_char, size: usize) -> i64 {
-    let text = LAST.with(|last| last.borrow().as_ref().map(|error| error.text.to_string()));
-    let text = text.unwrap_or_default();
+    // At the end of a thread its variables may be gone.
+    let text = LAST.try_with(|last| last.borrow().as_ref().map(|error| error.text.to_string()));
+    let text = text.ok().flatten().unwrap_or_default();
     // SAFETY: the caller's promise about `buffer` and `size`.
     match unsafe { memory::write_text(&text, buffer, size) } {
         Ok(length) => length,

@@ -20,12 +20,9 @@ const POLL_MAX: usize = 1 << 20;
 
 /// Take news out of the queue. Sockets with news go back into it, behind the others.
 fn take(queue: &Queue, into: &mut [ws_event]) -> usize {
-    let (waiting, mut found) = (queue.begin(), 0);
-    for _ in 0..waiting {
-        if found == into.len() {
-            break;
-        }
-        let Some(handle) = queue.pop() else { break };
+    let (end, mut found) = (queue.begin(), 0);
+    while found < into.len() {
+        let Some(handle) = queue.pop(end) else { break };
         // A socket that was closed since then is not reported.
         let Ok(socket) = handles::socket(handle) else { continue };
         socket.news.leaves_queue();

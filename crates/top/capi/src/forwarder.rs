@@ -5,6 +5,7 @@
 use core::ffi::c_int;
 use net::Forwarder;
 
+use crate::calls::open_new;
 use crate::error::{Call, Error};
 use crate::open::{Doorway, Open};
 use crate::socket::{Kind, Socket};
@@ -16,8 +17,7 @@ fn forwarder(stack: ws_stack, half_open_max: u32) -> Call<i64> {
     let half_open_max = half_open_max.max(1) as usize;
     let forwarder = Forwarder::new(&stack.net, tcp::Config::default(), half_open_max)?;
     let handle = handles::add_socket(&stack, Kind::Stream, false, |_| {})?;
-    handles::socket(handle)?.set_open(Open::Forwarder(Doorway::new(forwarder)))?;
-    Ok(handle)
+    open_new(handle, Open::Forwarder(Doorway::new(forwarder)))
 }
 
 fn admit(socket: &Socket) -> Call<()> {

@@ -104,8 +104,10 @@ fn link(vm: &ws_vm) -> Call<Vm> {
 impl From<machine::Error> for Error {
     fn from(error: machine::Error) -> Error {
         let number = match &error {
+            // Without a number of the system, a link is of another kind than its VmKind.
+            machine::Error::Begin { errno, .. } => errno.unwrap_or(libc::EINVAL),
             machine::Error::Config(_) => libc::EINVAL,
-            machine::Error::Begin(_) | machine::Error::Ended(_) => libc::EIO,
+            machine::Error::Ended(_) => libc::EIO,
         };
         Error::new(number, error.to_string())
     }
@@ -136,9 +138,10 @@ fn lines(networks: &[Network]) -> String {
 /// you keep one, the machine does not see the end of the gateway, and you can start another one.
 ///
 /// Returns the gateway; -EFAULT if config, or vms with a vm_count above 0, is NULL; -E2BIG; -EINVAL
-/// if a value is not understood, ws_last_error() says which one (of the policy: with the line);
-/// -EBADF if a descriptor is none, -EMFILE if none is left; -EIO if the system refuses something, a
-/// published port that is taken for example, or sees that a socket is not of the kind.
+/// if a value is not understood (of the policy: ws_last_error() names the line), or a machine's
+/// socket is not of the kind, -ENOTSOCK if it is no socket; -EBADF if a descriptor is none, -EMFILE
+/// if none is left; of published ports -EADDRINUSE, -EADDRNOTAVAIL, and -EACCES below 1024 without
+/// privilege; the system's number if it refuses something else, as -EAGAIN for a thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ws_gateway_start(config: *const ws_gateway_config) -> ws_gateway {
     entry::call(|| {
@@ -184,4 +187,24 @@ pub extern "C" fn ws_gateway_has_ended(gateway: ws_gateway) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn ws_gateway_stop(gateway: ws_gateway) -> c_int {
     entry::status(|| Ok(handles::remove_gateway(gateway)?.stop()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C-unwind" fn panics(user: *mut c_void, _: *const c_char) {
+        // SAFETY: the test's number.
+        unsafe { *user.cast::<c_int>() += 1 };
+        panic!("a callback, made by hand");
+    }
+
+    #[test]
+    fn a_callback_that_panics_does_not_end_the_gateway() {
+        let mut calls: c_int = 0;
+        let taker = Taker::of(Some(panics), (&raw mut calls).cast()).expect("a function");
+        taker.take("one");
+        taker.take("two");
+        assert_eq!(calls, 2);
+    }
 }

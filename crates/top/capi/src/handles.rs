@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+#[cfg(feature = "gateway")]
 use machine::Gateway;
 
 use crate::error::{Call, Error};
@@ -16,7 +17,35 @@ use crate::stack_of_program::Stack;
 enum Entry {
     Stack(Arc<Stack>),
     Socket(Arc<Socket>),
+    #[cfg(feature = "gateway")]
     Gateway(Gateway),
+}
+
+impl Entry {
+    fn stack(&self) -> Call<&Arc<Stack>> {
+        match self {
+            Entry::Stack(stack) => Ok(stack),
+            _ => Err(Error::invalid("the handle is not a stack's, and a stack's is needed")),
+        }
+    }
+
+    fn socket(&self) -> Call<&Arc<Socket>> {
+        match self {
+            Entry::Socket(socket) => Ok(socket),
+            _ => {
+                let text = "the handle is not a socket's, and a socket's is needed";
+                Err(Error::new(libc::ENOTSOCK, text))
+            }
+        }
+    }
+
+    #[cfg(feature = "gateway")]
+    fn gateway(&self) -> Call<&Gateway> {
+        match self {
+            Entry::Gateway(gateway) => Ok(gateway),
+            _ => Err(Error::invalid("the handle is not a gateway's, and a gateway's is needed")),
+        }
+    }
 }
 
 struct Slot {
@@ -43,16 +72,19 @@ fn write() -> RwLockWriteGuard<'static, Table> {
     TABLE.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn split(handle: i64) -> Option<(u32, u32)> {
-    let handle = u64::try_from(handle).ok()?;
-    Some(((handle >> 32) as u32, handle as u32))
-}
-
 impl Table {
-    fn get(&self, handle: i64) -> Option<&Entry> {
-        let (generation, index) = split(handle)?;
-        let slot = self.slots.get(index as usize)?;
-        slot.entry.as_ref().filter(|_| slot.generation == generation)
+    #[inline]
+    fn get(&self, handle: i64) -> Call<&Entry> {
+        let handle = u64::try_from(handle).map_err(|_| Error::stale())?;
+        let (generation, index) = ((handle >> 32) as u32, handle as u32);
+        let slot = self.slots.get(index as usize).filter(|slot| slot.generation == generation);
+        slot.and_then(|slot| slot.entry.as_ref()).ok_or_else(Error::stale)
+    }
+
+    /// Take an entry out, if it is what `check` wants.
+    fn remove<T>(&mut self, handle: i64, check: impl FnOnce(&Entry) -> Call<&T>) -> Call<Entry> {
+        check(self.get(handle)?)?;
+        self.take(handle as u32).ok_or_else(Error::stale)
     }
 
     fn take(&mut self, index: u32) -> Option<Entry> {
@@ -73,6 +105,7 @@ pub(crate) fn add_stack(stack: Arc<Stack>) -> Call<i64> {
 }
 
 /// Add a gateway.
+#[cfg(feature = "gateway")]
 pub(crate) fn add_gateway(gateway: Gateway) -> Call<i64> {
     add(|_| Entry::Gateway(gateway))
 }
@@ -113,79 +146,39 @@ fn add(make: impl FnOnce(i64) -> Entry) -> Call<i64> {
 
 /// The stack of a handle.
 pub(crate) fn stack(handle: i64) -> Call<Arc<Stack>> {
-    match read().get(handle) {
-        Some(Entry::Stack(stack)) => Ok(stack.clone()),
-        Some(_) => Err(Error::invalid("the handle is not a stack's, and a stack's is needed")),
-        None => Err(Error::stale()),
-    }
+    read().get(handle)?.stack().cloned()
 }
 
 /// The socket of a handle.
 #[inline]
 pub(crate) fn socket(handle: i64) -> Call<Arc<Socket>> {
-    match read().get(handle) {
-        Some(Entry::Socket(socket)) => Ok(socket.clone()),
-        Some(_) => {
-            let text = "the handle is not a socket's, and a socket's is needed";
-            Err(Error::new(libc::ENOTSOCK, text))
-        }
-        None => Err(Error::stale()),
-    }
+    read().get(handle)?.socket().cloned()
 }
 
 /// Ask the gateway of a handle; `ask` takes no time, because it holds the table.
+#[cfg(feature = "gateway")]
 pub(crate) fn gateway<T>(handle: i64, ask: impl FnOnce(&Gateway) -> T) -> Call<T> {
-    match read().get(handle) {
-        Some(Entry::Gateway(gateway)) => Ok(ask(gateway)),
-        Some(_) => Err(no_gateway()),
-        None => Err(Error::stale()),
-    }
-}
-
-fn no_gateway() -> Error {
-    Error::invalid("the handle is not a gateway's, and a gateway's is needed")
+    read().get(handle)?.gateway().map(ask)
 }
 
 /// Remove a gateway.
+#[cfg(feature = "gateway")]
 pub(crate) fn remove_gateway(handle: i64) -> Call<Gateway> {
-    let (_, index) = split(handle).ok_or_else(Error::stale)?;
-    let mut table = write();
-    match table.get(handle) {
-        Some(Entry::Gateway(_)) => {}
-        Some(_) => return Err(no_gateway()),
-        None => return Err(Error::stale()),
-    }
-    match table.take(index) {
-        Some(Entry::Gateway(gateway)) => Ok(gateway),
+    match write().remove(handle, Entry::gateway)? {
+        Entry::Gateway(gateway) => Ok(gateway),
         _ => Err(Error::stale()),
     }
 }
 
 /// Remove a socket.
 pub(crate) fn remove_socket(handle: i64) -> Call<Arc<Socket>> {
-    socket(handle)?;
-    let (_, index) = split(handle).ok_or_else(Error::stale)?;
-    let mut table = write();
-    // Another thread may have been quicker.
-    match table.get(handle) {
-        Some(Entry::Socket(_)) => {}
-        _ => return Err(Error::stale()),
-    }
-    match table.take(index) {
-        Some(Entry::Socket(socket)) => Ok(socket),
-        _ => Err(Error::stale()),
-    }
+    write().remove(handle, Entry::socket)?.socket().cloned()
 }
 
 /// Remove a stack and all its sockets.
 pub(crate) fn remove_stack(handle: i64) -> Call<(Arc<Stack>, Vec<Arc<Socket>>)> {
-    stack(handle)?;
-    let (_, index) = split(handle).ok_or_else(Error::stale)?;
     let mut table = write();
-    if !matches!(table.get(handle), Some(Entry::Stack(_))) {
-        return Err(Error::stale());
-    }
-    let Some(Entry::Stack(stack)) = table.take(index) else { return Err(Error::stale()) };
+    let stack = table.remove(handle, Entry::stack)?.stack()?.clone();
     let is_its = |slot: &Slot| match &slot.entry {
         Some(Entry::Socket(socket)) => Arc::ptr_eq(socket.stack(), &stack),
         _ => false,

@@ -13,7 +13,8 @@
 //! A call that waits for something other than a byte stream waits in `news.rs`, where `ws_close`
 //! wakes it too. Descriptors for event loops are in `events.rs`.
 //!
-//! A gateway (`gateway.rs`) is another object, without sockets: crate `machine` in a thread.
+//! A gateway (`gateway.rs`, feature `gateway`) is another object, without sockets: crate `machine`
+//! in a thread.
 
 #![cfg(target_os = "linux")]
 // The interface to C is `unsafe` at every edge: pointers of the caller.
@@ -33,6 +34,7 @@ mod entry;
 mod error;
 mod events;
 mod forwarder;
+#[cfg(feature = "gateway")]
 mod gateway;
 mod handles;
 mod hooks;
@@ -59,6 +61,7 @@ pub use calls::{
 pub use entry::{ws_last_error, ws_strerror, ws_version};
 pub use events::{ws_events, ws_poll, ws_stack_fd, ws_watch};
 pub use forwarder::{ws_admit, ws_forwarder};
+#[cfg(feature = "gateway")]
 pub use gateway::{ws_gateway_has_ended, ws_gateway_networks, ws_gateway_start, ws_gateway_stop};
 pub use options::{ws_getsockopt, ws_setsockopt};
 pub use ports::{

@@ -159,7 +159,7 @@ pub(crate) unsafe fn write_text(text: &str, buffer: *mut c_char, size: usize) ->
     // SAFETY: the same promise.
     let room = unsafe { room(buffer.cast(), size, "the buffer of the text") }?;
     if let Some(most) = room.len().checked_sub(1) {
-        let cut = text.len().min(most);
+        let cut = text.floor_char_boundary(most);
         room[..cut].copy_from_slice(&text.as_bytes()[..cut]);
         room[cut] = 0;
     }

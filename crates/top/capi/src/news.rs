@@ -88,6 +88,9 @@ impl News {
         self.is_closed.store(true, Ordering::Release);
         self.set_watch(None);
         self.wake_all();
+        if self.is_queued.load(Ordering::Acquire) {
+            self.queue.has_stale(self.socket);
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -70,36 +70,25 @@ fn kernel(
 ) -> Call<c_int> {
     let stack = handles::stack(stack)?;
     let addresses = kernel_address.map(address::cidr).transpose()?;
-    let mut tap = Tap::open(&Config { name: name.map(str::to_owned), link, ..Config::default() })
-        .map_err(tap_error)?;
+    let mut tap = Tap::open(&Config { name: name.map(str::to_owned), link, ..Config::default() })?;
     if let Some(address) = addresses {
         let setup = Setup { addresses: vec![address], up: true, ..Setup::default() };
-        tap.configure(&setup).map_err(tap_error)?;
+        tap.configure(&setup)?;
     }
     let what = tap.name().to_owned();
     add(&stack, Box::new(tap), &what)
 }
 
-/// The error of a TAP or TUN that could not be opened, configured or adopted.
-fn tap_error(error: TapError) -> Error {
-    let number = match &error {
-        TapError::NoPrivilege { .. } | TapError::OpenDenied => libc::EPERM,
-        TapError::NameTooLong { .. } | TapError::Mismatch { .. } => libc::EINVAL,
-        TapError::Taken { .. } => libc::EBUSY,
-        TapError::BadDescriptor { .. } => libc::EBADF,
-        TapError::Refused { errno, .. } | TapError::Gone { errno, .. } => errno.raw_os_error(),
-        _ => libc::ENODEV,
-    };
-    Error::new(number, error.to_string())
+impl From<TapError> for Error {
+    fn from(error: TapError) -> Error {
+        Error::new(error.raw_os_error(), error.to_string())
+    }
 }
 
-/// The error of a machine's socket.
-fn vm_error(error: VmError) -> Error {
-    let number = match &error {
-        VmError::Refused { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),
-        _ => libc::ENOTSOCK,
-    };
-    Error::new(number, error.to_string())
+impl From<VmError> for Error {
+    fn from(error: VmError) -> Error {
+        Error::new(error.raw_os_error(), error.to_string())
+    }
 }
 
 fn descriptor(stack: ws_stack, fd: c_int, kind: c_int, mtu_bytes: u32) -> Call<c_int> {
@@ -114,16 +103,16 @@ fn descriptor(stack: ws_stack, fd: c_int, kind: c_int, mtu_bytes: u32) -> Call<c
     let device: Box<dyn Device> = match kind {
         WS_FD_PACKETS => {
             let declared = Declared { mtu, ..Declared::default() };
-            Box::new(Tap::adopt(owned, &declared).map_err(tap_error)?)
+            Box::new(Tap::adopt(owned, &declared)?)
         }
         WS_FD_VM_STREAM => {
             let socket = UnixStream::from(owned);
             let stream = Stream::from_socket(socket, "a socket of the program".as_ref());
-            Box::new(stream.map_err(vm_error)?.with_mtu(mtu))
+            Box::new(stream?.with_mtu(mtu))
         }
         WS_FD_VM_DGRAM => {
             let machine = Dgram::adopt(UnixDatagram::from(owned));
-            Box::new(machine.map_err(vm_error)?.with_mtu(mtu))
+            Box::new(machine?.with_mtu(mtu))
         }
         _ => {
             let text = "kind is WS_FD_PACKETS, WS_FD_VM_STREAM or WS_FD_VM_DGRAM";
@@ -137,6 +126,16 @@ fn wake(stack: ws_stack, port: c_int) -> Call<()> {
     let stack = handles::stack(stack)?;
     let bell = stack.bells().get(&port).cloned();
     bell.ok_or_else(|| no_port(port))?.ring();
+    Ok(())
+}
+
+fn remove(stack: &Stack, port: c_int) -> Call<()> {
+    let id = number(port)?;
+    // A frame that is on its way may still ring the bell, which then nobody hears.
+    stack.bells().remove(&port);
+    let device = stack.net.with_stack(|core| core.remove_port(id))?;
+    drop(device.ok_or_else(|| no_port(port))?);
+    stack.hooks.log(WS_LOG_INFO, &format!("port {port} was removed"));
     Ok(())
 }
 
@@ -183,7 +182,7 @@ pub unsafe extern "C" fn ws_port_tap(
 /// be closed. mtu is the largest packet in bytes, 0 for 1,500.
 ///
 /// Returns the port's number; -EBADF if the stack or the descriptor is none, -EINVAL for kind and
-/// mtu, and the system's number if the descriptor is of another sort.
+/// mtu, -EINVAL or -ENOTSOCK if the descriptor is of another kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn ws_port_descriptor(stack: ws_stack, fd: c_int, kind: c_int, mtu: u32) -> c_int {
     entry::number(|| descriptor(stack, fd, kind, mtu))
@@ -231,8 +230,13 @@ pub unsafe extern "C" fn ws_pair(
     entry::status(|| {
         let stacks = [handles::stack(a)?, handles::stack(b)?];
         let (left, right) = mem::pair(&mem::Config::default());
-        for ((stack, device), place) in stacks.iter().zip([left, right]).zip([port_a, port_b]) {
-            let port = add(stack, Box::new(device), "a wire in memory")?;
+        let first = add(&stacks[0], Box::new(left), "a wire in memory")?;
+        let second = add(&stacks[1], Box::new(right), "a wire in memory");
+        let second = second.inspect_err(|_| {
+            // The first end leads nowhere. An error means that its stack has ended too.
+            let _ = remove(&stacks[0], first);
+        })?;
+        for (place, port) in [(port_a, first), (port_b, second)] {
             if !place.is_null() {
                 // SAFETY: the caller's pointer.
                 unsafe { memory::store(place, port, "the port") }?;
@@ -250,12 +254,6 @@ pub unsafe extern "C" fn ws_pair(
 pub extern "C" fn ws_port_remove(stack: ws_stack, port: c_int) -> c_int {
     entry::status(|| {
         let stack = handles::stack(stack)?;
-        let id = number(port)?;
-        // A frame that is on its way may still ring the bell, which then nobody hears.
-        stack.bells().remove(&port);
-        let device = stack.net.with_stack(|core| core.remove_port(id))?;
-        drop(device.ok_or_else(|| no_port(port))?);
-        stack.hooks.log(WS_LOG_INFO, &format!("port {port} was removed"));
-        Ok(())
+        remove(&stack, port)
     })
 }

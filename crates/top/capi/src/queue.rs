@@ -5,7 +5,7 @@
 
 use core::ffi::c_int;
 use core::task::Waker;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,26 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::error::Call;
 
+/// Closed sockets that may be in a queue, if not half of it is.
+const STALE_MAX: usize = 64;
+
 /// The queue of a stack, and its descriptor.
 pub(crate) struct Queue {
     alarm: Alarm,
-    sockets: Mutex<VecDeque<i64>>,
+    waiting: Mutex<Waiting>,
     /// Of a polled stack alone.
     polled: Option<Polled>,
+}
+
+/// The sockets that wait in a queue.
+#[derive(Default)]
+struct Waiting {
+    /// Each with its number, in order.
+    sockets: VecDeque<(u64, i64)>,
+    /// The number of the next one.
+    next: u64,
+    /// Those that were closed.
+    stale: HashSet<i64>,
 }
 
 /// What a polled stack's descriptor waits for, beside the queue.
@@ -55,20 +69,33 @@ impl Queue {
     pub(crate) fn new(is_polled: bool) -> Call<Arc<Queue>> {
         let alarm = Alarm::new()?;
         let polled = if is_polled { Some(Polled::new(&alarm)?) } else { None };
-        Ok(Arc::new(Queue { alarm, sockets: Mutex::default(), polled }))
+        Ok(Arc::new(Queue { alarm, waiting: Mutex::default(), polled }))
     }
 
-    fn sockets(&self) -> MutexGuard<'_, VecDeque<i64>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // Nothing panics while it holds this lock, so poisoning can be ignored.
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Put a socket into the queue.
     pub(crate) fn push(&self, socket: i64) {
-        let mut sockets = self.sockets();
-        sockets.push_back(socket);
-        if sockets.len() == 1 {
+        let mut waiting = self.waiting();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.sockets.push_back((number, socket));
+        if waiting.sockets.len() == 1 {
             self.alarm.waker().wake_by_ref();
+        }
+    }
+
+    /// A socket in the queue was closed. The queue leaves such sockets out when there are many, so
+    /// that it does not grow in a program that never takes them.
+    pub(crate) fn has_stale(&self, socket: i64) {
+        let waiting = &mut *self.waiting();
+        waiting.stale.insert(socket);
+        if waiting.stale.len() > STALE_MAX.max(waiting.sockets.len() / 2) {
+            waiting.sockets.retain(|(_, socket)| !waiting.stale.contains(socket));
+            waiting.stale.clear();
         }
     }
 
@@ -119,20 +146,23 @@ impl Queue {
         *devices = descriptor.cloned();
     }
 
-    /// Begin to take sockets out; returns how many there are.
-    pub(crate) fn begin(&self) -> usize {
+    /// Begin to take out the sockets that are there; returns where they end.
+    pub(crate) fn begin(&self) -> u64 {
         self.alarm.silence();
-        self.sockets().len()
+        self.waiting().next
     }
 
-    /// The next socket.
-    pub(crate) fn pop(&self) -> Option<i64> {
-        self.sockets().pop_front()
+    /// The next socket before this end. One that went back into the queue is behind it.
+    pub(crate) fn pop(&self, end: u64) -> Option<i64> {
+        let mut waiting = self.waiting();
+        let (_, socket) = waiting.sockets.pop_front_if(|&mut (number, _)| number < end)?;
+        waiting.stale.remove(&socket);
+        Some(socket)
     }
 
     /// End taking sockets out: the descriptor stays readable if there are more.
     pub(crate) fn end(&self) {
-        if !self.sockets().is_empty() {
+        if !self.waiting().sockets.is_empty() {
             self.alarm.waker().wake_by_ref();
         }
     }
@@ -149,5 +179,28 @@ impl Polled {
         }
         let waker = Waker::from(driver.clone());
         Ok(Polled { driver, waker, all, devices: Mutex::new(None) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_sockets_do_not_pile_up() {
+        let queue = Queue::new(false).expect("a descriptor");
+        queue.push(1);
+        for socket in 2..10_000 {
+            queue.push(socket);
+            queue.has_stale(socket);
+        }
+        assert!(queue.waiting().sockets.len() <= STALE_MAX + 1);
+        assert!(queue.waiting().stale.len() <= STALE_MAX);
+        let end = queue.begin();
+        queue.push(1);
+        let taken: Vec<i64> = core::iter::from_fn(|| queue.pop(end)).collect();
+        assert_eq!(taken.iter().filter(|&&socket| socket == 1).count(), 1);
+        assert_eq!(queue.waiting().sockets.len(), 1);
+        assert!(queue.waiting().stale.is_empty());
     }
 }

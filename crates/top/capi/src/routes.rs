@@ -154,7 +154,7 @@ pub unsafe extern "C" fn ws_neighbour_add(
 }
 
 /// Store the value of a counter in *value, by name: a counter of docs/counters.md, for example
-/// "tcp_segments_sent", or a reason to drop packets, for example "ip_no_route".
+/// "tcp_retransmits", or a reason to drop packets, for example "ip_no_route".
 ///
 /// Returns 0; -ENOENT if there is no such counter; -EFAULT, -EBADF.
 #[unsafe(no_mangle)]

@@ -10,6 +10,7 @@ use net::{Net, TcpKeepalive, TcpSocket, blocking};
 use crate::error::Call;
 
 /// What a socket is opened with.
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) tcp: TcpSocket,
     pub(crate) local: Option<SocketAddr>,
@@ -39,6 +40,11 @@ impl Settings {
             ttl: 64,
             tos: 0,
         }
+    }
+
+    /// The settings of a connection that a listener with these settings has accepted.
+    pub(crate) fn of_accepted(&self) -> Settings {
+        Settings { local: None, ..self.clone() }
     }
 
     /// Set the options of a datagram socket that was just opened.

@@ -81,18 +81,20 @@ pub unsafe extern "C" fn ws_stack_new(config: *const ws_config) -> ws_stack {
     })
 }
 
-/// Run the stack in a thread of the library. From now on calls may wait. Ports, addresses and
-/// sockets may be made before and after.
+/// Run the stack in a thread of the library, which blocks all signals. From now on calls may wait.
+/// Ports, addresses and sockets may be made before and after.
 ///
-/// Returns 0; -EALREADY if it runs, -EINVAL if it is polled, -EAGAIN if the system has no thread.
+/// Returns 0; -EALREADY if it runs, -EINVAL if it is polled; -EAGAIN if the system has no thread,
+/// which ends the stack: free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ws_stack_start(stack: ws_stack) -> c_int {
     entry::status(|| handles::stack(stack)?.start())
 }
 
 /// Free a stack: its thread ends, its sockets become stale, calls that wait in other threads return
-/// errors, devices are released. Data that was not sent is lost: to send it, shut the connections
-/// down and wait for the peers' ends first.
+/// errors, and no callback of the stack is called any more, except for the release of devices: the
+/// last call of another thread, if there is one, makes it when it returns. Data that was not sent is
+/// lost: to send it, shut the connections down and wait for the peers' ends first.
 ///
 /// Returns 0; -EBADF.
 #[unsafe(no_mangle)]
@@ -108,8 +110,8 @@ pub extern "C" fn ws_stack_free(stack: ws_stack) -> c_int {
 
 /// Poll a stack that was made with WS_POLLED: receive and send frames, run the timers that are due,
 /// at the time now_ns. The time is in nanoseconds, from any beginning. It does not go back: an
-/// earlier time, or one 2^63 ns later, counts as the last one. Between
-/// two polls it stands still. The stack sends what calls write at once, without waiting for a poll.
+/// earlier time, or one 2^63 ns later, counts as the last one. Between two polls it stands still.
+/// The stack sends what calls write at once, without waiting for a poll.
 ///
 /// Returns 0; -EINVAL if the stack was not made with WS_POLLED; -ESHUTDOWN if it has ended.
 #[unsafe(no_mangle)]

@@ -3,6 +3,7 @@
 //! Called by: `stack_calls.rs` for programs; sockets. A stack has a driver thread
 //! (`ws_stack_start`) or is polled by the program (`WS_POLLED`), in the program's time.
 
+use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant as SystemTime;
@@ -102,7 +103,7 @@ impl Stack {
         let mut runs = self.runs();
         match core::mem::replace(&mut *runs, Runs::Ended) {
             Runs::Nothing(driver) => {
-                *runs = Runs::Thread(driver.spawn_thread()?);
+                *runs = Runs::Thread(without_signals(|| driver.spawn_thread())?);
                 self.has_thread.store(true, Ordering::Release);
                 self.hooks.log(WS_LOG_INFO, "the stack runs in a thread");
                 Ok(())
@@ -177,4 +178,25 @@ impl Stack {
         }
         self.lookups.clear();
     }
+}
+
+/// Block all signals for threads that begin in here: signals are for the program's own threads.
+fn without_signals<T>(begin: impl FnOnce() -> T) -> T {
+    /// The signals that the thread blocked before.
+    struct Before(libc::sigset_t);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            // SAFETY: the set was filled by the system.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+        }
+    }
+    // SAFETY: zeros are valid for sets of signals.
+    let (mut all, mut before) = unsafe { core::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>() };
+    // SAFETY: both sets are ours. With SIG_SETMASK and valid sets the calls do not fail.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    }
+    let _before = Before(before);
+    begin()
 }

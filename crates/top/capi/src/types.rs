@@ -67,7 +67,7 @@ const _: () =
 #[derive(Clone, Copy)]
 pub struct ws_limit {
     /// The name, for example "mbuf_bytes" (bytes of buffers that the stack may hold, 256 MiB by
-    /// default), "connections" or "udp_queue_bytes". docs/c.md has the table of all.
+    /// default), "connections" or "udp_queue_bytes". The error of an unknown name lists all.
     pub name: *const c_char,
     /// The value: bytes if the name ends in "bytes", else a number.
     pub value: u64,

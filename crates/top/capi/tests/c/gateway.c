@@ -185,8 +185,35 @@ static void use(ws_gateway gateway, int machine) {
     EQUAL(seen.lines, lines);
 }
 
+// Asks for as long as there is something to ask.
+static void *ask(void *argument) {
+    ws_gateway gateway = *(ws_gateway *)argument;
+    char text[200];
+    while (ws_gateway_networks(gateway, text, sizeof text) > 0)
+        if (ws_gateway_has_ended(gateway) < 0)
+            break;
+    EQUAL(ws_gateway_stop(gateway), -EBADF);
+    return NULL;
+}
+
+// Two threads ask while a third one stops the gateway.
+static void stopped_by_another(void) {
+    int ends[2];
+    pthread_t threads[2];
+    EQUAL(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+    ws_gateway gateway = start(ends[0], WS_FD_VM_DGRAM);
+    for (int i = 0; i < 2; i++)
+        EQUAL(pthread_create(&threads[i], NULL, ask, &gateway), 0);
+    EQUAL(ws_gateway_stop(gateway), 0);
+    for (int i = 0; i < 2; i++)
+        EQUAL(pthread_join(threads[i], NULL), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void) {
     int ends[2];
+    stopped_by_another();
     // One link, and one gateway after the other.
     EQUAL(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
     ws_gateway first = start(ends[0], WS_FD_VM_DGRAM);

@@ -63,14 +63,49 @@ static void take_log(void *user, int level, const char *message) {
 
 static void take_frame(void *user, const ws_frame *frame) {
     (void)user;
-    TRUE(frame->length > 0 && frame->port == 0 && frame->time_ns >= 1000);
+    TRUE(frame->length > 0 && frame->port >= 0 && frame->time_ns >= 1000);
     traced++;
 }
 
+// Returns what the program's device must not return.
 static int64_t broken(void *user, uint8_t *frame, size_t room) {
+    (void)frame;
+    int64_t result = *(int64_t *)user;
+    return result > 0 ? (int64_t)room + 1 : result;
+}
+
+static int refuse(void *user, const uint8_t *frame, size_t length) {
     (void)user;
     (void)frame;
-    return (int64_t)room + 1;
+    (void)length;
+    return -EIO;
+}
+
+// A device that has room, or has not.
+struct busy {
+    int has_room, taken;
+};
+
+static int64_t nothing(void *user, uint8_t *frame, size_t room) {
+    (void)user;
+    (void)frame;
+    (void)room;
+    return 0;
+}
+
+static int take_if_room(void *user, const uint8_t *frame, size_t length) {
+    struct busy *busy = user;
+    TRUE(frame != NULL && length > 20);
+    if (!busy->has_room)
+        return -EAGAIN;
+    busy->taken++;
+    return 0;
+}
+
+static int64_t always(void *user, uint8_t *frame, size_t room) {
+    (void)user;
+    memset(frame, 0x45, room);
+    return (int64_t)room;
 }
 
 static ws_stack polled_stack(uint64_t seed) {
@@ -158,22 +193,77 @@ static uint32_t transfer(uint64_t seed) {
     return sum;
 }
 
+// A frame that a device had no room for goes out after ws_port_wake().
+static void room_again(ws_stack stack) {
+    struct busy busy = {0, 0};
+    ws_device device;
+    memset(&device, 0, sizeof device);
+    device.size = sizeof device;
+    device.user = &busy;
+    device.link = WS_LINK_IP;
+    device.receive = nothing;
+    device.transmit = take_if_room;
+    int port = OF(ws_port_device(stack, &device));
+    OF(ws_address_add(stack, port, "198.51.100.1/24"));
+    ws_sock socket = OF(ws_socket(stack, AF_INET, SOCK_DGRAM, 0));
+    struct sockaddr_in to = at("198.51.100.2", 9);
+    EQUAL(ws_sendto(socket, "x", 1, 0, ADDRESS(to)), 1);
+    EQUAL(ws_stack_poll(stack, 1002), 0);
+    EQUAL(busy.taken, 0);
+    busy.has_room = 1;
+    EQUAL(ws_port_wake(stack, port), 0);
+    EQUAL(ws_stack_poll(stack, 1003), 0);
+    EQUAL(busy.taken, 1);
+    EQUAL(ws_close(socket), 0);
+    EQUAL(ws_port_remove(stack, port), 0);
+}
+
+// A device that always has a frame, with and without buffers for frames: each poll ends.
+static void without_end(void) {
+    for (uint64_t bytes = 0; bytes <= 1 << 20; bytes += 1 << 20) {
+        ws_limit limit = {"mbuf_bytes", bytes};
+        ws_config config;
+        memset(&config, 0, sizeof config);
+        config.size = sizeof config;
+        config.flags = WS_POLLED;
+        config.limits = &limit;
+        config.limit_count = 1;
+        ws_stack stack = OF(ws_stack_new(&config));
+        ws_device device;
+        memset(&device, 0, sizeof device);
+        device.size = sizeof device;
+        device.link = WS_LINK_IP;
+        device.receive = always;
+        device.transmit = refuse;
+        EQUAL(ws_port_device(stack, &device), 0);
+        for (uint64_t now = 1000; now < 1010; now++)
+            EQUAL(ws_stack_poll(stack, now), 0);
+        EQUAL(ws_stack_free(stack), 0);
+    }
+}
+
 int main(void) {
     uint32_t first = transfer(1);
     EQUAL(transfer(1), first);
     TRUE(transfer(2) != first);
     TRUE(logged > 0 && log_refused == logged && traced > 0);
 
-    // A device that breaks its promise is gone, and nothing else happens.
+    // Devices that break their promise are gone, and nothing else happens.
     ws_stack stack = polled_stack(9);
     ws_device device;
     memset(&device, 0, sizeof device);
     device.size = sizeof device;
     device.receive = broken;
-    device.transmit = transmit;
-    EQUAL(ws_port_device(stack, &device), 0);
+    device.transmit = refuse;
+    static int64_t results[] = {1, INT64_MIN, INT64_MIN + 1, -1, -EIO};
+    for (int i = 0; i < 5; i++) {
+        device.user = &results[i];
+        EQUAL(ws_port_device(stack, &device), i);
+    }
     EQUAL(ws_stack_poll(stack, 1000), 0);
     EQUAL(ws_stack_poll(stack, 1001), 0);
+    room_again(stack);
+    without_end();
     // A time that goes back, or as far as that, counts as the last one.
     uint64_t next;
     EQUAL(ws_stack_poll(stack, 0), 0);

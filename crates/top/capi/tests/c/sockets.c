@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <poll.h>
+#include <signal.h>
 
 enum { MEGABYTES = 8 };
 
@@ -76,6 +77,31 @@ static void options(ws_stack a) {
     EQUAL(ws_getsockopt(socket, SOL_SOCKET, SO_TYPE, &value, &length), 0);
     EQUAL(value, SOCK_STREAM);
     EQUAL(ws_close(socket), 0);
+}
+
+// An accepted connection has its listener's options, the time of a receive too.
+static void inherited(ws_stack a, ws_stack b) {
+    ws_sock listener = listening(b, "192.0.2.2", 83);
+    int value = 77;
+    socklen_t length = sizeof value;
+    struct timeval soon = {0, 20000};
+    EQUAL(ws_setsockopt(listener, IPPROTO_IP, IP_TTL, &value, length), 0);
+    EQUAL(ws_setsockopt(listener, SOL_SOCKET, SO_KEEPALIVE, &value, length), 0);
+    EQUAL(ws_setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon), 0);
+    ws_sock client = OF(ws_socket(a, AF_INET, SOCK_STREAM, 0));
+    struct sockaddr_in to = at("192.0.2.2", 83);
+    EQUAL(ws_connect(client, ADDRESS(to)), 0);
+    ws_pollfd asked = {listener, WS_IN, 0};
+    EQUAL(ws_poll(&asked, 1, 10000), 1);
+    ws_sock server = OF(ws_accept(listener, NULL, NULL));
+    EQUAL(ws_getsockopt(server, IPPROTO_IP, IP_TTL, &value, &length), 0);
+    EQUAL(value, 77);
+    EQUAL(ws_getsockopt(server, SOL_SOCKET, SO_KEEPALIVE, &value, &length), 0);
+    EQUAL(value, 1);
+    EQUAL(ws_recv(server, &value, 1, 0), -EAGAIN);
+    EQUAL(ws_close(server), 0);
+    EQUAL(ws_close(client), 0);
+    EQUAL(ws_close(listener), 0);
 }
 
 static void datagrams(ws_stack a, ws_stack b) {
@@ -223,6 +249,27 @@ static void closes(ws_stack a, ws_stack b) {
     }
 }
 
+static volatile sig_atomic_t handled;
+
+static void handle(int number) {
+    handled = number;
+}
+
+// Signals are for the program's threads: the library's do not take them.
+static void signals(void) {
+    sigset_t usr1, pending;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    TRUE(signal(SIGUSR1, handle) != SIG_ERR);
+    EQUAL(pthread_sigmask(SIG_BLOCK, &usr1, NULL), 0);
+    EQUAL(kill(getpid(), SIGUSR1), 0);
+    EQUAL(handled, 0);
+    EQUAL(sigpending(&pending), 0);
+    TRUE(sigismember(&pending, SIGUSR1));
+    EQUAL(pthread_sigmask(SIG_UNBLOCK, &usr1, NULL), 0);
+    EQUAL(handled, SIGUSR1);
+}
+
 static ws_stack shared;
 
 static void *churn(void *argument) {
@@ -242,7 +289,9 @@ int main(void) {
     ws_stack both[2];
     pair(both);
     streams(both[0], both[1]);
+    signals();
     options(both[0]);
+    inherited(both[0], both[1]);
     datagrams(both[0], both[1]);
     events(both[0], both[1]);
     forwarder(both[0], both[1]);
