@@ -1,4 +1,4 @@
-//! `cargo xtask sanitize [asan|valgrind|loom|miri]`: the tests of code that is unsafe or crosses
+//! `cargo xtask sanitize [asan|tsan|valgrind|loom|miri]`: the tests of code that is unsafe or crosses
 //! threads, under tools that find errors which a test cannot.
 //!
 //! Called by: people and the nightly run. Each package under each tool is a case. The build uses
@@ -16,13 +16,15 @@ use std::process::Command;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     Asan,
+    Tsan,
     Valgrind,
     Loom,
     Miri,
 }
 
-const TOOLS: [(&str, Tool); 4] = [
+const TOOLS: [(&str, Tool); 5] = [
     ("asan", Tool::Asan),
+    ("tsan", Tool::Tsan),
     ("valgrind", Tool::Valgrind),
     ("loom", Tool::Loom),
     ("miri", Tool::Miri),
@@ -35,7 +37,7 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<Tool>> {
     let chosen: Vec<_> =
         TOOLS.iter().filter(|(n, _)| name.is_none_or(|name| name == *n)).map(|t| t.1).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
-        bail!(Usage(format!("no sanitizer '{name}'; there are: asan, valgrind, loom, miri")));
+        bail!(Usage(format!("no sanitizer '{name}'; there are: asan, tsan, valgrind, loom, miri")));
     }
     Ok(chosen)
 }
@@ -44,7 +46,8 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<Tool>> {
 pub(crate) fn run(root: &Path, tools: &[Tool], tally: &mut Tally) -> Result<()> {
     for tool in tools {
         match tool {
-            Tool::Asan => asan(root, tally)?,
+            Tool::Asan => sanitized(root, &ASAN, tally)?,
+            Tool::Tsan => sanitized(root, &TSAN, tally)?,
             Tool::Valgrind => valgrind(root, tally)?,
             Tool::Loom => crate::test::loom(root, tally)?,
             Tool::Miri => miri(root, tally)?,
@@ -53,13 +56,42 @@ pub(crate) fn run(root: &Path, tools: &[Tool], tally: &mut Tally) -> Result<()> 
     Ok(())
 }
 
-/// Everything that holds mbufs, and the tests in C, with the nightly toolchain that
-/// AddressSanitizer needs.
-fn asan(root: &Path, tally: &mut Tally) -> Result<()> {
-    let target = Metadata::read(root)?.target_directory.join("asan");
-    let missing = asan_missing();
-    for package in ["wirespeed-mbuf", "wirespeed-device", "wirespeed-stack", "wirespeed-capi"] {
-        let name = format!("asan {package}");
+/// A sanitizer of the compiler.
+struct Sanitizer {
+    name: &'static str,
+    packages: &'static [&'static str],
+    /// Options of rustc.
+    rust: &'static str,
+    /// Options for the programs in C, which are looked at too. They bring the sanitizer's library,
+    /// because the library for C is linked by a compiler for C.
+    c: &'static str,
+    options: (&'static str, &'static str),
+}
+
+/// Everything that holds mbufs, and the tests in C.
+const ASAN: Sanitizer = Sanitizer {
+    name: "asan",
+    packages: &["wirespeed-mbuf", "wirespeed-device", "wirespeed-stack", "wirespeed-capi"],
+    rust: "-Zsanitizer=address",
+    c: "-fsanitize=address,undefined -fno-sanitize-recover=all",
+    options: ("ASAN_OPTIONS", "detect_leaks=1"),
+};
+
+/// What programs in C call from several threads.
+const TSAN: Sanitizer = Sanitizer {
+    name: "tsan",
+    packages: &["wirespeed-capi"],
+    rust: "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
+    c: "-fsanitize=thread",
+    options: ("TSAN_OPTIONS", "halt_on_error=1"),
+};
+
+/// The tests of some packages under a sanitizer, with the nightly toolchain that it needs.
+fn sanitized(root: &Path, sanitizer: &Sanitizer, tally: &mut Tally) -> Result<()> {
+    let target = Metadata::read(root)?.target_directory.join(sanitizer.name);
+    let missing = nightly_missing();
+    for package in sanitizer.packages {
+        let name = format!("{} {package}", sanitizer.name);
         if let Some(missing) = missing {
             tally.skip(&name, missing);
             continue;
@@ -71,12 +103,11 @@ fn asan(root: &Path, tally: &mut Tally) -> Result<()> {
                 .args(["run", "nightly", "cargo", "test", "--quiet", "--lib", "--tests"])
                 .args(["-p", package, "--target", HOST, "--target-dir"])
                 .arg(&target)
-                .env("RUSTFLAGS", format!("-Zsanitizer=address {UNPOOLED}"))
+                .env("RUSTFLAGS", format!("{} {UNPOOLED}", sanitizer.rust))
                 .env("PROPTEST_CASES", "32")
                 .env("WIRESPEED_TRAFFICS", "60")
-                // The programs in C are looked at too, and bring the library of the sanitizer.
-                .env("WIRESPEED_C_FLAGS", "-fsanitize=address,undefined -fno-sanitize-recover=all")
-                .env("ASAN_OPTIONS", "detect_leaks=1")
+                .env("WIRESPEED_C_FLAGS", sanitizer.c)
+                .env(sanitizer.options.0, sanitizer.options.1)
                 .env_remove("CARGO")
                 .env_remove("RUSTC");
             tally.case(&name, process::pass_on(&mut command));
@@ -135,7 +166,7 @@ fn miri(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-fn asan_missing() -> Option<&'static str> {
+fn nightly_missing() -> Option<&'static str> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Some("an x86-64 Linux");
     }
@@ -203,7 +234,7 @@ mod tests {
     #[test]
     fn a_tool_is_chosen_by_name_and_an_unknown_one_is_refused() {
         assert_eq!(choose(Some("loom")).unwrap(), [Tool::Loom]);
-        assert_eq!(choose(None).unwrap().len(), 4);
+        assert_eq!(choose(None).unwrap().len(), 5);
         assert!(choose(Some("msan")).unwrap_err().is::<Usage>());
     }
 

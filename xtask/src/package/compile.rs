@@ -38,8 +38,6 @@ pub(super) fn library(
     ensure!(is_there, "crates/top/capi has no Makefile: leave out --library");
     let asked = process::output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
     let libdir = format!("LIBDIR=/usr/lib/{}", asked.trim());
-    // Its folders are named after the profile, which is not so for dev.
-    let profile = if profile == "dev" { "release" } else { profile };
     for goal in ["all", "install"] {
         let mut make = Command::new("make");
         make.arg("-C").arg(&folder).args([goal, "PREFIX=/usr", &libdir]);

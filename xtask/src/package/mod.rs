@@ -31,9 +31,10 @@ pub(crate) struct Options {
     /// Pack this program instead of compiling one
     #[arg(long, value_name = "FILE", conflicts_with = "reproducible")]
     program: Option<PathBuf>,
-    /// Also the C library, as libwirespeed0 and libwirespeed-dev
-    #[arg(long)]
-    library: bool,
+    /// Also the C library, as libwirespeed0 and libwirespeed-dev; with DIR the one that is
+    /// installed below there already
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    library: Option<Option<PathBuf>>,
     /// The number behind the version, for a package that is made again
     #[arg(long, value_name = "N", default_value_t = 1)]
     revision: u32,
@@ -65,7 +66,7 @@ impl Options {
             formats: formats.to_vec(),
             profile: "dev".to_owned(),
             program: Some(program.to_owned()),
-            library: false,
+            library: None,
             revision: 1,
             reproducible: false,
             out: Some(out.to_owned()),
@@ -75,6 +76,11 @@ impl Options {
     /// The same with another number behind the version.
     pub(crate) fn revision(self, revision: u32) -> Options {
         Options { revision, ..self }
+    }
+
+    /// The same with the C library that is installed below a folder.
+    pub(crate) fn library(self, installed: &Path) -> Options {
+        Options { library: Some(Some(installed.to_owned())), ..self }
     }
 
     fn formats(&self) -> &[Format] {
@@ -159,10 +165,14 @@ fn make(
     }
     let tree = work.join("tree");
     tree::stage(root, &program, &tree)?;
-    let library = options.library.then(|| work.join("library"));
-    if let Some(library) = &library {
-        compile::library(root, target, &options.profile, release, library)?;
-    }
+    let library = match &options.library {
+        Some(None) => {
+            let library = work.join("library");
+            compile::library(root, target, &options.profile, release, &library)?;
+            Some(library)
+        }
+        installed => installed.clone().flatten(),
+    };
     let mut made = Vec::new();
     for format in options.formats() {
         made.extend(match format {

@@ -1,10 +1,11 @@
 //! The C library as its users have it: installed below a folder of its own, found by pkg-config,
 //! and the examples of examples/c against programs of the kernel.
 //!
-//! Called by: the suite `programs`. The library is built by `make` once; the compilers see only
-//! what
-//! `make install` copied. Each case runs the example that each compiler here has made.
+//! Called by: the suite `programs-c`, and the case of the library's packages. The library is built
+//! by `make` once; the compilers see only what `make install` copied. Each case runs the example
+//! that each compiler here has made.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -16,8 +17,8 @@ use crate::interop::host::{Host, Running};
 use crate::interop::{Case, Need, Workbench, iperf};
 use crate::process;
 
-const MAKE: Need = Need::Program { program: "make", package: "make" };
-const GCC: Need = Need::Program { program: "gcc", package: "gcc" };
+pub(super) const MAKE: Need = Need::Program { program: "make", package: "make" };
+pub(super) const GCC: Need = Need::Program { program: "gcc", package: "gcc" };
 const CLANG: Need = Need::Program { program: "clang", package: "clang" };
 const PKG_CONFIG: Need = Need::Program { program: "pkg-config", package: "pkg-config" };
 const TUN: Need = Need::File("/dev/net/tun");
@@ -27,6 +28,8 @@ const MICROSOCKS: Need = Need::Program { program: "microsocks", package: "micros
 const NGINX: Need = Need::Program { program: "nginx", package: "nginx-light" };
 const CURL: Need = Need::Program { program: "curl", package: "curl" };
 const NC: Need = Need::Program { program: "nc", package: "netcat-openbsd" };
+
+const NM: Need = Need::Program { program: "nm", package: "binutils" };
 
 pub(super) const ECHO: Case = Case {
     name: "C: the echo server with epoll, nc and 100 connections of Python",
@@ -47,6 +50,11 @@ pub(super) const GAME: Case = Case {
     name: "C: the game loop at 60 Hz, players in Python",
     needs: &[MAKE, GCC, PKG_CONFIG, Need::Root, TUN, IP, PYTHON],
     run: |bench| each(bench, game),
+};
+pub(super) const WITHOUT_GATEWAY: Case = Case {
+    name: "C: the library without gateways lacks their functions alone",
+    needs: &[MAKE, GCC, NM],
+    run: without_gateway,
 };
 pub(super) const CLANG_TOO: Case = Case {
     name: "C: the examples by clang, with the static library",
@@ -75,17 +83,46 @@ fn installed(bench: &Workbench) -> Result<PathBuf> {
     static INSTALLED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let install = || {
         let root = bench.root().join("target/c/installed");
-        let capi = bench.root().join("crates/top/capi");
-        process::pass_on(Command::new("make").arg("-s").arg("-C").arg(&capi))?;
-        let mut install = Command::new("make");
-        install.arg("-s").arg("-C").arg(&capi).arg("install");
-        // Rust is not needed any more: without cargo on PATH nothing can be built.
-        install.arg("CARGO=false").arg("PREFIX=/usr").arg(format!("DESTDIR={}", root.display()));
-        process::pass_on(&mut install)?;
-        Ok(root)
+        install(bench, &root, "/usr/lib").map(|()| root)
     };
-    let installed = INSTALLED.get_or_init(|| install().map_err(|e: anyhow::Error| e.to_string()));
+    let installed = INSTALLED.get_or_init(|| install().map_err(|why| format!("{why:#}")));
     installed.clone().map_err(|why| anyhow!(why))
+}
+
+/// Build the library, and install it below a folder.
+pub(super) fn install(bench: &Workbench, root: &Path, libdir: &str) -> Result<()> {
+    make(bench, &[])?;
+    // Rust is not needed any more: without cargo on PATH nothing can be built.
+    let (libdir, root) = (format!("LIBDIR={libdir}"), format!("DESTDIR={}", root.display()));
+    make(bench, &["install", "CARGO=false", "PREFIX=/usr", &libdir, &root])
+}
+
+/// The library's Makefile.
+fn make(bench: &Workbench, words: &[&str]) -> Result<()> {
+    let capi = bench.root().join("crates/top/capi");
+    process::pass_on(Command::new("make").arg("-s").arg("-C").arg(capi).args(words))
+}
+
+/// A library without gateways exports everything else, and is smaller.
+fn without_gateway(bench: &Workbench) -> Result<()> {
+    let out = bench.path("small");
+    make(bench, &["GATEWAY=no", &format!("BUILD={}", out.display())])?;
+    let shared = |folder: &Path| folder.join("libwirespeed.so.0.1.0");
+    let exported = |file: &Path| {
+        let mut nm = Command::new("nm");
+        let nm = nm.args(["-D", "--defined-only", "--no-demangle", "--format=just-symbols"]);
+        let text = bench.run(nm.arg(file), PATIENCE)?;
+        let names = text.lines().filter_map(|line| line.strip_suffix("@@WIRESPEED_0.1"));
+        anyhow::Ok(names.map(str::to_owned).collect::<BTreeSet<_>>())
+    };
+    let (small, whole) = (shared(&out), shared(&installed(bench)?.join("usr/lib")));
+    let lacks = exported(&whole)?.difference(&exported(&small)?).cloned().collect::<Vec<_>>();
+    let only_gateways = lacks.iter().all(|name| name.starts_with("ws_gateway_"));
+    ensure!(lacks.len() == 4 && only_gateways, "the small library lacks {lacks:?}");
+    let bytes = |file: &Path| std::fs::metadata(file).map(|file| file.len());
+    let (small, whole) = (bytes(&small)?, bytes(&whole)?);
+    ensure!(small < whole / 2, "the small library has {small} bytes, the whole one {whole}");
+    Ok(())
 }
 
 /// Build the examples; returns their folder.

@@ -10,7 +10,8 @@ mod virtual_time;
 
 use super::Case;
 
-pub(super) const C: &[Case] = &[c::ECHO, c::SOCKS, c::BULK, c::GAME, c::CLANG_TOO];
+pub(super) const C: &[Case] =
+    &[c::ECHO, c::SOCKS, c::BULK, c::GAME, c::CLANG_TOO, c::WITHOUT_GATEWAY];
 pub(super) const PYTHON: &[Case] = &[python::CASE];
 pub(super) const SMOLTCP: &[Case] = smoltcp::CASES;
 pub(super) const DEB: &[Case] = packages::CASES;

@@ -63,10 +63,14 @@ fn run(bench: &Workbench, script: &str) -> Result<()> {
     for name in ["steps.sh", script] {
         fs::copy(scripts.join(name), case.join(name))?;
     }
-    let enter = scripts.join("enter.sh");
-    let words = [shown(&enter)?, shown(&tree)?, shown(&case)?, script];
-    let mut enter = Command::new("unshare");
-    let outcome = bench.run(isolated(&mut enter, &words), LONG);
+    enter(bench, &tree, &case, script)
+}
+
+/// Run a script of the folder `case` in a copy of the tree.
+pub(super) fn enter(bench: &Workbench, tree: &Path, case: &Path, script: &str) -> Result<()> {
+    let enter = bench.root().join("xtask/src/interop/programs/packages/enter.sh");
+    let words = [shown(&enter)?, shown(tree)?, shown(case)?, script];
+    let outcome = bench.run(isolated(&mut Command::new("unshare"), &words), LONG);
     let said = fs::read_to_string(case.join("log")).unwrap_or_default();
     if outcome.is_err() || !said.ends_with("done\n") {
         let before = said.lines().count().saturating_sub(60);
@@ -87,18 +91,23 @@ pub(super) fn isolated<'a>(unshare: &'a mut Command, script: &[&str]) -> &'a mut
 
 /// The Debian tree; debootstrap takes two minutes to make it.
 pub(super) fn tree(bench: &Workbench) -> Result<PathBuf> {
-    let target = cargo::Metadata::read(bench.root())?.target_directory;
-    let tree = target.join("machines/bookworm");
+    tree_with(bench, "bookworm", INCLUDED)
+}
+
+/// A Debian tree of this name, with these packages beside Debian's minimum.
+pub(super) fn tree_with(bench: &Workbench, name: &str, included: &str) -> Result<PathBuf> {
+    let machines = cargo::Metadata::read(bench.root())?.target_directory.join("machines");
+    let tree = machines.join(name);
     if tree.exists() {
         return Ok(tree);
     }
-    let new = Path::new(&target).join("machines/new");
+    let new = machines.join("new");
     if new.exists() {
         fs::remove_dir_all(&new)?;
     }
     fs::create_dir_all(&new)?;
     let mut debootstrap = Command::new("debootstrap");
-    debootstrap.arg("--variant=minbase").arg(format!("--include={INCLUDED}"));
+    debootstrap.arg("--variant=minbase").arg(format!("--include={included}"));
     debootstrap.arg("bookworm").arg(&new).arg("http://deb.debian.org/debian");
     let limit = Duration::from_secs(900);
     bench.run(&mut debootstrap, limit).context("needs a mirror of Debian")?;

@@ -5,6 +5,7 @@
 
 mod contents;
 mod image;
+mod library;
 mod machine;
 mod page;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::super::{Case, Need, Workbench};
+use super::c::{GCC, MAKE};
 use crate::package::{self, Format, Options};
 
 const DH: Need = Need::Program { program: "dh", package: "debhelper" };
@@ -50,6 +52,11 @@ pub(super) const INSTALLED: &[Case] = &[
         name: "an image by the recipe: made, and a router in it forwards",
         needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, BUILDAH],
         run: image::forwards,
+    },
+    Case {
+        name: "the C library by its packages: the examples by gcc and clang without Rust, each run",
+        needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, MAKE, GCC, TUN],
+        run: library::examples,
     },
     Case {
         name: "packed in two folders: equal checksums",
