@@ -20,7 +20,7 @@ pub(super) fn program(
 ) -> Result<PathBuf> {
     let mut command = cargo::cargo(root);
     command.args(["build", "--locked", "--profile", profile, "-p", "wirespeed-cli"]);
-    reproducibly(root, release, command.arg("--target-dir").arg(target))?;
+    reproducibly(root, target, release, command.arg("--target-dir").arg(target))?;
     let folder = if profile == "dev" { "debug" } else { profile };
     Ok(target.join(folder).join("wirespeed"))
 }
@@ -42,14 +42,19 @@ pub(super) fn library(
         let mut make = Command::new("make");
         make.arg("-C").arg(&folder).args([goal, "PREFIX=/usr", &libdir]);
         make.arg(format!("PROFILE={profile}")).arg(format!("TARGET_DIR={}", target.display()));
-        reproducibly(root, release, make.arg(format!("DESTDIR={}", tree.display())))?;
+        reproducibly(root, target, release, make.arg(format!("DESTDIR={}", tree.display())))?;
     }
     Ok(())
 }
 
 /// Run a compilation whose result does not depend on the machine's folders and clock.
-fn reproducibly(root: &Path, release: &Release, command: &mut Command) -> Result<()> {
-    let replaced = replaced(root)?;
+fn reproducibly(
+    root: &Path,
+    target: &Path,
+    release: &Release,
+    command: &mut Command,
+) -> Result<()> {
+    let replaced = replaced(root, target)?;
     let each = |flag: &str| -> Vec<String> {
         replaced.iter().map(|(from, to)| format!("{flag}={from}={to}")).collect()
     };
@@ -61,8 +66,9 @@ fn reproducibly(root: &Path, release: &Release, command: &mut Command) -> Result
     process::pass_on(command)
 }
 
-/// Folders of this machine, and what a package says instead.
-fn replaced(root: &Path) -> Result<Vec<(String, &'static str)>> {
+/// Folders of this machine, and what a package says instead. The last one that fits is taken, so
+/// that Cargo's folder, where build scripts write sources, may be inside the project's or not.
+fn replaced(root: &Path, target: &Path) -> Result<Vec<(String, &'static str)>> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), Into::into);
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -75,5 +81,6 @@ fn replaced(root: &Path) -> Result<Vec<(String, &'static str)>> {
         (text(root)?, "/usr/src/wirespeed"),
         (text(&cargo_home)?, "/usr/src/cargo"),
         (text(Path::new(sysroot.trim()))?, "/usr/src/rust"),
+        (text(target)?, "/usr/src/target"),
     ])
 }

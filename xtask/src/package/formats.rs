@@ -56,9 +56,10 @@ pub(super) fn rpm(
     let top = work.join("rpm");
     let mut build = Command::new("rpmbuild");
     build.arg("-bb").arg(root.join("dist/wirespeed.spec"));
-    build.env("SOURCE_DATE_EPOCH", &release.epoch);
+    build.env("SOURCE_DATE_EPOCH", &release.epoch).env("LC_ALL", "C.UTF-8");
     for (name, value) in [
         ("_topdir", top.display().to_string()),
+        ("_tmppath", top.join("tmp").display().to_string()),
         ("tree", tree.display().to_string()),
         ("version_", release.version.clone()),
         ("revision", release.revision.to_string()),

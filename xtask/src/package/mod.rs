@@ -7,14 +7,17 @@
 
 mod compile;
 mod formats;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod twice;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::{cargo, process};
@@ -57,6 +60,9 @@ pub(crate) enum Format {
     Tar,
 }
 
+/// The checksums of the packages beside it.
+const SUMS: &str = "SHA256SUMS";
+
 const ALL: &[Format] = &[Format::Deb, Format::Rpm, Format::Tar];
 
 impl Options {
@@ -83,8 +89,9 @@ impl Options {
         Options { library: Some(Some(installed.to_owned())), ..self }
     }
 
-    fn formats(&self) -> &[Format] {
-        if self.formats.is_empty() { ALL } else { &self.formats }
+    fn formats(&self) -> impl Iterator<Item = Format> {
+        let is_asked = |format: &Format| self.formats.is_empty() || self.formats.contains(format);
+        ALL.iter().copied().filter(is_asked)
     }
 }
 
@@ -100,7 +107,7 @@ pub(super) struct Release {
 }
 
 impl Release {
-    fn new(root: &Path, options: &Options) -> Result<Release> {
+    fn new(root: &Path, options: &Options, metadata: &cargo::Metadata) -> Result<Release> {
         let git = |args: &[&str]| {
             process::output(Command::new("git").current_dir(root).args(args))
                 .map(|text| text.trim().to_owned())
@@ -112,10 +119,11 @@ impl Release {
         };
         let commit = match std::env::var("WIRESPEED_COMMIT") {
             Ok(commit) => commit,
-            Err(_) => git(&["rev-parse", "--short=10", "HEAD"])
+            // git's short names are longer in a repository that has more commits.
+            Err(_) => git(&["rev-parse", "HEAD"])
+                .map(|commit| commit.chars().take(10).collect())
                 .context("without git, set WIRESPEED_COMMIT to the commit of the release")?,
         };
-        let metadata = cargo::Metadata::read(root)?;
         let program = metadata.members().find(|package| package.name == "wirespeed-cli");
         let version = program.context("the workspace has no wirespeed-cli")?.version.clone();
         let is_small = options.profile == "dist";
@@ -124,18 +132,27 @@ impl Release {
 }
 
 /// Make the packages; returns where they are.
+///
+/// They are made in a folder of their own inside `out`, which goes whatever happens, and are moved
+/// when all of them are there: `out` has no half-made package, and no checksum of another one.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Vec<PathBuf>> {
-    let release = Release::new(root, options)?;
     let metadata = cargo::Metadata::read(root)?;
+    let release = Release::new(root, options, &metadata)?;
     let out = options.out.clone().unwrap_or_else(|| metadata.target_directory.join("package"));
     let out = std::path::absolute(out).context("the folder has no absolute path")?;
+    ensure_plain(&out)?;
+    let folder = || tempfile::Builder::new().prefix(".making-").tempdir_in(&out);
+    let work = fs::create_dir_all(&out).and_then(|()| folder());
+    let mut work = work.with_context(|| {
+        format!("cannot write to {}: --out names another folder", out.display())
+    })?;
     let made = if options.reproducible {
-        twice::run(root, options, &release, &out)?
+        twice::run(root, options, &release, &mut work)?
     } else {
         let target = metadata.target_directory.join("package-build");
-        make(root, options, &release, &target, &out)?
+        make(root, options, &release, &target, work.path())?
     };
-    Ok(made.iter().map(|file| out.join(file)).collect())
+    made.deliver(&out)
 }
 
 /// The same, for people.
@@ -146,25 +163,66 @@ pub(crate) fn run_and_print(root: &Path, options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// Make the packages, with `SHA256SUMS` beside them; returns the names of the files. `target` is
-/// Cargo's folder.
+/// Neither rpmbuild's macros nor make's variables can be told of a folder with such a name.
+fn ensure_plain(out: &Path) -> Result<()> {
+    let is_plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "/._-+".contains(c));
+    ensure!(
+        out.to_str().is_some_and(is_plain),
+        "packages cannot be made in {}, because its name has other characters than letters, \
+         digits and ._-+ in it: --out names another folder",
+        out.display()
+    );
+    Ok(())
+}
+
+/// Ctrl-C ends the program that runs, if one does; this ends what we do ourselves.
+fn ensure_not_interrupted() -> Result<()> {
+    ensure!(!process::interrupted(), "interrupted: no package was made");
+    Ok(())
+}
+
+/// Packages that are made, and not yet where they belong.
+struct Made {
+    folder: PathBuf,
+    /// The packages, and `SHA256SUMS` last.
+    names: Vec<String>,
+}
+
+impl Made {
+    /// Move them to `out`; returns where they are.
+    fn deliver(self, out: &Path) -> Result<Vec<PathBuf>> {
+        // An earlier run's, which are not of these packages.
+        match fs::remove_file(out.join(SUMS)) {
+            Err(why) if why.kind() != ErrorKind::NotFound => {
+                return Err(why).with_context(|| format!("cannot replace {SUMS}"));
+            }
+            _ => {}
+        }
+        let deliver = |name: &String| {
+            let to = out.join(name);
+            fs::rename(self.folder.join(name), &to)
+                .with_context(|| format!("cannot write {}", to.display()))?;
+            Ok(to)
+        };
+        self.names.iter().map(deliver).collect()
+    }
+}
+
+/// Make the packages in `work`, which is empty, with `SHA256SUMS` beside them. `target` is Cargo's
+/// folder.
 fn make(
     root: &Path,
     options: &Options,
     release: &Release,
     target: &Path,
-    out: &Path,
-) -> Result<Vec<String>> {
+    work: &Path,
+) -> Result<Made> {
     let program = match &options.program {
         Some(program) => program.clone(),
         None => compile::program(root, target, &options.profile, release)?,
     };
-    let work = out.join("work");
-    if work.exists() {
-        fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
-    }
-    let tree = work.join("tree");
-    tree::stage(root, &program, &tree)?;
+    let (tree, folder) = (work.join("tree"), work.join("made"));
+    tree::stage(root, &program, &release.version, &tree)?;
     let library = match &options.library {
         Some(None) => {
             let library = work.join("library");
@@ -173,17 +231,19 @@ fn make(
         }
         installed => installed.clone().flatten(),
     };
-    let mut made = Vec::new();
+    fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut names = Vec::new();
     for format in options.formats() {
-        made.extend(match format {
-            Format::Deb => formats::deb(root, release, &work, &tree, library.as_deref(), out)?,
-            Format::Rpm => formats::rpm(root, release, &work, &tree, out)?,
-            Format::Tar => formats::tar(release, &tree, out)?,
+        ensure_not_interrupted()?;
+        names.extend(match format {
+            Format::Deb => formats::deb(root, release, work, &tree, library.as_deref(), &folder)?,
+            Format::Rpm => formats::rpm(root, release, work, &tree, &folder)?,
+            Format::Tar => formats::tar(release, &tree, &folder)?,
         });
     }
-    let sums = process::output(Command::new("sha256sum").current_dir(out).args(&made))?;
-    fs::write(out.join("SHA256SUMS"), sums).context("cannot write SHA256SUMS")?;
-    fs::remove_dir_all(&work).context("cannot remove the staged files")?;
-    made.push("SHA256SUMS".to_owned());
-    Ok(made)
+    let sums = process::output(Command::new("sha256sum").current_dir(&folder).args(&names))?;
+    fs::write(folder.join(SUMS), sums).with_context(|| format!("cannot write {SUMS}"))?;
+    names.push(SUMS.to_owned());
+    ensure_not_interrupted()?;
+    Ok(Made { folder, names })
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
@@ -46,12 +46,20 @@ const LINKS: &[&str] = &["pasta", "passt", "pesto", "slirp4netns"];
 const COMPLETIONS: &[(&str, &str)] = &[
     ("bash", "usr/share/bash-completion/completions/wirespeed"),
     ("fish", "usr/share/fish/vendor_completions.d/wirespeed.fish"),
-    ("zsh", "usr/share/zsh/vendor-completions/_wirespeed"),
+    ("zsh", "usr/share/zsh/site-functions/_wirespeed"),
 ];
 
-/// Make the tree of a program.
-pub(super) fn stage(root: &Path, program: &Path, tree: &Path) -> Result<()> {
-    install(program, &tree.join("usr/bin/wirespeed"))?;
+/// Make the tree of a program of this version.
+pub(super) fn stage(root: &Path, program: &Path, version: &str, tree: &Path) -> Result<()> {
+    let installed = tree.join("usr/bin/wirespeed");
+    ensure!(
+        program.is_file(),
+        "there is no program {}: leave out --program, or build one by `cargo build --release -p \
+         wirespeed-cli`, which makes target/release/wirespeed",
+        program.display()
+    );
+    install(program, &installed)?;
+    ensure_version(program, &installed, version)?;
     for (from, folder) in FILES {
         let name = Path::new(from).file_name().context("a file without a name")?;
         install(&root.join(from), &tree.join(folder).join(name))?;
@@ -67,13 +75,13 @@ pub(super) fn stage(root: &Path, program: &Path, tree: &Path) -> Result<()> {
     }
     let pages = tree.join("usr/share/man/man1");
     folder(&pages)?;
-    process::output(Command::new(program).arg("man").arg("--dir").arg(&pages))?;
+    process::output(Command::new(&installed).arg("man").arg("--dir").arg(&pages))?;
     for page in fs::read_dir(&pages)? {
         let page = page?.path();
         process::pass_on(Command::new("gzip").arg("-9n").arg(&page))?;
     }
     for (shell, to) in COMPLETIONS {
-        let text = process::output(Command::new(program).args(["completions", shell]))?;
+        let text = process::output(Command::new(&installed).args(["completions", shell]))?;
         let to = tree.join(to);
         folder(to.parent().context("a completion at the root")?)?;
         fs::write(&to, text).with_context(|| format!("cannot write {}", to.display()))?;
@@ -82,9 +90,25 @@ pub(super) fn stage(root: &Path, program: &Path, tree: &Path) -> Result<()> {
     process::pass_on(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(tree))
 }
 
+/// Is it this program, for this machine, and of the sources that the other files come from?
+fn ensure_version(program: &Path, installed: &Path, version: &str) -> Result<()> {
+    let again = || {
+        format!(
+            "{} is not wirespeed {version} for this machine: build it again, by `cargo build \
+             --release -p wirespeed-cli`",
+            program.display()
+        )
+    };
+    let said = process::output(Command::new(installed).arg("--version")).with_context(again)?;
+    let mut words = said.split_whitespace();
+    let same = words.next() == Some("wirespeed") && words.next() == Some(version);
+    if same { Ok(()) } else { bail!("{}; it says: {}", again(), said.trim()) }
+}
+
 fn install(from: &Path, to: &Path) -> Result<()> {
     folder(to.parent().context("a file at the root")?)?;
-    fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
+    let shown = || format!("cannot copy {} to {}", from.display(), to.display());
+    fs::copy(from, to).with_context(shown)?;
     Ok(())
 }
 

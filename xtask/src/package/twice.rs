@@ -7,50 +7,45 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
 
-use super::{Options, Release, make};
+use super::{Made, Options, Release, SUMS, make};
 use crate::process;
 
-/// Make the packages twice; those of the first time go to `out`.
+/// Make the packages twice in `work`; returns those of the first time.
 pub(super) fn run(
     root: &Path,
     options: &Options,
     release: &Release,
-    out: &Path,
-) -> Result<Vec<String>> {
-    let top = out.join("twice");
-    if top.exists() {
-        fs::remove_dir_all(&top).with_context(|| format!("cannot remove {}", top.display()))?;
-    }
+    work: &mut TempDir,
+) -> Result<Made> {
     let mut head = Command::new("git");
     let head = process::output(head.current_dir(root).args(["rev-parse", "HEAD"]))?;
-    let mut sums = Vec::new();
-    let mut made = Vec::new();
-    for name in ["a", "in/another/folder"] {
-        let folder = top.join(name);
-        let (source, packages) = (folder.join("source"), folder.join("packages"));
-        fs::create_dir_all(&source)?;
-        fs::create_dir_all(&packages)?;
+    let build = |name: &str| -> Result<(Made, String)> {
+        let folder = work.path().join(name);
+        let (source, target) = (folder.join("source"), folder.join("build"));
+        fs::create_dir_all(&source).with_context(|| format!("cannot make {}", source.display()))?;
         check_out(root, head.trim(), &source)?;
-        let target = folder.join("build");
-        made = make(&source, options, release, &target, &packages)?;
-        sums.push(fs::read_to_string(packages.join("SHA256SUMS"))?);
-        fs::remove_dir_all(target)?;
+        let made = make(&source, options, release, &target, &folder)?;
+        let sums = fs::read_to_string(made.folder.join(SUMS))?;
+        // It may have gigabytes, and the other build makes as many.
+        fs::remove_dir_all(&target).context("cannot remove what was compiled")?;
+        Ok((made, sums))
+    };
+    let (first, sums) = build("a")?;
+    let (second, others) = build("in/another/folder")?;
+    if sums != others {
+        work.disable_cleanup(true);
+        bail!(
+            "the two builds differ: diffoscope {} {} shows where; then remove {}\n{sums}\n{others}",
+            first.folder.display(),
+            second.folder.display(),
+            work.path().display()
+        );
     }
-    ensure!(
-        sums[0] == sums[1],
-        "the two builds differ; {} has both, diffoscope shows where\n{}\n{}",
-        top.display(),
-        sums[0],
-        sums[1]
-    );
-    print!("built twice, equal checksums:\n{}", sums[0]);
-    for file in &made {
-        fs::rename(top.join("a/packages").join(file), out.join(file))?;
-    }
-    fs::remove_dir_all(top)?;
-    Ok(made)
+    print!("built twice, equal checksums:\n{sums}");
+    Ok(first)
 }
 
 /// Write the files of a commit into a folder.

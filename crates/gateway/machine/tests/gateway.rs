@@ -97,7 +97,10 @@ fn a_mistake_is_an_error_that_says_what_to_do() {
     assert!(matches!(&policy, Error::Config(why) if why.contains("policy:2")), "{policy}");
     for ask in ["[[rule]]\nask = ['any']\n", "default = 'ask'\n"] {
         let asks = start(&|config| config.policy = ask.to_owned());
-        assert!(matches!(&asks, Error::Config(why) if why.contains("nobody can be asked")), "{asks}");
+        assert!(
+            matches!(&asks, Error::Config(why) if why.contains("nobody can be asked")),
+            "{asks}"
+        );
     }
     let mtu = start(&|config| config.mtu = 100);
     assert!(matches!(&mtu, Error::Config(why) if why.contains("576")), "{mtu}");
