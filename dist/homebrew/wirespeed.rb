@@ -10,8 +10,6 @@ class Wirespeed < Formula
   depends_on :linux
 
   def install
-    # The archive has no repository, by which the program would know its commit.
-    ENV["WIRESPEED_COMMIT"] = version.to_s
     system "cargo", "install", "--profile", "dist", *std_cargo_args(path: "crates/top/cli")
     system bin/"wirespeed", "man", "--dir", man1.tap(&:mkpath)
     generate_completions_from_executable(bin/"wirespeed", "completions")

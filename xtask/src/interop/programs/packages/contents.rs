@@ -27,6 +27,7 @@ const WANTED: &[&str] = &[
     "usr/share/doc/wirespeed/packages.md",
     "usr/share/man/man1/wirespeed-lab-wan.1.gz",
     "usr/share/man/man1/wirespeed-up.1.gz",
+    "usr/share/zsh/vendor-completions/_wirespeed",
 ];
 
 /// Files that only Debian's package has, and those that it has not.
@@ -41,6 +42,21 @@ const OF_OTHERS: &[&str] = &[
     "usr/share/doc/wirespeed/LICENSE-MIT",
 ];
 
+/// Folders that the RPM names, so that a removal takes them.
+const OF_RPM: &[&str] = &[
+    "etc/wirespeed",
+    "etc/wirespeed/gateway",
+    "usr/libexec/wirespeed",
+    "usr/share/doc/wirespeed",
+    "usr/share/doc/wirespeed/examples",
+    "usr/share/doc/wirespeed/examples/control",
+];
+/// Folders that have another name in Debian.
+const MOVED: &[(&str, &str)] = &[
+    ("lib/systemd", "usr/lib/systemd"),
+    ("usr/share/zsh/vendor-completions", "usr/share/zsh/site-functions"),
+];
+
 /// The formats agree, and the unpacked program, its pages and units are sound.
 pub(super) fn same_files(bench: &Workbench) -> Result<()> {
     let out = packages(bench, "out", &[Format::Deb, Format::Rpm, Format::Tar], 1)?;
@@ -50,8 +66,7 @@ pub(super) fn same_files(bench: &Workbench) -> Result<()> {
     let list = |command: &mut Command| bench.run(command, LONG).map(|text| files(&text));
     let in_archive = list(Command::new("tar").arg("-tf").arg(&archive))?;
     let in_rpm = list(Command::new("rpm").args(["-qp", "--qf", "[%{FILENAMES}\\n]"]).arg(&rpm))?;
-    let folders = ["etc/wirespeed", "etc/wirespeed/gateway"].map(str::to_owned);
-    let in_rpm: BTreeSet<_> = in_rpm.difference(&folders.into()).cloned().collect();
+    let in_rpm: BTreeSet<_> = in_rpm.difference(&of(OF_RPM)).cloned().collect();
     same(&in_archive, &in_rpm, "the archive and the .rpm")?;
     let root = bench.path("root");
     bench.run(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&root), LONG)?;
@@ -61,11 +76,10 @@ pub(super) fn same_files(bench: &Workbench) -> Result<()> {
     for wanted in WANTED {
         ensure!(in_deb.contains(*wanted), "the .deb has no {wanted}; it has {in_deb:#?}");
     }
-    let moved = |name: &String| match name.strip_prefix("lib/systemd") {
-        Some(rest) => format!("usr/lib/systemd{rest}"),
-        None => name.clone(),
+    let moved = |name: &String| {
+        let folder = MOVED.iter().find(|(ours, _)| name.starts_with(ours));
+        folder.map_or_else(|| name.clone(), |(ours, theirs)| name.replacen(ours, theirs, 1))
     };
-    let of = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
     let common: BTreeSet<_> = in_deb.iter().map(moved).collect();
     let common: BTreeSet<_> = common.difference(&of(OF_DEBIAN)).cloned().collect();
     let others: BTreeSet<_> = in_archive.difference(&of(OF_OTHERS)).cloned().collect();
@@ -119,6 +133,10 @@ pub(super) fn lintian(bench: &Workbench) -> Result<()> {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error,warning"]).arg(with_ending(&out, ".deb")?);
     bench.run(&mut lintian, LONG).map(drop)
+}
+
+fn of(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 /// The files of a listing, without folders, and without the slash or `./` before them.

@@ -4,13 +4,14 @@
 #
 #   enter.sh TREE CASE SCRIPT        in a mount, network and process namespace of its own
 #
-# The machine sees CASE as /case. The script's output is CASE/log, and its exit status this one's.
+# The machine sees CASE as /case, and is itself at CASE.machine, in memory. The script's output is
+# CASE/log, and its exit status this one's.
 set -e
 tree=$1 case=$2 script=$3
 mount --make-rprivate /
 mount -t proc proc /proc
-top=$(mktemp -d)
-trap 'rmdir "$top" 2> /dev/null || true' EXIT
+top=$case.machine
+mkdir "$top"
 mount -t tmpfs tmpfs "$top"
 mkdir "$top/up" "$top/work" "$top/root"
 mount -t overlay overlay -o "lowerdir=$tree,upperdir=$top/up,workdir=$top/work" "$top/root"

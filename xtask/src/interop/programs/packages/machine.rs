@@ -17,8 +17,8 @@ use crate::package::Format;
 use crate::{cargo, process};
 
 /// What the tree has beside Debian's minimum. The machines have no network of their own.
-const INCLUDED: &str =
-    "systemd-sysv,dbus,udev,kmod,iproute2,iputils-ping,procps,needrestart,adduser,libpcap0.8";
+const INCLUDED: &str = "systemd-sysv,dbus,udev,kmod,iproute2,iputils-ping,procps,needrestart,\
+                        adduser,libpcap0.8,rpm";
 
 /// Sections of the page, the number of a block, and the file that a script reads it from.
 const BLOCKS: &[(&str, usize, &str)] = &[
@@ -36,22 +36,29 @@ const BLOCKS: &[(&str, usize, &str)] = &[
 
 /// systemd as the first process of a container: the whole life of an installed router.
 pub(super) fn with_systemd(bench: &Workbench) -> Result<()> {
-    run(bench, "with-systemd.sh")
+    run(bench, "with-systemd.sh", Format::Deb)
 }
 
 /// A tree from which systemd is removed.
 pub(super) fn without_systemd(bench: &Workbench) -> Result<()> {
-    run(bench, "without-systemd.sh")
+    run(bench, "without-systemd.sh", Format::Deb)
+}
+
+/// The RPM, by Debian's rpm under systemd.
+pub(super) fn by_rpm(bench: &Workbench) -> Result<()> {
+    run(bench, "rpm.sh", Format::Rpm)
 }
 
 /// Run a script in a machine; it names each step, and its last line is "done".
-fn run(bench: &Workbench, script: &str) -> Result<()> {
+fn run(bench: &Workbench, script: &str, format: Format) -> Result<()> {
     let tree = tree(bench)?;
     let case = bench.path("case");
     fs::create_dir(&case)?;
+    let ending = if format == Format::Rpm { "rpm" } else { "deb" };
     for revision in [1, 2] {
-        let made = packages(bench, &format!("out{revision}"), &[Format::Deb], revision)?;
-        fs::rename(with_ending(&made, ".deb")?, case.join(format!("{revision}.deb")))?;
+        let made = packages(bench, &format!("out{revision}"), &[format], revision)?;
+        let package = with_ending(&made, &format!(".{ending}"))?;
+        fs::rename(package, case.join(format!("{revision}.{ending}")))?;
     }
     let text = fs::read_to_string(bench.root().join("docs/packages.md"))?;
     for &(title, number, name) in BLOCKS {
@@ -95,23 +102,31 @@ pub(super) fn tree(bench: &Workbench) -> Result<PathBuf> {
 }
 
 /// A Debian tree of this name, with these packages beside Debian's minimum.
-pub(super) fn tree_with(bench: &Workbench, name: &str, included: &str) -> Result<PathBuf> {
+pub(super) fn tree_with(bench: &Workbench, name: &str, packages: &str) -> Result<PathBuf> {
     let machines = cargo::Metadata::read(bench.root())?.target_directory.join("machines");
     let tree = machines.join(name);
-    if tree.exists() {
+    // Written when the tree is whole.
+    let included = tree.join("etc/included");
+    if fs::read_to_string(&included).is_ok_and(|names| names == packages) {
         return Ok(tree);
+    }
+    if tree.exists() {
+        fs::remove_dir_all(&tree)?;
     }
     let new = machines.join("new");
     if new.exists() {
         fs::remove_dir_all(&new)?;
     }
     fs::create_dir_all(&new)?;
-    let mut debootstrap = Command::new("debootstrap");
-    debootstrap.arg("--variant=minbase").arg(format!("--include={included}"));
+    // What debootstrap mounts is gone when it ends, however it does.
+    let mut debootstrap = Command::new("unshare");
+    debootstrap.args(["--mount", "--fork", "--kill-child", "debootstrap"]);
+    debootstrap.arg("--variant=minbase").arg(format!("--include={packages}"));
     debootstrap.arg("bookworm").arg(&new).arg("http://deb.debian.org/debian");
     let limit = Duration::from_secs(900);
     bench.run(&mut debootstrap, limit).context("needs a mirror of Debian")?;
     ensure!(!process::interrupted(), "interrupted");
     fs::rename(&new, &tree)?;
+    fs::write(&included, packages)?;
     Ok(tree)
 }

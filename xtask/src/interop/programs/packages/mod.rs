@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[Case {
 
 pub(super) const INSTALLED: &[Case] = &[
     Case {
-        name: "systemd: installed by the page, run, reloaded, upgraded under traffic, purged",
+        name: "systemd: installed by the page, reloaded, upgraded under traffic, removed, purged",
         needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, NSPAWN, TUN],
         run: machine::with_systemd,
     },
@@ -47,6 +47,11 @@ pub(super) const INSTALLED: &[Case] = &[
         name: "without systemd: installed by the page, run, upgraded, purged",
         needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, TUN],
         run: machine::without_systemd,
+    },
+    Case {
+        name: "RPM: installed, run, upgraded under traffic, removed",
+        needs: &[Need::Root, RPM, DEBOOTSTRAP, NSPAWN, TUN],
+        run: machine::by_rpm,
     },
     Case {
         name: "an image by the recipe: made, and a router in it forwards",

@@ -1,7 +1,8 @@
 # What the scripts of both machines share: steps with names, and checks. /case has the commands of
 # docs/packages.md, a block a file.
+# A line that begins with ! ends nothing by set -e: it needs `|| fail`.
 set -e
-export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 SYSTEMD_PAGER= HOME=/root
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 SYSTEMD_PAGER='' HOME=/root
 mkdir -p /root/folder
 cd /root/folder
 
@@ -23,6 +24,8 @@ soon() {
         sleep 0.2
     done
 }
+
+main() { systemctl show -p MainPID --value wirespeed; }
 
 crosses() { ip netns exec inside ping -c 1 -W 2 198.51.100.9; }
 

@@ -9,7 +9,7 @@ printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
 chmod +x /usr/sbin/policy-rc.d
 dpkg --purge --force-depends --force-remove-protected systemd-sysv systemd libpam-systemd \
     dbus-user-session needrestart 2>&1 | tail -3
-! command -v systemctl
+! command -v systemctl || fail "systemctl is there"
 [ ! -d /run/systemd ] || rmdir /run/systemd
 
 step installed
@@ -42,9 +42,18 @@ cmp /root/kept /etc/wirespeed/router.toml
 crosses
 quiet
 
-step ended and purged
+step purged while it runs: the router goes on, and dpkg says what to do
+dpkg --purge wirespeed > /root/said 2>&1 || { cat /root/said; fail "not purged"; }
+cat /root/said
+grep -q 'userdel wirespeed' /root/said
+crosses
 pkill -TERM -o -x wirespeed
 soon sh -c '! pgrep -x wirespeed'
+userdel wirespeed
+gone
+
+step installed again, and purged
+dpkg -i ./*.deb
 dpkg --purge wirespeed
 gone
 echo done
