@@ -97,7 +97,7 @@ enum Command {
     Packetdrill(packetdrill::Options),
     /// `wirespeed dump` beside tcpdump over a folder of captures: `cargo xtask dump-corpus DIR`
     DumpCorpus(dump_corpus::Options),
-    /// AddressSanitizer, ThreadSanitizer, valgrind, loom, Miri over what is unsafe or crosses threads; all, or one
+    /// Sanitizers, valgrind, loom, Miri over what is unsafe or crosses threads; all, or one
     Sanitize {
         /// asan, tsan, valgrind, loom or miri
         tool: Option<String>,

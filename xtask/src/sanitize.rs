@@ -1,5 +1,5 @@
-//! `cargo xtask sanitize [asan|tsan|valgrind|loom|miri]`: the tests of code that is unsafe or crosses
-//! threads, under tools that find errors which a test cannot.
+//! `cargo xtask sanitize [asan|tsan|valgrind|loom|miri]`: the tests of code that is unsafe or
+//! crosses threads, under tools that find errors which a test cannot.
 //!
 //! Called by: people and the nightly run. Each package under each tool is a case. The build uses
 //! `--cfg wirespeed_unpooled`, one allocation for each buffer, so that a use after free is

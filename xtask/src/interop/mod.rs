@@ -181,6 +181,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "programs-smoltcp", cases: programs::SMOLTCP, apart: false },
     Suite { name: "programs-virtual-time", cases: programs::VIRTUAL_TIME, apart: false },
     Suite { name: "programs-packages", cases: programs::PACKAGES, apart: true },
+    Suite { name: "programs-packages-c", cases: programs::C_PACKAGES, apart: true },
     Suite { name: "gateway-programs", cases: gateway::PROGRAMS, apart: true },
     Suite { name: "gateway-fence", cases: gateway::FENCE, apart: true },
     Suite { name: "gateway-containers", cases: gateway::CONTAINERS, apart: true },

@@ -123,7 +123,7 @@ static uint32_t transfer(uint64_t seed) {
     static struct queue queues[2];
     static struct end ends[2];
     ws_stack stacks[2];
-    char text[20];
+    char text[32];
     memset(queues, 0, sizeof queues);
     memset(ends, 0, sizeof ends);
     sum = 0;

@@ -74,7 +74,12 @@ fn run(bench: &Workbench, script: &str, format: Format) -> Result<()> {
 }
 
 /// Run a script of the folder `case` in a copy of the tree.
-pub(super) fn enter(bench: &Workbench, tree: &Path, case: &Path, script: &str) -> Result<()> {
+pub(in super::super) fn enter(
+    bench: &Workbench,
+    tree: &Path,
+    case: &Path,
+    script: &str,
+) -> Result<()> {
     let enter = bench.root().join("xtask/src/interop/programs/packages/enter.sh");
     let words = [shown(&enter)?, shown(tree)?, shown(case)?, script];
     let outcome = bench.run(isolated(&mut Command::new("unshare"), &words), LONG);
@@ -102,7 +107,11 @@ pub(super) fn tree(bench: &Workbench) -> Result<PathBuf> {
 }
 
 /// A Debian tree of this name, with these packages beside Debian's minimum.
-pub(super) fn tree_with(bench: &Workbench, name: &str, packages: &str) -> Result<PathBuf> {
+pub(in super::super) fn tree_with(
+    bench: &Workbench,
+    name: &str,
+    packages: &str,
+) -> Result<PathBuf> {
     let machines = cargo::Metadata::read(bench.root())?.target_directory.join("machines");
     let tree = machines.join(name);
     // Written when the tree is whole.

@@ -5,9 +5,10 @@
 
 mod contents;
 mod image;
-mod library;
 mod machine;
 mod page;
+
+pub(super) use self::machine::{enter, tree_with};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,21 +16,22 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::super::{Case, Need, Workbench};
-use super::c::{GCC, MAKE};
 use crate::package::{self, Format, Options};
 
-const DH: Need = Need::Program { program: "dh", package: "debhelper" };
-const BUILDPACKAGE: Need = Need::Program { program: "dpkg-buildpackage", package: "dpkg-dev" };
+pub(super) const DH: Need = Need::Program { program: "dh", package: "debhelper" };
+pub(super) const BUILDPACKAGE: Need =
+    Need::Program { program: "dpkg-buildpackage", package: "dpkg-dev" };
 const RPM: Need = Need::Program { program: "rpmbuild", package: "rpm" };
 const MAN: Need = Need::Program { program: "man", package: "man-db" };
 const ANALYZE: Need = Need::Program { program: "systemd-analyze", package: "systemd" };
 const LINTIAN: Need = Need::Program { program: "lintian", package: "lintian" };
-const DEBOOTSTRAP: Need = Need::Program { program: "debootstrap", package: "debootstrap" };
+pub(super) const DEBOOTSTRAP: Need =
+    Need::Program { program: "debootstrap", package: "debootstrap" };
 const NSPAWN: Need = Need::Program { program: "systemd-nspawn", package: "systemd-container" };
 const BUILDAH: Need = Need::Program { program: "buildah", package: "buildah" };
-const TUN: Need = Need::File("/dev/net/tun");
+pub(super) const TUN: Need = Need::File("/dev/net/tun");
 
-const LONG: Duration = Duration::from_secs(300);
+pub(super) const LONG: Duration = Duration::from_secs(300);
 
 pub(super) const CASES: &[Case] = &[Case {
     name: "the .deb, the .rpm and the archive have the same files, and these work",
@@ -57,11 +59,6 @@ pub(super) const INSTALLED: &[Case] = &[
         name: "an image by the recipe: made, and a router in it forwards",
         needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, BUILDAH],
         run: image::forwards,
-    },
-    Case {
-        name: "the C library by its packages: the examples by gcc and clang without Rust, each run",
-        needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, MAKE, GCC, TUN],
-        run: library::examples,
     },
     Case {
         name: "packed in two folders: equal checksums",

@@ -1,25 +1,30 @@
 //! The C library as its packages install it, on a Debian without Rust: the examples are built there
 //! by gcc and by clang, and run.
 //!
-//! Called by: `mod.rs`. The script is `library.sh`; the library is that of the suite `programs-c`.
+//! Called by: `mod.rs`. The script is `c_packages.sh`; the library is that of the suite `programs-c`.
 
 use std::fs;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::super::c;
-use super::machine::{enter, tree_with};
-use super::{LONG, Options};
-use crate::interop::Workbench;
-use crate::package::{self, Format};
+use super::c::{self, GCC, MAKE};
+use super::packages::{BUILDPACKAGE, DEBOOTSTRAP, DH, LONG, TUN, enter, tree_with};
+use crate::interop::{Case, Need, Workbench};
+use crate::package::{self, Format, Options};
 
 /// What the tree has beside Debian's minimum: the compilers, and the examples' peers.
-const INCLUDED: &str = "gcc,clang,make,pkg-config,libc6-dev,man-db,iproute2,procps,psmisc,\
+const INCLUDED: &str = "gcc,clang,make,pkg-config,libc6-dev,man-db,iproute2,procps,\
                         netcat-openbsd,microsocks";
 
+pub(super) const CASES: &[Case] = &[Case {
+    name: "the C library by its packages: examples by gcc and clang on a Debian without Rust, run",
+    needs: &[Need::Root, DH, BUILDPACKAGE, DEBOOTSTRAP, MAKE, GCC, TUN],
+    run: examples,
+}];
+
 /// Both packages are installed, and each example talks to programs of that Debian.
-pub(super) fn examples(bench: &Workbench) -> Result<()> {
+fn examples(bench: &Workbench) -> Result<()> {
     let tree = tree_with(bench, "bookworm-c", INCLUDED)?;
     let asked = bench.run(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"), LONG)?;
     let installed = bench.path("installed");
@@ -42,10 +47,7 @@ pub(super) fn examples(bench: &Workbench) -> Result<()> {
             fs::copy(entry.path(), case.join(name))?;
         }
     }
-    let script = "xtask/src/interop/programs/packages/library.sh";
-    fs::copy(bench.root().join(script), case.join("library.sh"))?;
-    if !case.join("Makefile").exists() {
-        bail!("examples/c has no Makefile");
-    }
-    enter(bench, &tree, &case, "library.sh")
+    let script = "c_packages.sh";
+    fs::copy(bench.root().join("xtask/src/interop/programs").join(script), case.join(script))?;
+    enter(bench, &tree, &case, script)
 }
