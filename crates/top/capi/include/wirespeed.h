@@ -264,8 +264,8 @@ int ws_stack_start(ws_stack stack);
 
 // Free a stack: its thread ends, its sockets become stale, calls that wait in other threads return
 // errors, and no callback of the stack is called any more, except for the release of devices: the
-// last call of another thread, if there is one, makes it when it returns. Data that was not sent is
-// lost: to send it, shut the connections down and wait for the peers' ends first.
+// last call of another thread, if there is one, makes it when it returns. Data that was not sent
+// is lost: to send it, shut the connections down and wait for the peers' ends first.
 //
 // Returns 0; -EBADF.
 int ws_stack_free(ws_stack stack);
