@@ -21,7 +21,7 @@ echo machine > "$root/etc/hostname"
 # Package managers of the machine have nothing but the package.
 rm -rf "$root"/var/lib/apt/lists/*
 
-if [ "$script" != with-systemd.sh ]; then
+if [ "$script" = without-systemd.sh ] || [ "$script" = c_packages.sh ]; then
     mount --bind "$case" "$root/case"
     mount -t proc proc "$root/proc"
     mount -t sysfs sysfs "$root/sys"
