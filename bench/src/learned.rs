@@ -1,5 +1,5 @@
-//! What a run of a bench finds out or sets up once, for several rows. Called by `harness.rs`, and by
-//! the rows that need it.
+//! What a run of a bench finds out or sets up once, for several rows. Called by `harness.rs`, and
+//! by the rows that need it.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;

@@ -163,7 +163,7 @@ pub(crate) fn run_and_print(root: &Path, options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// Neither rpmbuild's macros nor make's variables can be told of a folder with such a name.
+/// Neither rpmbuild's macros nor make's variables can be given a folder with such a name.
 fn ensure_plain(out: &Path) -> Result<()> {
     let is_plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "/._-+".contains(c));
     ensure!(

@@ -1,8 +1,8 @@
 //! The addresses of a private network: the program's, the gateway's, the resolver's.
 //!
-//! Called by: `config.rs` and tools; `machine.rs`, which answers for them. IPv4 as slirp has it: .2 is the
-//! gateway, .3 the resolver, .100 the program. Nothing of the host's interfaces is copied, so the
-//! network is the same on every host, with or without a network.
+//! Called by: `config.rs` and tools; `machine.rs`, which answers for them. IPv4 as slirp has it: .2
+//! is the gateway, .3 the resolver, .100 the program. Nothing of the host's interfaces is copied,
+//! so the network is the same on every host, with or without a network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,7 +1,7 @@
 //! `-p`: ports of the host that lead to ports of a guest.
 //!
-//! Called by: `running.rs` and tools, which make the sockets, because a gateway without privileges cannot
-//! bind them to an interface; `machine.rs`, which accepts.
+//! Called by: `running.rs` and tools, which make the sockets, because a gateway without privileges
+//! cannot bind them to an interface; `machine.rs`, which accepts.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -184,7 +184,8 @@ fn errno(why: &anyhow::Error) -> Option<i32> {
     })
 }
 
-/// The rules, if none of them asks people: `wirespeed policy ask` knows the gateways of tools alone.
+/// The rules, if none of them asks people: `wirespeed policy ask` knows the gateways of tools
+/// alone.
 fn asks_nobody(rules: Rules) -> Result<Rules> {
     let number = rules.rules.iter().position(|rule| rule.action == Action::Ask);
     if let Some(number) = number {

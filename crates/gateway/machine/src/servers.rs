@@ -1,7 +1,8 @@
 //! The host's name servers: those of /etc/resolv.conf, and news of other ones.
 //!
 //! Called by: `running.rs` and tools, whose thread waits for changes of the file (inotify(7)) and
-//! writes a line of JSON to a pipe; `turns.rs` reads it, perhaps in a process that can open no file.
+//! writes a line of JSON to a pipe; `turns.rs` reads it, perhaps in a process that can open no
+//! file.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -1,8 +1,8 @@
 //! What a gateway has to know, as text; files and sockets come beside it, in the order
 //! of [`Settings::given`].
 //!
-//! Called by: `config.rs` and tools make it, `machine.rs` uses it, perhaps in another process of the
-//! program.
+//! Called by: `config.rs` and tools make it, `machine.rs` uses it, perhaps in another process of
+//! the program.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! A machine that vanishes: its gateway stays, and sleeps. The only test of its program: the threads
-//! that it looks at have one name.
+//! A machine that vanishes: its gateway stays, and sleeps. The only test of its program: the
+//! threads that it looks at have one name.
 
 mod guest;
 

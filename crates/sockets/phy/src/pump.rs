@@ -2,8 +2,8 @@
 //!
 //! Called by: programs whose device cannot leave its thread; smoltcp's `TunTapInterface` and
 //! `RawSocket` are such devices. Limits: those of the channel; a frame that finds it full is
-//! dropped, as by a network card whose ring is full. A turn moves at most as many frames each way as
-//! the channel has room for, so a flood from one side does not stop the other one. Counter:
+//! dropped, as by a network card whose ring is full. A turn moves at most as many frames each way
+//! as the channel has room for, so a flood from one side does not stop the other one. Counter:
 //! [`Pump::dropped`].
 
 use base::LinkKind;
@@ -87,8 +87,8 @@ impl<D: phy::Device> Pump<D> {
         moved
     }
 
-    /// The next frame of the stack, into `frame`. The channel has room for VLAN tags, the device may
-    /// have none: a frame that is too long for it is dropped.
+    /// The next frame of the stack, into `frame`. The channel has room for VLAN tags, the device
+    /// may have none: a frame that is too long for it is dropped.
     fn fetch(&mut self) -> bool {
         loop {
             match self.end.try_recv(&mut self.frame) {

@@ -1,5 +1,5 @@
-//! The rules of smoltcp's tokens: one that is dropped unused has no effect but the loss of its frame;
-//! frames that wait here are seen before a sleep; a peer that vanished takes everything.
+//! The rules of smoltcp's tokens: one that is dropped unused has no effect but the loss of its
+//! frame; frames that wait here are seen before a sleep; a peer that vanished takes everything.
 
 use device::{Device as _, Offloads, mem};
 use smoltcp::phy::{Device as _, Medium, RxToken as _, TxToken as _};

@@ -1,7 +1,7 @@
 //! `--via`: the way out that the user names.
 //!
-//! Called by: `options.rs`, which checks how it is written; `open.rs`, which finds it. The gateway's
-//! process opens it.
+//! Called by: `options.rs`, which checks how it is written; `open.rs`, which finds it. The
+//! gateway's process opens it.
 
 use std::fs;
 use std::io::Read;
