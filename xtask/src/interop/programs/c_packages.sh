@@ -21,6 +21,7 @@ soon() {
 start() {
     ready=$1
     shift
+    rm -f said
     # A shell starts programs in the background with SIGINT ignored.
     env --default-signal=INT "$@" > said 2>&1 &
     example=$!
