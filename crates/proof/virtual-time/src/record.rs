@@ -104,7 +104,7 @@ impl Record {
                 let file = directory.join(format!("{name}.pcapng"));
                 if !self.names.insert(name.to_owned()) {
                     let text = format!(
-                        "two links would write their frames to {}: give their hosts different names",
+                        "two links would write to {}: give their hosts different names",
                         file.display()
                     );
                     return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
