@@ -15,36 +15,9 @@ create_exception!(
     "Nothing will ever happen in a world of virtual time, and a call waits."
 );
 
-/// The number that the kernel returns in the same case.
-pub(crate) fn number(error: &io::Error) -> i32 {
-    if let Some(number) = error.raw_os_error() {
-        return number;
-    }
-    match error.kind() {
-        ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
-        ErrorKind::ConnectionReset => libc::ECONNRESET,
-        ErrorKind::ConnectionAborted => libc::ECONNABORTED,
-        ErrorKind::TimedOut => libc::ETIMEDOUT,
-        ErrorKind::NetworkUnreachable => libc::ENETUNREACH,
-        ErrorKind::HostUnreachable => libc::EHOSTUNREACH,
-        ErrorKind::NetworkDown => libc::ENETDOWN,
-        ErrorKind::BrokenPipe => libc::EPIPE,
-        ErrorKind::NotConnected => libc::ENOTCONN,
-        ErrorKind::WouldBlock => libc::EAGAIN,
-        ErrorKind::AddrInUse => libc::EADDRINUSE,
-        ErrorKind::AddrNotAvailable => libc::EADDRNOTAVAIL,
-        ErrorKind::InvalidInput => libc::EINVAL,
-        ErrorKind::PermissionDenied => libc::EACCES,
-        ErrorKind::NotFound => libc::ENOENT,
-        ErrorKind::OutOfMemory => libc::ENOMEM,
-        ErrorKind::QuotaExceeded => libc::ENOBUFS,
-        _ => libc::EIO,
-    }
-}
-
 /// The exception for an error of the stack.
 pub(crate) fn raise(error: &io::Error) -> PyErr {
-    numbered(number(error), &text(error))
+    numbered(wirespeed::net::errno(error), &text(error))
 }
 
 /// An `OSError` with a number and a text.

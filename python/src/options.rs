@@ -197,7 +197,7 @@ impl Socket {
             }
             (libc::SOL_SOCKET, libc::SO_ERROR, State::Stream(stream)) => {
                 let error = stream.take_error().map_err(|e| raise(&e))?;
-                Ok(error.map_or(0, |error| error::number(&error)).into())
+                Ok(error.map_or(0, |error| wirespeed::net::errno(&error)).into())
             }
             (libc::SOL_SOCKET, libc::SO_ERROR, _) => Ok(0),
             (libc::SOL_SOCKET, libc::SO_ACCEPTCONN, state) => {

@@ -126,7 +126,7 @@ impl Socket {
             }
             Err(error) => {
                 let fresh = connecting.fresh.clone();
-                let error_of_call = Some((error::number(&error), error.to_string()));
+                let error_of_call = Some((wirespeed::net::errno(&error), error.to_string()));
                 *state = State::Fresh(Box::new(Fresh { error: error_of_call, ..fresh }));
                 Poll::Ready(Err(raise(&error)))
             }

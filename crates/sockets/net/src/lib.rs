@@ -39,6 +39,8 @@ pub mod dhcp6;
 pub mod dns;
 mod driver;
 mod driver_state;
+#[cfg(target_os = "linux")]
+mod errno;
 mod error;
 mod eyeballs;
 mod fast_open;
@@ -66,6 +68,8 @@ mod waiting;
 
 pub use bell::LOOK_INTERVAL;
 pub use driver::{Driver, DriverFuture, DriverThread};
+#[cfg(target_os = "linux")]
+pub use errno::errno;
 pub use eyeballs::ATTEMPT_DELAY;
 pub use forwarder::{Forwarder, Request};
 pub use listener::TcpListener;

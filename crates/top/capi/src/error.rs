@@ -1,9 +1,9 @@
 //! Errors of calls: the system's error number, and a text that says what to do.
 //!
-//! Called by: all files of this crate. `net` reports `io::Error`, whose kinds become numbers here.
+//! Called by: all files of this crate. `net` reports `io::Error`, whose kinds become numbers.
 
 use std::borrow::Cow;
-use std::io::{self, ErrorKind};
+use std::io;
 
 /// The error of a call.
 #[derive(Debug)]
@@ -49,33 +49,6 @@ impl Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Error {
-        let number = error.raw_os_error().unwrap_or_else(|| number(error.kind()));
-        Error::new(number, error.to_string())
-    }
-}
-
-/// The number that Linux has for a kind of error.
-fn number(kind: ErrorKind) -> i32 {
-    match kind {
-        ErrorKind::WouldBlock => libc::EAGAIN,
-        ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
-        ErrorKind::ConnectionReset => libc::ECONNRESET,
-        ErrorKind::ConnectionAborted => libc::ECONNABORTED,
-        ErrorKind::TimedOut => libc::ETIMEDOUT,
-        ErrorKind::NetworkUnreachable => libc::ENETUNREACH,
-        ErrorKind::HostUnreachable => libc::EHOSTUNREACH,
-        ErrorKind::NetworkDown => libc::ENETDOWN,
-        ErrorKind::BrokenPipe => libc::EPIPE,
-        ErrorKind::NotConnected => libc::ENOTCONN,
-        ErrorKind::AddrInUse => libc::EADDRINUSE,
-        ErrorKind::AddrNotAvailable => libc::EADDRNOTAVAIL,
-        ErrorKind::PermissionDenied => libc::EACCES,
-        ErrorKind::NotFound => libc::ENOENT,
-        ErrorKind::InvalidInput => libc::EINVAL,
-        ErrorKind::OutOfMemory => libc::ENOMEM,
-        // A limit of the stack's budget.
-        ErrorKind::QuotaExceeded => libc::ENOBUFS,
-        ErrorKind::Unsupported => libc::EOPNOTSUPP,
-        _ => libc::EIO,
+        Error::new(net::errno(&error), error.to_string())
     }
 }
