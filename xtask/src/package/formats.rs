@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::Release;
+use super::{Format, Release};
 use crate::process;
 
 /// Debian's packages, by debhelper and the files of dist/debian.
@@ -21,8 +21,6 @@ pub(super) fn deb(
     library: Option<&Path>,
     out: &Path,
 ) -> Result<Vec<String>> {
-    ensure_program("dpkg-buildpackage", "dpkg-dev")?;
-    ensure_program("dh", "debhelper")?;
     let folder = work.join("deb");
     fs::create_dir_all(&folder)?;
     process::pass_on(
@@ -52,7 +50,6 @@ pub(super) fn rpm(
     tree: &Path,
     out: &Path,
 ) -> Result<Vec<String>> {
-    ensure_program("rpmbuild", "rpm")?;
     let top = work.join("rpm");
     let mut build = Command::new("rpmbuild");
     build.arg("-bb").arg(root.join("dist/wirespeed.spec"));
@@ -127,8 +124,16 @@ fn moved(from: &Path, ending: &str, to: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn ensure_program(program: &str, package: &str) -> Result<()> {
-    let found = process::find(program).is_some();
-    ensure!(found, "{program} is missing: install Debian's package {package}");
+/// Is all here that makes packages of this format?
+pub(super) fn ensure_programs(format: Format) -> Result<()> {
+    let programs: &[_] = match format {
+        Format::Deb => &[("dpkg-buildpackage", "dpkg-dev"), ("dh", "debhelper")],
+        Format::Rpm => &[("rpmbuild", "rpm")],
+        Format::Tar => &[],
+    };
+    for (program, package) in programs {
+        let found = process::find(program).is_some();
+        ensure!(found, "{program} is missing: install Debian's package {package}");
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 mod compile;
 mod formats;
+mod sbom;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -38,6 +39,9 @@ pub(crate) struct Options {
     /// installed below there already
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     library: Option<Option<PathBuf>>,
+    /// Also a list of the crates in the program, with versions and licences (CycloneDX)
+    #[arg(long)]
+    sbom: bool,
     /// The number behind the version, for a package that is made again
     #[arg(long, value_name = "N", default_value_t = 1)]
     revision: u32,
@@ -73,6 +77,7 @@ impl Options {
             profile: "dev".to_owned(),
             program: Some(program.to_owned()),
             library: None,
+            sbom: false,
             revision: 1,
             reproducible: false,
             out: Some(out.to_owned()),
@@ -217,11 +222,18 @@ fn make(
     target: &Path,
     work: &Path,
 ) -> Result<Made> {
+    let (tree, folder) = (work.join("tree"), work.join("made"));
+    fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut names = Vec::new();
+    // First what takes seconds and may fail.
+    options.formats().try_for_each(formats::ensure_programs)?;
+    if options.sbom {
+        names.push(sbom::write(root, release, &folder)?);
+    }
     let program = match &options.program {
         Some(program) => program.clone(),
         None => compile::program(root, target, &options.profile, release)?,
     };
-    let (tree, folder) = (work.join("tree"), work.join("made"));
     tree::stage(root, &program, &release.version, &tree)?;
     let library = match &options.library {
         Some(None) => {
@@ -231,8 +243,6 @@ fn make(
         }
         installed => installed.clone().flatten(),
     };
-    fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut names = Vec::new();
     for format in options.formats() {
         ensure_not_interrupted()?;
         names.extend(match format {

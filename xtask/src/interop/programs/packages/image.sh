@@ -10,7 +10,7 @@ tree=$1 recipe=$2 case=$3
 mount --make-rprivate /
 mount -t proc proc /proc
 mount -t tmpfs tmpfs /run
-export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs HOME="$case"
+export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs HOME="$case" TMPDIR="$case"
 own() { buildah --root "$case/images" --runroot "$case/running" "$@"; }
 
 base=$(own from scratch)
