@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::Release;
+use super::release::Release;
 use crate::{cargo, process};
 
 /// Compile the program of the sources at `root`; `target` is Cargo's folder for that.

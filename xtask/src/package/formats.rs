@@ -8,9 +8,21 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 
-use super::{Format, Release};
+use super::release::Release;
 use crate::process;
+
+/// A format of packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Debian's, by debhelper
+    Deb,
+    /// By rpmbuild
+    Rpm,
+    /// For everything else: unpacked at the root
+    Tar,
+}
 
 /// Debian's packages, by debhelper and the files of dist/debian.
 pub(super) fn deb(

@@ -7,6 +7,7 @@
 
 mod compile;
 mod formats;
+mod release;
 mod sbom;
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+pub(crate) use self::formats::Format;
+use self::release::Release;
 use crate::{cargo, process};
 
 /// The options of the command line.
@@ -51,17 +54,6 @@ pub(crate) struct Options {
     /// Where the packages go [default: target/package]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-}
-
-/// A format of packages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Debian's, by debhelper
-    Deb,
-    /// By rpmbuild
-    Rpm,
-    /// For everything else: unpacked at the root
-    Tar,
 }
 
 /// The checksums of the packages beside it.
@@ -100,49 +92,13 @@ impl Options {
     }
 }
 
-/// What is the same for all packages of a run, in every folder that they are made in.
-pub(super) struct Release {
-    version: String,
-    revision: u32,
-    commit: String,
-    /// Seconds since 1970: no file of a package is younger.
-    epoch: String,
-    /// Do the archives compress as well as they can? Tests do not wait for that.
-    is_small: bool,
-}
-
-impl Release {
-    fn new(root: &Path, options: &Options, metadata: &cargo::Metadata) -> Result<Release> {
-        let git = |args: &[&str]| {
-            process::output(Command::new("git").current_dir(root).args(args))
-                .map(|text| text.trim().to_owned())
-        };
-        let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
-            Ok(epoch) => epoch,
-            Err(_) => git(&["log", "-1", "--format=%ct"])
-                .context("without git, set SOURCE_DATE_EPOCH to the date of the release")?,
-        };
-        let commit = match std::env::var("WIRESPEED_COMMIT") {
-            Ok(commit) => commit,
-            // git's short names are longer in a repository that has more commits.
-            Err(_) => git(&["rev-parse", "HEAD"])
-                .map(|commit| commit.chars().take(10).collect())
-                .context("without git, set WIRESPEED_COMMIT to the commit of the release")?,
-        };
-        let program = metadata.members().find(|package| package.name == "wirespeed-cli");
-        let version = program.context("the workspace has no wirespeed-cli")?.version.clone();
-        let is_small = options.profile == "dist";
-        Ok(Release { version, revision: options.revision, commit, epoch, is_small })
-    }
-}
-
 /// Make the packages; returns where they are.
 ///
 /// They are made in a folder of their own inside `out`, which goes whatever happens, and are moved
 /// when all of them are there: `out` has no half-made package, and no checksum of another one.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Vec<PathBuf>> {
     let metadata = cargo::Metadata::read(root)?;
-    let release = Release::new(root, options, &metadata)?;
+    let release = Release::new(root, &metadata, &options.profile, options.revision)?;
     let out = options.out.clone().unwrap_or_else(|| metadata.target_directory.join("package"));
     let out = std::path::absolute(out).context("the folder has no absolute path")?;
     ensure_plain(&out)?;
@@ -168,7 +124,7 @@ pub(crate) fn run_and_print(root: &Path, options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// Neither rpmbuild's macros nor make's variables can be given a folder with such a name.
+/// rpmbuild's macros and make's variables misread a folder with such a name.
 fn ensure_plain(out: &Path) -> Result<()> {
     let is_plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "/._-+".contains(c));
     ensure!(

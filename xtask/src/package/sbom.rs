@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Release;
+use super::release::Release;
 use crate::{cargo, process};
 
 const PROGRAM: &str = "wirespeed-cli";
@@ -89,7 +89,10 @@ mod tests {
     use super::*;
 
     fn sbom() -> Value {
-        let one = |name: &str| serde_json::json!({ "name": name, "version": "1.0.0", "bom-ref": format!("at/{name}") });
+        let one = |name: &str| {
+            let at = format!("at/{name}");
+            serde_json::json!({ "name": name, "version": "1.0.0", "bom-ref": at })
+        };
         serde_json::json!({
             "metadata": { "component": one("program") },
             "components": [one("inside"), one("of-tests")],
