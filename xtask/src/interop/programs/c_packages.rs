@@ -1,8 +1,7 @@
 //! The C library as its packages install it, on a Debian without Rust: the examples are built there
 //! by gcc and by clang, and run.
 //!
-//! Called by: `mod.rs`. The script is `c_packages.sh`; the library is that of the suite
-//! `programs-c`.
+//! Called by: `mod.rs`. The script is `c_packages.sh`; the library is that of suite `programs-c`.
 
 use std::fs;
 use std::process::Command;
