@@ -12,8 +12,8 @@ use stack::{Foreign, Stack, StackConfig};
 
 use super::egress;
 use super::near::HOST_NAME;
+use super::servers::name_server;
 use super::settings::Settings;
-use super::values::name_server;
 
 /// The most that a connection's buffers may grow to behind a long link, in each direction.
 const LONG_PATH_BYTES: u32 = 16 << 20;

@@ -139,8 +139,8 @@ mod tests {
 
     /// A file in memory, and another handle of it.
     fn file() -> (File, File) {
-        let fd = crate::taken::in_memory(&[]).expect("memory");
-        let file = File::from(fd);
+        let fd = rustix::fs::memfd_create("log", rustix::fs::MemfdFlags::CLOEXEC);
+        let file = File::from(fd.expect("memory"));
         (file.try_clone().expect("a descriptor"), file)
     }
 

@@ -13,11 +13,11 @@ pub use super::messages::{Messages, Program};
 pub use super::orders::{Answer, Order};
 pub use super::publish::{Publish, Published};
 pub use super::rules::Texts;
-pub use super::servers::{Followed, follow};
+pub use super::servers::{Followed, follow, name_server};
 pub use super::settings::{
     AnswerLine, Auto, Dialect, EndsWith, Given, Learn, QuestionLine, Settings, Tool, TunnelText,
     asking_name,
 };
 pub use super::taken::in_memory;
-pub use super::values::{DefaultAction, MTU_MAX, NET4, name_server};
+pub use super::values::{DefaultAction, MTU_MAX, NET4};
 pub use super::watch::Lines;

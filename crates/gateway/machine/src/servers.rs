@@ -17,8 +17,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 
-use super::values::name_server;
-
 /// The file, which may be a link to a file in another folder.
 const FILE: &str = "/etc/resolv.conf";
 /// Each process that follows the file takes one of few instances of inotify.
@@ -26,6 +24,11 @@ const CANNOT: &str = "changes of /etc/resolv.conf cannot be followed: raise the 
                       fs.inotify.max_user_instances (and max_user_watches), or name the servers";
 /// Bytes of a line; longer ones are not ours.
 const LINE_MAX: usize = 4_096;
+
+/// A name server at this address, at the port of RFC 1035 section 4.2.
+pub fn name_server(ip: IpAddr) -> SocketAddr {
+    SocketAddr::new(ip, 53)
+}
 
 /// The servers that the file names now.
 pub(super) fn of_host() -> Vec<SocketAddr> {

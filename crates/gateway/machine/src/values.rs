@@ -10,7 +10,7 @@ use std::str::FromStr;
 use base::{Cidr, Mtu};
 use serde::{Deserialize, Serialize};
 
-use super::servers;
+use super::servers::{self, name_server};
 
 /// An invalid option: what is wrong and what to do instead.
 #[derive(Debug)]
@@ -119,11 +119,6 @@ impl FromStr for Net6 {
 
 fn network(text: &str) -> Result<Cidr, String> {
     text.parse().map_err(|_| format!("'{text}' is no network: write 10.0.2.0/24 or fd12::/64"))
-}
-
-/// A name server at this address, at the port of RFC 1035 section 4.2.
-pub fn name_server(ip: IpAddr) -> SocketAddr {
-    SocketAddr::new(ip, 53)
 }
 
 /// The name servers behind the resolver.
