@@ -171,9 +171,11 @@ pub(crate) fn connect(error: ConnectError, bound: bool) -> Error {
         ConnectError::Unreachable(reason) => unreachable(reason),
         ConnectError::NoAddress => no_address(),
         ConnectError::AddressInUse if bound => address_in_use(),
-        ConnectError::AddressInUse => {
-            Error::new(ErrorKind::AddrNotAvailable, "no local port is free for that destination")
-        }
+        ConnectError::AddressInUse => Error::new(
+            ErrorKind::AddrNotAvailable,
+            "no local port is free for that destination: close connections to it, wait until closed \
+             ones have left TIME-WAIT (a minute), or connect from another address",
+        ),
         ConnectError::LimitReached => limit("connections"),
     }
 }
