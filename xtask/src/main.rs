@@ -97,9 +97,9 @@ enum Command {
     Packetdrill(packetdrill::Options),
     /// `wirespeed dump` beside tcpdump over a folder of captures: `cargo xtask dump-corpus DIR`
     DumpCorpus(dump_corpus::Options),
-    /// Sanitizers, valgrind, loom, Miri over what is unsafe or crosses threads; all, or one
+    /// AddressSanitizer, valgrind, loom, Miri over what is unsafe or crosses threads; all, or one
     Sanitize {
-        /// asan, tsan, valgrind, loom or miri
+        /// asan, valgrind, loom or miri
         tool: Option<String>,
     },
     /// Remove each guard of header prediction in turn and expect a test to fail; takes minutes

@@ -1,5 +1,5 @@
-//! `cargo xtask sanitize [asan|tsan|valgrind|loom|miri]`: the tests of code that is unsafe or
-//! crosses threads, under tools that find errors which a test cannot.
+//! `cargo xtask sanitize [asan|valgrind|loom|miri]`: the tests of code that is unsafe or crosses
+//! threads, under tools that find errors which a test cannot.
 //!
 //! Called by: people and the nightly run. Each package under each tool is a case. The build uses
 //! `--cfg wirespeed_unpooled`, one allocation for each buffer, so that a use after free is
@@ -16,15 +16,13 @@ use std::process::Command;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     Asan,
-    Tsan,
     Valgrind,
     Loom,
     Miri,
 }
 
-const TOOLS: [(&str, Tool); 5] = [
+const TOOLS: [(&str, Tool); 4] = [
     ("asan", Tool::Asan),
-    ("tsan", Tool::Tsan),
     ("valgrind", Tool::Valgrind),
     ("loom", Tool::Loom),
     ("miri", Tool::Miri),
@@ -37,7 +35,7 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<Tool>> {
     let chosen: Vec<_> =
         TOOLS.iter().filter(|(n, _)| name.is_none_or(|name| name == *n)).map(|t| t.1).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
-        bail!(Usage(format!("no sanitizer '{name}'; there are: asan, tsan, valgrind, loom, miri")));
+        bail!(Usage(format!("no sanitizer '{name}'; there are: asan, valgrind, loom, miri")));
     }
     Ok(chosen)
 }
@@ -46,8 +44,7 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<Tool>> {
 pub(crate) fn run(root: &Path, tools: &[Tool], tally: &mut Tally) -> Result<()> {
     for tool in tools {
         match tool {
-            Tool::Asan => sanitized(root, &ASAN, tally)?,
-            Tool::Tsan => sanitized(root, &TSAN, tally)?,
+            Tool::Asan => asan(root, tally)?,
             Tool::Valgrind => valgrind(root, tally)?,
             Tool::Loom => crate::test::loom(root, tally)?,
             Tool::Miri => miri(root, tally)?,
@@ -56,42 +53,13 @@ pub(crate) fn run(root: &Path, tools: &[Tool], tally: &mut Tally) -> Result<()> 
     Ok(())
 }
 
-/// A sanitizer of the compiler.
-struct Sanitizer {
-    name: &'static str,
-    packages: &'static [&'static str],
-    /// Options of rustc.
-    rust: &'static str,
-    /// Options for the programs in C, which are looked at too. They bring the sanitizer's library,
-    /// because the library for C is linked by a compiler for C.
-    c: &'static str,
-    options: (&'static str, &'static str),
-}
-
-/// Everything that holds mbufs, and the tests in C.
-const ASAN: Sanitizer = Sanitizer {
-    name: "asan",
-    packages: &["wirespeed-mbuf", "wirespeed-device", "wirespeed-stack", "wirespeed-capi"],
-    rust: "-Zsanitizer=address",
-    c: "-fsanitize=address,undefined -fno-sanitize-recover=all",
-    options: ("ASAN_OPTIONS", "detect_leaks=1"),
-};
-
-/// What programs in C call from several threads.
-const TSAN: Sanitizer = Sanitizer {
-    name: "tsan",
-    packages: &["wirespeed-capi"],
-    rust: "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
-    c: "-fsanitize=thread",
-    options: ("TSAN_OPTIONS", "halt_on_error=1"),
-};
-
-/// The tests of some packages under a sanitizer, with the nightly toolchain that it needs.
-fn sanitized(root: &Path, sanitizer: &Sanitizer, tally: &mut Tally) -> Result<()> {
-    let target = Metadata::read(root)?.target_directory.join(sanitizer.name);
-    let missing = nightly_missing();
-    for package in sanitizer.packages {
-        let name = format!("{} {package}", sanitizer.name);
+/// Everything that holds mbufs, and the tests in C, with the nightly toolchain that
+/// AddressSanitizer needs.
+fn asan(root: &Path, tally: &mut Tally) -> Result<()> {
+    let target = Metadata::read(root)?.target_directory.join("asan");
+    let missing = asan_missing();
+    for package in ["wirespeed-mbuf", "wirespeed-device", "wirespeed-stack", "wirespeed-capi"] {
+        let name = format!("asan {package}");
         if let Some(missing) = missing {
             tally.skip(&name, missing);
             continue;
@@ -103,11 +71,12 @@ fn sanitized(root: &Path, sanitizer: &Sanitizer, tally: &mut Tally) -> Result<()
                 .args(["run", "nightly", "cargo", "test", "--quiet", "--lib", "--tests"])
                 .args(["-p", package, "--target", HOST, "--target-dir"])
                 .arg(&target)
-                .env("RUSTFLAGS", format!("{} {UNPOOLED}", sanitizer.rust))
+                .env("RUSTFLAGS", format!("-Zsanitizer=address {UNPOOLED}"))
                 .env("PROPTEST_CASES", "32")
                 .env("WIRESPEED_TRAFFICS", "60")
-                .env("WIRESPEED_C_FLAGS", sanitizer.c)
-                .env(sanitizer.options.0, sanitizer.options.1)
+                // The programs in C are looked at too, and bring the library of the sanitizer.
+                .env("WIRESPEED_C_FLAGS", "-fsanitize=address,undefined -fno-sanitize-recover=all")
+                .env("ASAN_OPTIONS", "detect_leaks=1")
                 .env_remove("CARGO")
                 .env_remove("RUSTC");
             tally.case(&name, process::pass_on(&mut command));
@@ -166,7 +135,7 @@ fn miri(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-fn nightly_missing() -> Option<&'static str> {
+fn asan_missing() -> Option<&'static str> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Some("an x86-64 Linux");
     }
@@ -234,7 +203,7 @@ mod tests {
     #[test]
     fn a_tool_is_chosen_by_name_and_an_unknown_one_is_refused() {
         assert_eq!(choose(Some("loom")).unwrap(), [Tool::Loom]);
-        assert_eq!(choose(None).unwrap().len(), 5);
+        assert_eq!(choose(None).unwrap().len(), 4);
         assert!(choose(Some("msan")).unwrap_err().is::<Usage>());
     }
 
