@@ -15,7 +15,7 @@ use crate::measure::Measurement;
 const PROGRAM: &str = "forward-offload-linux";
 /// Bytes in each direction of a run, and of one with `--quick`.
 const BYTES: u64 = 500_000_000;
-const QUICK_BYTES: u64 = 100_000_000;
+const QUICK_BYTES: u64 = 200_000_000;
 /// `USER_HZ` of Linux on every architecture that Rust's tier 1 has.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -49,37 +49,57 @@ fn build(root: &Path, who: &str) -> Result<PathBuf> {
     Ok(root.join("target/netstack").join(who).join("release").join(PROGRAM))
 }
 
+/// One direction of a run.
+struct Direction {
+    bytes: u64,
+    wall_s: f64,
+    /// The program's own processor time, and the kernel's for it.
+    own_s: f64,
+    kernel_s: f64,
+}
+
+impl Direction {
+    fn cpu_s(&self) -> f64 {
+        self.own_s + self.kernel_s
+    }
+
+    fn shown(&self) -> String {
+        let gbit = self.bytes as f64 * 8e-9;
+        let (cpu, wall) = (gbit / self.cpu_s(), gbit / self.wall_s);
+        let (own, kernel) = (self.own_s / gbit * 1e3, self.kernel_s / gbit * 1e3);
+        format!(
+            "{cpu:.2} Gb/CPU-s ({wall:.2} Gb/s; ms of CPU a Gb: {own:.0} its own, {kernel:.0} the \
+             kernel's)"
+        )
+    }
+}
+
 /// The same number of bytes from the client and to it, and the program's processor time for both.
 fn forwarded(bench: &Bench, root: &Path, program: &Path, bytes: u64) -> Result<Measurement> {
-    let (up, up_s, up_cpu) = direction(bench, root, program, bytes, "")?;
-    let (down, down_s, down_cpu) = direction(bench, root, program, bytes, "-R")?;
-    let rate = |bytes: u64, s: f64| bytes as f64 * 8e-9 / s;
+    let up = direction(bench, root, program, bytes, "")?;
+    let down = direction(bench, root, program, bytes, "-R")?;
     Ok(Measurement {
-        bytes: up + down,
-        wall_s: up_s + down_s,
-        cpu_s: up_cpu + down_cpu,
+        bytes: up.bytes + down.bytes,
+        wall_s: up.wall_s + down.wall_s,
+        cpu_s: up.cpu_s() + down.cpu_s(),
         units: 0,
         p50_ns: None,
         settings: format!(
             "{PROGRAM} of netstack-smoltcp 0.2.4 between kernel ends (iperf3, CUBIC, TUN, veth), \
-             as many bytes up as down; last run: up {:.2} Gb/CPU-s ({:.2} Gb/s), down {:.2} \
-             ({:.2})",
-            rate(up, up_cpu),
-            rate(up, up_s),
-            rate(down, down_cpu),
-            rate(down, down_s),
+             as many bytes up as down; last run: up {}, down {}",
+            up.shown(),
+            down.shown(),
         ),
     })
 }
 
-/// Bytes, elapsed seconds and seconds of processor time of the program.
 fn direction(
     bench: &Bench,
     root: &Path,
     program: &Path,
     bytes: u64,
     option: &str,
-) -> Result<(u64, f64, f64)> {
+) -> Result<Direction> {
     let peer = bench.cores.second.unwrap_or(bench.cores.first);
     let output = Command::new(root.join("xtask/netstack/scene.sh"))
         .arg(program)
@@ -94,9 +114,15 @@ fn direction(
     let shown = || format!("it needs root, iperf3 (Debian package iperf3) and TUN: {text}{error}");
     ensure!(output.status.success(), shown());
     let (json, last) = text.trim_end().rsplit_once('\n').with_context(shown)?;
-    let ticks: f64 = last.strip_prefix("forwarder ").with_context(shown)?.parse()?;
+    let ticks = last.strip_prefix("forwarder ").with_context(shown)?;
+    let (own, kernel) = ticks.split_once(' ').with_context(shown)?;
+    let seconds = |ticks: &str| ticks.parse::<f64>().map(|ticks| ticks / TICKS_PER_S);
     let report: Value = serde_json::from_str(json).with_context(shown)?;
     let end = &report["end"]["sum_received"];
-    let bytes = end["bytes"].as_u64().with_context(shown)?;
-    Ok((bytes, end["seconds"].as_f64().with_context(shown)?, ticks / TICKS_PER_S))
+    Ok(Direction {
+        bytes: end["bytes"].as_u64().with_context(shown)?,
+        wall_s: end["seconds"].as_f64().with_context(shown)?,
+        own_s: seconds(own)?,
+        kernel_s: seconds(kernel)?,
+    })
 }
