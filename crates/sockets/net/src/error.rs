@@ -173,8 +173,8 @@ pub(crate) fn connect(error: ConnectError, bound: bool) -> Error {
         ConnectError::AddressInUse if bound => address_in_use(),
         ConnectError::AddressInUse => Error::new(
             ErrorKind::AddrNotAvailable,
-            "no local port is free for that destination: close connections to it, wait until closed \
-             ones have left TIME-WAIT (a minute), or connect from another address",
+            "no local port is free for that destination: close connections to it, wait a minute \
+             until closed ones have left TIME-WAIT, or connect from another address",
         ),
         ConnectError::LimitReached => limit("connections"),
     }
