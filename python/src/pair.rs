@@ -18,7 +18,7 @@ use wirespeed::net::Net;
 use wirespeed::pair::{PairConfig, VirtualClock, addresses, end};
 use wirespeed::{Duration, Instant, Mtu};
 
-use crate::error::raise;
+use crate::error::{numbered, raise};
 use crate::stack::{Stack, seed};
 use crate::world::World;
 
@@ -155,7 +155,14 @@ fn captured(
     clock: &Clock,
 ) -> PyResult<(Box<dyn Device>, Option<CaptureStatus>)> {
     let Some(path) = path else { return Ok((Box::new(device), None)) };
-    let file = File::create(&path).map_err(|e| raise(&e))?;
+    let file = File::create(&path).map_err(|error| {
+        let text = format!(
+            "the capture cannot be written to {}: {error}; name a file in a folder that exists and \
+             is yours to write",
+            path.display()
+        );
+        numbered(wirespeed::net::errno(&error), &text)
+    })?;
     let clock = clock.of_devices();
     let since = move || SystemDuration::from_nanos(clock().as_nanos());
     let (device, status) =

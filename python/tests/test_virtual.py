@@ -242,3 +242,8 @@ def test_the_fixture(wirespeed_pair: object) -> None:
     a, b = wirespeed_pair(delay="1ms", virtual=True)
     with b.create_server(("", 80)), a.create_connection(("b", 80)) as client:
         assert client.getpeername()[1] == 80
+
+
+def test_a_capture_that_cannot_be_written_names_its_file() -> None:
+    with pytest.raises(FileNotFoundError, match="/nowhere/x.pcapng: .*name a file in a folder"):
+        wirespeed.pair(capture="/nowhere/x.pcapng")
